@@ -21,6 +21,8 @@ mod wasm;
 // Files that break a rule on being opened: the tables that the formats' own tests go through.
 #[path = "../../crates/holdall-core/tests/carton_files/mod.rs"]
 mod carton_files;
+#[path = "../../crates/holdall-core/tests/flax_files/mod.rs"]
+mod flax_files;
 #[path = "../../crates/holdall-core/tests/gguf_files/mod.rs"]
 mod gguf_files;
 #[path = "../../crates/holdall-core/tests/hdf5_files/mod.rs"]
@@ -35,6 +37,10 @@ mod onnx_files;
 mod pytorch_files;
 #[path = "../../crates/holdall-core/tests/safetensors_files/mod.rs"]
 mod safetensors_files;
+#[path = "../../crates/holdall-core/tests/tensorflow_files/mod.rs"]
+mod tensorflow_files;
+#[path = "../../crates/holdall-core/tests/tflite_files/mod.rs"]
+mod tflite_files;
 #[path = "../../crates/holdall-core/tests/ztensor2_files/mod.rs"]
 mod ztensor2_files;
 #[path = "../../crates/holdall-core/tests/ztensor_files/mod.rs"]

@@ -53,9 +53,15 @@ static TABLES: &[&[&Rule]] = &[
     layout::strided::RULES,
     layout::described::RULES,
     wire::cbor::RULES,
+    #[cfg(feature = "tflite")]
+    wire::flatbuffer::RULES,
+    #[cfg(feature = "flax")]
+    wire::msgpack::RULES,
     wire::npy::RULES,
-    #[cfg(any(feature = "carton", feature = "onnx-file"))]
+    #[cfg(any(feature = "carton", feature = "onnx-file", feature = "tensorflow"))]
     wire::protobuf::RULES,
+    #[cfg(feature = "tensorflow")]
+    wire::sstable::RULES,
     wire::tar::RULES,
     wire::toml::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]

@@ -6,8 +6,8 @@ use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
-use holdall_core::wire::zip::{Directory, EntryKind, Method};
-use holdall_core::{Error, Limits, Result, Stop, Window};
+use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
+use holdall_core::{Error, Format, Limits, Result, Stop, Window, formats};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,20 +47,33 @@ impl OpenOptions {
     /// # Errors
     /// What is wrong with the archive; `archive/no-file`, `archive/no-archive`; as [`OpenOptions::open`].
     pub fn open_inside(&self, archive: &Path, path: &str) -> Result<File> {
+        let (found, name) = self.bytes_inside(archive, path)?;
+        let io = match found.terms().access {
+            Access::Borrowed => Io::Map,
+            _ => Io::Read,
+        };
+        self.decode(found, name, io)
+    }
+
+    /// The bytes of the file at that path of an archive, and how it is named in errors.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_inside`], which says what is read how.
+    pub fn bytes_inside(
+        &self,
+        archive: &Path,
+        path: &str,
+    ) -> Result<(Arc<dyn ByteSource>, String)> {
         let (mut source, mut name) = self.bytes_of(archive)?;
         let mut path = path;
         for _ in 0..MOST_NESTED {
             let placed = |e: Error| e.in_source(&name);
-            let archive = Archive::of(source, self).map_err(placed)?;
-            if let Some(found) = archive.find(path, self).map_err(placed)? {
-                let io = match found.terms().access {
-                    Access::Borrowed => Io::Map,
-                    _ => Io::Read,
-                };
-                return self.decode(found, format!("{name}!/{path}"), io);
+            let archive = Archive::of(source, self.limits()).map_err(placed)?;
+            if let Some(found) = archive.find(path, self.limits()).map_err(placed)? {
+                return Ok((found, format!("{name}!/{path}")));
             }
             let next = cuts(path).find_map(|(own, rest)| {
-                let found = archive.find(own, self).transpose()?;
+                let found = archive.find(own, self.limits()).transpose()?;
                 Some(found.map(|found| (found, own, rest)))
             });
             let Some(next) = next.transpose().map_err(placed)? else {
@@ -75,18 +88,68 @@ impl OpenOptions {
     }
 }
 
-/// The files of a tar archive. What was walked past is not kept.
-fn members(source: &dyn ByteSource, mut window: Window, limits: &Limits) -> Result<Vec<Member>> {
-    let mut walk = Walk::default();
+/// What an archive has in it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Contents {
+    /// Where it is from, as errors say it.
+    pub source: String,
+    /// `tar` or `zip`.
+    pub kind: &'static str,
+    /// Its bytes.
+    pub len: u64,
+    /// Its files, in its order.
+    pub files: Vec<Contained>,
+}
+
+/// A file in an archive.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Contained {
+    /// Its path in the archive.
+    pub name: String,
+    /// Its bytes.
+    pub len: u64,
+    /// Bytes that it takes in the archive.
+    pub stored_len: u64,
+    /// How it is compressed, where it is: `deflate`, for example.
+    pub method: Option<String>,
+    /// The format that it can be opened as, as far as its bytes tell. Not known of what is compressed and long.
+    pub format: Option<&'static Format>,
+}
+
+/// What the archive that `source` gives has in it; `name` stands for it in errors.
+///
+/// # Errors
+/// [`NO_ARCHIVE`]; what is wrong with it; Io.
+pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<Contents> {
+    let len = source.len();
+    let read = || {
+        let archive = Archive::of(source, limits)?;
+        let (kind, files) = archive.files(limits)?;
+        Ok(Contents { source: name.to_owned(), kind, len, files })
+    };
+    read().map_err(|e: Error| e.in_source(name))
+}
+
+/// Bytes that compressed files of one archive are decoded to together, to tell their formats.
+const MOST_DECODED: u64 = 64 << 20;
+
+/// The files of a tar archive, and what is wrong behind them. What was walked past is not kept.
+///
+/// # Errors
+/// Io.
+pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>, Option<Error>)> {
+    let (mut walk, mut at, mut window) = (Walk::default(), 0, Window::new(source.len()));
+    fetch_ends(source, &mut window)?;
     loop {
-        let before = walk.at();
         match walk.go(&window, limits) {
-            Ok(()) => return Ok(walk.members),
-            Err(Stop::Fail(e)) => return Err(e),
+            Ok(()) => return Ok((walk.members, None)),
+            Err(Stop::Fail(e)) => return Ok((walk.members, Some(e))),
             Err(Stop::Need(ranges)) => {
                 // A header and the record behind it are looked at together.
-                if walk.at() > before {
-                    window = Window::new(source.len());
+                if walk.position() != at {
+                    (at, window) = (walk.position(), Window::new(source.len()));
                 }
                 let bytes = read_now(source, &ranges)?;
                 ranges.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
@@ -102,14 +165,15 @@ enum Archive {
 }
 
 impl Archive {
-    fn of(source: Arc<dyn ByteSource>, options: &OpenOptions) -> Result<Archive> {
-        let limits = options.limits();
+    fn of(source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Archive> {
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
         let head = fetched(&*source, &mut window, |window| window.head(512))?;
         if tar::is_one(&head) {
-            let members = members(&*source, window, limits)?;
-            return Ok(Archive::Tar(source, members));
+            return match members(&*source, limits)? {
+                (_, Some(e)) => Err(e),
+                (members, None) => Ok(Archive::Tar(source, members)),
+            };
         }
         if !head.starts_with(b"PK") {
             return Err(NO_ARCHIVE.broken("this is neither a zip nor a tar archive"));
@@ -119,7 +183,7 @@ impl Archive {
     }
 
     /// The file at that path.
-    fn find(&self, path: &str, options: &OpenOptions) -> Result<Option<Arc<dyn ByteSource>>> {
+    fn find(&self, path: &str, limits: &Limits) -> Result<Option<Arc<dyn ByteSource>>> {
         let (source, directory) = match self {
             Archive::Tar(source, members) => {
                 let Some(found) = members.iter().find(|member| member.name == path) else {
@@ -134,16 +198,51 @@ impl Archive {
         else {
             return Ok(None);
         };
-        let mut window = Window::new(source.len());
-        if entry.method() == Method::Stored {
-            let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
-            return Ok(Some(Arc::new(SliceSource::new(source.clone(), place)?)));
+        zipped(source, directory, entry, limits).map(Some)
+    }
+
+    /// What kind it is of, and all its files.
+    fn files(&self, limits: &Limits) -> Result<(&'static str, Vec<Contained>)> {
+        let mut left = MOST_DECODED;
+        match self {
+            Archive::Tar(source, members) => {
+                let one = |member: &Member| {
+                    let len = member.range.end - member.range.start;
+                    let slice = SliceSource::new(source.clone(), member.range.clone())?;
+                    let format = format_in(&slice)?;
+                    let name = member.name.clone();
+                    Ok(Contained { name, len, stored_len: len, method: None, format })
+                };
+                Ok(("tar", members.iter().map(one).collect::<Result<_>>()?))
+            }
+            Archive::Zip(source, directory) => {
+                let entries = directory.entries().filter(|entry| entry.kind() == EntryKind::File);
+                let one = |entry: Entry<'_>| {
+                    let (len, is_stored) = (entry.decoded_len(), entry.method() == Method::Stored);
+                    let may_be_read = is_stored || left.checked_sub(len).is_some();
+                    if !is_stored {
+                        left = left.saturating_sub(len);
+                    }
+                    let format = match may_be_read {
+                        // What is wrong with one file is told by opening it.
+                        true => match zipped(source, directory, entry, limits) {
+                            Ok(found) => format_in(&*found)?,
+                            Err(e) if e.io().is_some() => return Err(e),
+                            Err(_) => None,
+                        },
+                        false => None,
+                    };
+                    Ok(Contained {
+                        name: entry.name().to_owned(),
+                        len,
+                        stored_len: entry.stored_len(),
+                        method: (!is_stored).then(|| entry.method().to_string()),
+                        format,
+                    })
+                };
+                Ok(("zip", entries.map(one).collect::<Result<_>>()?))
+            }
         }
-        let limits = options.limits();
-        let most = entry.decoded_len().max(entry.stored_len());
-        check_decoded_len(most, entry.stored_len(), limits)?;
-        let decoded = |window: &Window| directory.decoded(entry, window, limits);
-        Ok(Some(Arc::new(MemorySource::new(fetched(&**source, &mut window, decoded)?))))
     }
 
     #[cold]
@@ -163,5 +262,33 @@ impl Archive {
             Some(near) => e.with_remedy(Remedy::did_you_mean(&near)),
             None => e,
         }
+    }
+}
+
+/// The bytes of an entry of a zip: where they lie, or decoded.
+fn zipped(
+    source: &Arc<dyn ByteSource>,
+    directory: &Directory,
+    entry: Entry<'_>,
+    limits: &Limits,
+) -> Result<Arc<dyn ByteSource>> {
+    let mut window = Window::new(source.len());
+    if entry.method() == Method::Stored {
+        let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
+        return Ok(Arc::new(SliceSource::new(source.clone(), place)?));
+    }
+    let most = entry.decoded_len().max(entry.stored_len());
+    check_decoded_len(most, entry.stored_len(), limits)?;
+    let decoded = |window: &Window| directory.decoded(entry, window, limits);
+    Ok(Arc::new(MemorySource::new(fetched(&**source, &mut window, decoded)?)))
+}
+
+/// The format of the file that a source gives, where it is of one.
+fn format_in(source: &dyn ByteSource) -> Result<Option<&'static Format>> {
+    let mut window = Window::new(source.len());
+    match fetched(source, &mut window, formats::detect) {
+        Ok(format) => Ok(Some(format)),
+        Err(e) if e.io().is_some() => Err(e),
+        Err(_) => Ok(None),
     }
 }

@@ -223,6 +223,10 @@ impl OpenOptions {
     /// # Errors
     /// Io.
     pub fn bytes_of(&self, path: &Path) -> Result<(Arc<dyn ByteSource>, String)> {
+        #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+        if let Some((archive, inside)) = crate::archive::split(path) {
+            return self.bytes_inside(archive, inside);
+        }
         if let Some(url) = crate::http::is_url(path) {
             return self.remote(url);
         }

@@ -124,9 +124,10 @@ fn is_tensors(name: &str) -> bool {
 }
 
 /// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
-/// same as a graph, arrays.
+/// same as a graph, arrays, the same for other frameworks.
 fn is_beside(name: &str) -> bool {
-    format_by(name).is_some_and(|f| matches!(f.id, "pytorch" | "onnx" | "npz"))
+    const BESIDE: [&str; 6] = ["pytorch", "onnx", "npz", "flax", "tflite", "tensorflow"];
+    format_by(name).is_some_and(|f| BESIDE.contains(&f.id))
 }
 
 /// The names of the files in a folder, sorted.

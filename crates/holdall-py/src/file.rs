@@ -640,6 +640,18 @@ pub(crate) fn salvage<'py>(
 }
 
 /// What pickles in a file or folder would import.
+/// What is in an archive.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+#[pyfunction]
+pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
+    let options = options::open(py, "auto", "fast", None)?;
+    let found = run(py, u64::MAX, |_| {
+        let (source, name) = options.bytes_of(&path)?;
+        holdall::archive::contents(source, &name, options.limits())
+    })?;
+    plain::of(py, &found)
+}
+
 #[cfg(feature = "pytorch")]
 #[pyfunction]
 #[pyo3(signature = (path, io, limits, progress))]

@@ -61,6 +61,9 @@ mod _holdall {
     use super::command;
     #[pymodule_export]
     use super::file::NativeFile;
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    #[pymodule_export]
+    use super::file::contents;
     #[pymodule_export]
     use super::file::formats;
     #[pymodule_export]

@@ -58,6 +58,9 @@ pub use holdall_core::{
     IndexBuilder, Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored,
     TensorInfo, TensorSpec, Value, Warning, Window, formats, layout, model, read,
 };
+/// What is in tar archives and zips.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub use holdall_io::archive;
 /// Fresh memory to read into.
 pub use holdall_io::buffer;
 /// Rules that only exist where there are files: what the operating system says, what callers ask.

@@ -1,20 +1,21 @@
 //! Looking for pickles, and at what each would import and call: nothing is imported, called or unpacked.
 //!
-//! Pickles are found by what they are, wherever they are: alone, one after the other, in files of arrays, in zips and zips
-//! in those, in folders, and in the texts and bytes of other pickles. A zip that readers do not agree on is looked through
+//! Pickles are found by what they are, wherever they are: alone, one after the other, in files of arrays, in zips and tar archives and those
+//! in them, in folders, and in the texts and bytes of other pickles. A zip that readers do not agree on is looked through
 //! header by header besides.
 
 use crate::OpenOptions;
 use bytes::Bytes;
 use holdall_core::codec::Stream;
 use holdall_core::error::Shown as _;
-use holdall_core::wire::npy;
 use holdall_core::wire::pickle::trace::{self, Trace};
 use holdall_core::wire::pickle::{NONE, PACKED, TOO_LONG};
 use holdall_core::wire::zip::walk::guesses;
 use holdall_core::wire::zip::{Directory, EntryKind, Method, TOO_MANY_ENTRIES};
+use holdall_core::wire::{npy, tar};
 use holdall_core::{Error, Limits, Remedy, Result, Window, formats};
 use holdall_io::Work;
+use holdall_io::archive::members;
 use holdall_io::error::io;
 use holdall_io::source::{ByteSource, MemorySource, SliceSource, fetched};
 use std::path::{Path, PathBuf};
@@ -25,11 +26,11 @@ pub use holdall_core::wire::pickle::names::Danger as Verdict;
 /// Something that a pickle would import.
 pub use holdall_core::wire::pickle::trace::Import;
 
-/// What was found in a file, a folder or a zip.
+/// What was found in a file, a folder or an archive.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ScanReport {
-    /// Files that were looked at, those in zips too.
+    /// Files that were looked at, those in archives too.
     pub files: u64,
     /// All pickles.
     pub pickles: Vec<Pickle>,
@@ -49,7 +50,7 @@ impl ScanReport {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Pickle {
-    /// The file; `ZIP!/NAME` of one in a zip.
+    /// The file; `ARCHIVE!/NAME` of one in an archive.
     pub source: String,
     /// Where in that file it begins.
     pub offset: u64,
@@ -67,7 +68,8 @@ pub struct Pickle {
     pub broken: Option<Error>,
 }
 
-/// Looks for pickles in the file or folder at `path`, or at an address on the web, and at what each would do.
+/// Looks for pickles in the file or folder at `path`, at an address on the web, or in an archive (`ARCHIVE!/PATH`), and at what each
+/// would do.
 ///
 /// # Errors
 /// Io; cancellation. What is wrong with a file is in the report.
@@ -110,8 +112,8 @@ pub fn scan_source(
 const HEAD: u64 = 4 << 10;
 /// Bytes at the end of a file that a zip's end may be in: its record, and the longest comment.
 const TAIL: u64 = (64 << 10) + 22;
-/// How deep zips in zips are looked into.
-const MOST_ZIPS: usize = 4;
+/// How deep archives in archives are looked into.
+const MOST_ARCHIVES: usize = 4;
 /// How many headers of a zip that readers do not agree on are looked at.
 const MOST_GUESSES: usize = 1000;
 /// Names of files that are pickles, or zips with one.
@@ -144,8 +146,12 @@ impl Scanner<'_> {
         if is_zip {
             self.zip(source, name, depth)?;
         }
+        let is_tar = tar::is_one(&head);
+        if is_tar {
+            self.tar(source, name, depth)?;
+        }
         let found = self.pickles(source, &head, name)?;
-        if found || is_zip {
+        if found || is_zip || is_tar {
             return Ok(());
         }
         if let Some(what) = pack_of(&head) {
@@ -216,10 +222,33 @@ impl Scanner<'_> {
         }
     }
 
-    fn zip(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
-        if depth >= MOST_ZIPS {
-            let e = PACKED.broken(format!("it is a zip in zips, {MOST_ZIPS} deep"));
+    /// Whether an archive is too deep in others to be looked into, which is told.
+    fn is_too_deep(&mut self, name: &str, depth: usize) -> bool {
+        if depth >= MOST_ARCHIVES {
+            let e = PACKED.broken(format!("it is an archive in archives, {MOST_ARCHIVES} deep"));
             self.report.unread.push(e.in_source(name));
+        }
+        depth >= MOST_ARCHIVES
+    }
+
+    fn tar(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
+        if self.is_too_deep(name, depth) {
+            return Ok(());
+        }
+        // What is before that which is wrong is looked at.
+        let (members, wrong) = members(&**source, self.limits)?;
+        for member in members {
+            let own = format!("{name}!/{}", member.name);
+            let inside = SliceSource::new(source.clone(), member.range)?;
+            let inside: Arc<dyn ByteSource> = Arc::new(inside);
+            self.source(&inside, &own, depth + 1)?;
+        }
+        self.report.unread.extend(wrong.map(|e| e.in_source(name)));
+        Ok(())
+    }
+
+    fn zip(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
+        if self.is_too_deep(name, depth) {
             return Ok(());
         }
         let mut window = Window::new(source.len());
@@ -343,9 +372,6 @@ fn may_be_pickle(head: &[u8]) -> bool {
 }
 
 fn pack_of(head: &[u8]) -> Option<&'static str> {
-    if head.get(257..262) == Some(b"ustar") {
-        return Some("tar");
-    }
     PACKS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what)
 }
 

@@ -213,6 +213,72 @@ fn what_is_wrong_with_an_archive_is_said() {
     assert_eq!((e.code(), e.remedies().len()), ("zstd/decoded-len", 1));
 }
 
+/// Records far from both ends of an archive are read with the header that they follow.
+#[test]
+fn long_names_are_read_wherever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (big, long) = (vec![1; 4 << 20], format!("{}/m.safetensors", "d/".repeat(80) + "e"));
+    let gnu = member("././@LongLink", b'L', format!("{long}\0").as_bytes());
+    let parts =
+        [member("a", b'0', &big), gnu, member("short", b'0', &model(3.0)), member("b", b'0', &big)];
+    let path = put(&dir, "x.tar", &tar(&parts));
+    for io in [Io::Map, Io::Read] {
+        let file = OpenOptions::new().with_io(io).open(inside(&path, &long)).unwrap();
+        assert_eq!(first(&file), 3.0);
+    }
+}
+
+/// Everything in an archive is listed, with the formats of what can be opened, however it is stored.
+#[test]
+fn what_is_in_an_archive_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let listed = |path: &Path| {
+        let options = OpenOptions::new();
+        let (source, name) = options.bytes_of(path).unwrap();
+        holdall::archive::contents(source, &name, options.limits()).unwrap()
+    };
+    let (whole, numpy) = (model(1.0), model_as("a.npz", 2.0));
+    let zipped =
+        zip(&[("m.bin", &whole, true), ("a.npz", &numpy, false), ("notes.txt", b"hi", true)]);
+    let tarred = tar(&[member("w/m.bin", b'0', &whole), member("in.zip", b'0', &zipped)]);
+    let outer = put(&dir, "x.tar", &tarred);
+    let told = |found: &holdall::archive::Contents| -> Vec<(String, u64, Option<&str>)> {
+        let one = |f: &holdall::archive::Contained| (f.name.clone(), f.len, f.format.map(|f| f.id));
+        found.files.iter().map(one).collect()
+    };
+    let found = listed(&outer);
+    assert_eq!((found.kind, found.len), ("tar", tarred.len() as u64));
+    let m = whole.len() as u64;
+    let safetensors = Some("safetensors");
+    assert_eq!(
+        told(&found),
+        [("w/m.bin".to_owned(), m, safetensors), ("in.zip".to_owned(), zipped.len() as u64, None)]
+    );
+    // An archive in one is told by its path.
+    let found = listed(&inside(&outer, "in.zip"));
+    assert_eq!(found.kind, "zip");
+    assert_eq!(
+        told(&found),
+        [
+            ("m.bin".to_owned(), m, safetensors),
+            ("a.npz".to_owned(), numpy.len() as u64, Some("npz")),
+            ("notes.txt".to_owned(), 2, None)
+        ]
+    );
+    let methods: Vec<Option<&str>> = found.files.iter().map(|f| f.method.as_deref()).collect();
+    assert_eq!(methods, [Some("deflate"), None, Some("deflate")]);
+    assert!(found.files[0].stored_len < m);
+    // What is none, and what is broken.
+    let other = put(&dir, "x.txt", b"text");
+    let (source, name) = OpenOptions::new().bytes_of(&other).unwrap();
+    let e = holdall::archive::contents(source, &name, &Limits::default()).unwrap_err();
+    assert_eq!(e.code(), "archive/no-archive");
+    let cut = put(&dir, "cut.tar", &tarred[..700]);
+    let (source, name) = OpenOptions::new().bytes_of(&cut).unwrap();
+    let e = holdall::archive::contents(source, &name, &Limits::default()).unwrap_err();
+    assert_eq!((e.code(), e.source_name().is_some()), ("tar/bounds", true));
+}
+
 /// What precedes the first member has the length of an HDF5 file's user block.
 #[test]
 fn an_archive_that_begins_with_hdf5_is_an_archive() {

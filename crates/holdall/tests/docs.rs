@@ -23,6 +23,7 @@ const WARNINGS: [&str; 39] = [
     "pytorch/left-out",
     "pytorch/restore",
     "onnx-file/renamed",
+    "flax/passed-over",
     "npz/passed-over",
     "npz/restore",
     "hdf5/not-closed",

@@ -1,4 +1,4 @@
-//! Any format to any: each sound file of the corpus, in whatever format, is written in every format that can be
+//! Any format to any: each sound file of the corpus, and each checkpoint of TensorFlow, in whatever format, is written in every format that can be
 //! written, bit for bit, or refused beforehand with what can be done about it.
 
 mod corpus_files;
@@ -8,7 +8,7 @@ use holdall::{
     WriteOptions, convert, diff,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files above this many bytes say nothing that smaller ones do not.
 const MOST_LEN: u64 = 200_000;
@@ -38,6 +38,16 @@ fn is_the_same(source: &File, target: &Path) -> Result<(), String> {
     }
 }
 
+/// Checkpoints of TensorFlow, which are several files each.
+fn checkpoints() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensorflow");
+    let files = folder.read_dir().unwrap().map(|file| file.unwrap().path());
+    let mut all: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "index")).collect();
+    all.sort();
+    all
+}
+
 fn has_a_remedy(e: &Error) -> bool {
     e.advice(|remedy| Some(remedy.to_string())).is_some()
 }
@@ -46,7 +56,7 @@ fn has_a_remedy(e: &Error) -> bool {
 fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (mut wrong, mut written) = (Vec::new(), BTreeMap::<(String, &str), u32>::new());
-    for path in corpus_files::files("accept") {
+    for path in corpus_files::files("accept").into_iter().chain(checkpoints()) {
         if path.metadata().unwrap().len() > MOST_LEN {
             continue;
         }

@@ -372,3 +372,55 @@ fn the_corpus_is_judged_as_it_is_read() {
         assert!(report.pickles.is_empty(), "{other}: {report:?}");
     }
 }
+
+/// A header of tar, and the file behind it.
+fn member(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = [0u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+    header[148..156].fill(b' ');
+    header[156] = b'0';
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let mut out = [&header[..], bytes].concat();
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+/// Pickles in tar archives are found, in zips in those, and in what `!/` names; a broken end hides none before it.
+#[test]
+fn archives_are_walked() {
+    let bad = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
+    let inner = zip(&[("b.pkl", bad)]);
+    let members =
+        [member("a.npy", b"\x93NUMPY"), member("x.zip", &inner), member("c", bad)].concat();
+    let whole = [members, vec![0; 1024]].concat();
+    let report = scanned(&whole, "t.tar");
+    let found: Vec<&str> = report.pickles.iter().map(|p| p.source.as_str()).collect();
+    // The end of the zip is near that of the archive: to some readers the whole is a zip.
+    assert_eq!(found, ["t.tar!/b.pkl", "t.tar!/x.zip!/b.pkl", "t.tar!/c"]);
+    assert_eq!(report.verdict(), Verdict::Dangerous);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.tar");
+    std::fs::write(&path, &whole).unwrap();
+    let own = |inside: &str| {
+        let path = format!("{}!/{inside}", path.display());
+        scan(path, &OpenOptions::new(), &Work::new()).map(|report| report.verdict())
+    };
+    assert_eq!(own("c").unwrap(), Verdict::Dangerous);
+    assert_eq!(own("x.zip!/b.pkl").unwrap(), Verdict::Dangerous);
+    assert_eq!(own("a.npy").unwrap(), Verdict::Safe);
+    assert_eq!(own("d").unwrap_err().code(), "archive/no-file");
+    // The last member is cut.
+    let cut = &whole[..whole.len() - 1024 - 500];
+    let report = scanned(cut, "t.tar");
+    assert!(report.pickles.iter().any(|p| p.source == "t.tar!/x.zip!/b.pkl"));
+    assert!(report.pickles.iter().all(|p| p.source != "t.tar!/c"));
+    assert!(report.unread.iter().any(|e| e.code() == "tar/bounds"));
+    // Archives in archives, too deep to be looked into.
+    let deep =
+        (0..6).fold(bad.to_vec(), |inner, _| [member("in.tar", &inner), vec![0; 1024]].concat());
+    let report = scanned(&deep, "t.tar");
+    assert_eq!((report.verdict(), report.unread[0].code()), (Verdict::Unknown, "pickle/packed"));
+}

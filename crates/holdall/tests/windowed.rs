@@ -78,7 +78,7 @@ fn a_range_at_a_time_is_the_whole() {
             (whole, found) => panic!("{place}: whole {whole:?}, by ranges {found:?}"),
         }
         let is_package = path.extension().is_some_and(|e| {
-            ["carton", "pt", "pt2", "keras", "npz", "onnx"].iter().any(|own| e == *own)
+            ["carton", "pt", "pt2", "keras", "npz", "onnx", "tflite", "index"].iter().any(|own| e == *own)
         });
         let most = if is_package { MOST_OF_PACKAGES } else { MOST_ROUNDS };
         assert!(asked.len() <= most, "{place}: {asked:?}");
@@ -110,7 +110,7 @@ fn an_index_needs_no_data() {
             // The header of a compressed array is the start of its data.
             "npz" => (index.len() as u64 + 4) * 5 * BEYOND_HEADERS,
             // Nor where anything is: chunks are looked at.
-            "onnx" => (index.len() as u64 + 4) * CHUNK,
+            "onnx" | "flax" | "tflite" => (index.len() as u64 + 4) * CHUNK,
             _ if is_package => (index.len() as u64 + 4) * BEYOND_HEADERS,
             _ => 0,
         };

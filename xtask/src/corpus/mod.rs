@@ -81,6 +81,25 @@ fn all() -> Vec<Made> {
     all.extend(of_numpy.map(|(name, bytes)| Made::new(format!("reject/numpy/{name}"), bytes)));
     let of_onnx = crate::onnx_files::rejects().into_iter();
     all.extend(of_onnx.map(|(name, bytes)| Made::new(format!("reject/onnx/{name}.onnx"), bytes)));
+    let of_flax = crate::flax_files::rejects().into_iter();
+    all.extend(
+        of_flax.map(|(name, bytes)| Made::new(format!("reject/flax/{name}.msgpack"), bytes)),
+    );
+    let of_tflite = crate::tflite_files::rejects().into_iter();
+    all.extend(
+        of_tflite.map(|(name, bytes)| Made::new(format!("reject/tflite/{name}.tflite"), bytes)),
+    );
+    for (name, bytes) in [
+        ("everything", crate::tflite_files::everything()),
+        ("outside", crate::tflite_files::outside()),
+    ] {
+        all.push(Made::new(format!("accept/tflite/made-{name}.tflite"), bytes));
+    }
+    let of_tensorflow = crate::tensorflow_files::rejects().into_iter();
+    all.extend(
+        of_tensorflow
+            .map(|(name, bytes)| Made::new(format!("reject/tensorflow/{name}.index"), bytes)),
+    );
     let of_gguf = crate::gguf_files::rejects().into_iter();
     all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
     let of_hdf5 = crate::hdf5_files::rejects().into_iter();

@@ -1,5 +1,7 @@
 //! `holdall inspect`: what is in a file.
 
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+mod archive;
 mod card;
 mod digests;
 mod json;
@@ -16,7 +18,7 @@ use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::{Check, File, Tensor};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show what is in a file: tensors, shapes, sizes, attributes; of a package its card
 #[derive(Debug, Args)]
@@ -98,16 +100,23 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             return Ok(Status::Fine);
         }
         #[cfg(feature = "carton")]
-        if args.is_about_files()
-            && let Some(package) = crate::package::open(session, path)?
-        {
-            if !std::mem::take(&mut first) && !session.json() {
-                session.out().write_all(b"\n")?;
+        if args.is_about_files() {
+            match crate::package::open(session, path) {
+                Ok(Some(package)) => {
+                    if !std::mem::take(&mut first) && !session.json() {
+                        session.out().write_all(b"\n")?;
+                    }
+                    return crate::package::show(session, &package).map(|()| Status::Fine);
+                }
+                Ok(None) => {}
+                Err(e) => return archive(session, path, e, &mut first),
             }
-            return crate::package::show(session, &package).map(|()| Status::Fine);
         }
         // What is shown is not all of a file: of one inside a package no more is read than that.
-        let file = input::open_with(session, path, Check::Read)?;
+        let file = match input::open_with(session, path, Check::Read) {
+            Ok(file) => file,
+            Err(e) => return archive(session, path, e, &mut first),
+        };
         #[cfg(feature = "carton")]
         if args.is_about_files()
             && let Some(package) = crate::package::of_file(&file)?
@@ -143,6 +152,27 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         }
         Ok(Status::Fine)
     })
+}
+
+/// Shows an archive that is no file of tensors; what else could not be opened is the failure that it was.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+fn archive(
+    session: &Session,
+    path: &Path,
+    failure: Failure,
+    first: &mut bool,
+) -> Result<Status, Failure> {
+    let Failure::Error(e) = failure else { return Err(failure) };
+    let archive = archive::instead(session, path, e)?;
+    if !std::mem::take(first) && !session.json() {
+        session.out().write_all(b"\n")?;
+    }
+    archive::show(session, &archive).map(|()| Status::Fine)
+}
+
+#[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+fn archive(_: &Session, _: &Path, failure: Failure, _: &mut bool) -> Result<Status, Failure> {
+    Err(failure)
 }
 
 #[cfg(feature = "carton")]

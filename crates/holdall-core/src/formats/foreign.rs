@@ -144,7 +144,6 @@ static KINDS: &[Kind] = &[
     Kind::new("a Parquet file", 0, b"PAR1", TABLE),
     Kind::new("an Arrow IPC file", 0, b"ARROW1", TABLE),
     Kind::new("an SQLite database", 0, b"SQLite format 3\0", TABLE),
-    Kind::new("a LiteRT (TFLite) model", 4, b"TFL3", OTHER),
     Kind::new("a PNG picture", 0, b"\x89PNG\r\n\x1a\n", OTHER),
     Kind::new("a JPEG picture", 0, b"\xff\xd8\xff", OTHER),
     Kind::new("a PDF document", 0, b"%PDF-", OTHER),
@@ -360,6 +359,12 @@ static OWN: &[Own] = &[
         is: has_header,
     },
     Own {
+        name: "LiteRT",
+        feature: "tflite",
+        is_built: cfg!(feature = "tflite"),
+        is: |head| head.get(4..8) == Some(b"TFL3"),
+    },
+    Own {
         name: "ONNX",
         feature: "onnx-file",
         is_built: cfg!(feature = "onnx-file"),
@@ -409,6 +414,7 @@ mod tests {
             "Carton": "carton/made-minimal.carton" "carton/made-links.carton";
             "Metatensor": "metatensor/made-dtypes.mt" "metatensor/made-paths.mt";
             "safetensors": "safetensors/made-dtypes.safetensors" "safetensors/made-metadata.safetensors";
+            "LiteRT": "tflite/made-everything.tflite";
             "ONNX": "onnx/onnx_all.onnx";
         };
         assert_eq!(corpus.len(), OWN.len());

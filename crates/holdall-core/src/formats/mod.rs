@@ -10,6 +10,8 @@ mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
 mod element;
+#[cfg(feature = "flax")]
+pub mod flax;
 mod foreign;
 #[cfg(feature = "gguf")]
 pub mod gguf;
@@ -39,6 +41,9 @@ mod header;
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
+#[cfg(any(feature = "pytorch", feature = "flax"))]
+#[cfg_attr(not(feature = "pytorch"), allow(dead_code))]
+mod named;
 #[cfg(feature = "numpy")]
 pub mod numpy;
 #[cfg(feature = "onnx-file")]
@@ -47,6 +52,10 @@ pub mod onnx;
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(feature = "tensorflow")]
+pub mod tensorflow;
+#[cfg(feature = "tflite")]
+pub mod tflite;
 #[cfg(feature = "ztensor")]
 mod turns;
 #[cfg(feature = "ztensor")]
@@ -166,18 +175,25 @@ pub static FORMATS: &[&Format] = &[
     &metatensor::FORMAT,
     #[cfg(feature = "gguf")]
     &gguf::FORMAT,
+    #[cfg(feature = "tflite")]
+    &tflite::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
     #[cfg(feature = "hdf5")]
     &hdf5::FORMAT,
+    #[cfg(feature = "flax")]
+    &flax::FORMAT,
     // Before cartons, which are zips as what Keras writes.
     #[cfg(feature = "hdf5")]
     &hdf5::KERAS,
     // Late, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,
+    // Told by the end of a file alone.
+    #[cfg(feature = "tensorflow")]
+    &tensorflow::FORMAT,
     // Last of the zips, because it asks for nothing but arrays in one.
     #[cfg(feature = "numpy")]
     &numpy::NPZ,

@@ -9,11 +9,19 @@
 
 pub mod cbor;
 pub mod cursor;
+#[cfg(feature = "tflite")]
+pub mod flatbuffer;
+#[cfg(any(feature = "carton", feature = "onnx-file", feature = "flax", feature = "tensorflow"))]
+pub mod forward;
+#[cfg(feature = "flax")]
+pub mod msgpack;
 pub mod npy;
 #[cfg(feature = "pytorch")]
 pub mod pickle;
-#[cfg(any(feature = "carton", feature = "onnx-file"))]
+#[cfg(any(feature = "carton", feature = "onnx-file", feature = "tensorflow"))]
 pub mod protobuf;
+#[cfg(feature = "tensorflow")]
+pub mod sstable;
 pub mod tar;
 pub mod toml;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]

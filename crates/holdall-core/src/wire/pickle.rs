@@ -31,7 +31,7 @@ crate::error::rules! {
     pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is one, or a zip, or of a known format.";
     /// Hidden in something that is not opened.
     pub PACKED: Unsupported "pickle/packed"
-        "A file that is scanned for pickles is not compressed and no archive, unless it is a zip."
+        "A file that is scanned for pickles is not compressed, and no archive but a zip or a tar archive, of which four are in each other at most."
         hint "unpack it and scan what was in it";
     /// Too long to be followed.
     pub TOO_LONG: Limit "pickle/too-long"

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::window::{Stop, Window};
-use bytes::Bytes;
+use crate::wire::forward::Forward;
 use std::ops::Range;
 
 crate::error::rules! {
@@ -138,21 +138,10 @@ pub fn varints(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of a file that are looked at together, at multiples of this.
-const CHUNK: u64 = 32 << 10;
-/// The most that is asked for together, where all of it is looked at.
-const MOST_CHUNK: u64 = 16 << 20;
-
 /// The fields of a message in a file, of which only as much is read as somebody looks at: runs of bytes stay where they
 /// are.
 #[derive(Debug)]
-pub struct Scan<'w> {
-    window: &'w Window,
-    at: u64,
-    end: u64,
-    /// Bytes at hand, and where they begin.
-    chunk: (u64, Bytes),
-}
+pub struct Scan<'w>(Forward<'w>);
 
 /// The value of a field of a [`Scan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,13 +159,12 @@ pub enum Item {
 impl<'w> Scan<'w> {
     /// The fields of the message at `place`, which is in the file.
     pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
-        let end = place.end.min(window.len());
-        Scan { window, at: place.start.min(end), end, chunk: (0, Bytes::new()) }
+        Scan(Forward::new(window, place))
     }
 
     /// Where the next field, or number, begins.
     pub fn position(&self) -> u64 {
-        self.at
+        self.0.position()
     }
 
     /// The number and value of the next field; `None` at the end.
@@ -185,34 +173,32 @@ impl<'w> Scan<'w> {
     /// [`BROKEN`]; what the window needs.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(u64, Item)>, Stop> {
-        if self.at >= self.end {
+        if self.0.remaining() == 0 {
             return Ok(None);
         }
-        let start = self.at;
+        let start = self.position();
         let tag = self.varint()?;
         let value = match tag & 7 {
             0 => Item::Varint(self.varint()?),
             1 => Item::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
                 let len = self.varint()?;
-                let end = self.at.checked_add(len).filter(|end| *end <= self.end);
-                let Some(end) = end else {
-                    let left = self.end.saturating_sub(self.at);
+                let Some(run) = self.0.pass(len) else {
+                    let left = self.0.remaining();
                     let message = format!("a value of {len} bytes where {left} are left");
-                    return Err(BROKEN.broken(message).at(start..self.at).into());
+                    return Err(BROKEN.broken(message).at(start..self.position()).into());
                 };
-                let from = std::mem::replace(&mut self.at, end);
-                Item::Bytes(from..end)
+                Item::Bytes(run)
             }
             5 => Item::Fixed32(u32::from_le_bytes(self.array()?)),
             // Groups were given up before anyone used them for what we read.
             other => {
                 let message = format!("a field of type {other}");
-                return Err(BROKEN.broken(message).at(start..self.at).into());
+                return Err(BROKEN.broken(message).at(start..self.position()).into());
             }
         };
         match tag >> 3 {
-            0 => Err(BROKEN.broken("a field of number 0").at(start..self.at).into()),
+            0 => Err(BROKEN.broken("a field of number 0").at(start..self.position()).into()),
             number => Ok(Some((number, value))),
         }
     }
@@ -222,11 +208,11 @@ impl<'w> Scan<'w> {
     /// # Errors
     /// As [`Scan::next`].
     pub fn number(&mut self) -> Result<Option<u64>, Stop> {
-        if self.at >= self.end { Ok(None) } else { self.varint().map(Some) }
+        if self.0.remaining() == 0 { Ok(None) } else { self.varint().map(Some) }
     }
 
     fn varint(&mut self) -> Result<u64, Stop> {
-        let start = self.at;
+        let start = self.position();
         let mut out = 0u64;
         for shift in (0..64u32).step_by(7) {
             let [byte] = self.array()?;
@@ -235,49 +221,16 @@ impl<'w> Scan<'w> {
                 return Ok(out);
             }
         }
-        Err(BROKEN.broken("a number of more than ten bytes").at(start..self.at).into())
+        Err(BROKEN.broken("a number of more than ten bytes").at(start..self.position()).into())
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
-        let upto = self.at.saturating_add(N as u64);
-        if upto > self.end {
-            let message = "the message ends inside of a number";
-            return Err(BROKEN.broken(message).at(self.at..self.end).into());
+        if let Some(found) = self.0.array()? {
+            return Ok(found);
         }
-        let (start, bytes) = &self.chunk;
-        let from = self.at.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
-        let here = from.and_then(|from| bytes.get(from..)?.first_chunk::<N>().copied());
-        let found = match here {
-            Some(found) => found,
-            None => {
-                let start = (self.at / CHUNK).saturating_mul(CHUNK);
-                let end = start.saturating_add(CHUNK).max(upto).min(self.window.len());
-                let bytes = match self.window.bytes(start..end) {
-                    Err(Stop::Need(_)) => return Err(self.need(start, end)),
-                    found => found?,
-                };
-                let from = usize::try_from(self.at.saturating_sub(start)).unwrap_or(usize::MAX);
-                let found = bytes.get(from..).and_then(|rest| rest.first_chunk::<N>().copied());
-                self.chunk = (start, bytes);
-                found.unwrap_or([0; N])
-            }
-        };
-        self.at = upto;
-        Ok(found)
-    }
-
-    /// The need for the chunk `start..end`, and for more of what follows where much of what is before it was read: who is called again
-    /// for each chunk would go through all before it as many times.
-    fn need(&self, start: u64, end: u64) -> Stop {
-        let mut len = CHUNK;
-        let was_read = |len: u64| {
-            start.checked_sub(len).is_some_and(|from| self.window.bytes(from..start).is_ok())
-        };
-        while len < MOST_CHUNK && was_read(len) {
-            len = len.saturating_mul(2);
-        }
-        let needed = start..start.saturating_add(len).min(self.window.len()).max(end);
-        Stop::Need(Vec::from([needed]))
+        let (start, left) = (self.position(), self.0.remaining());
+        let message = "the message ends inside of a number";
+        Err(BROKEN.broken(message).at(start..start.saturating_add(left)).into())
     }
 }
 

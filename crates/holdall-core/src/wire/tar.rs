@@ -80,8 +80,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Where the next header is: nothing before it is looked at again.
-    pub fn at(&self) -> u64 {
+    /// Where the next header is that is looked at: nothing before it is needed again.
+    pub fn position(&self) -> u64 {
         self.at
     }
 

@@ -8,7 +8,7 @@ from .errors import HoldallError
 
 __all__ = [
     "Arriving", "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
-    "arrow_schema", "arrow_stream", "build", "command", "encode_records", "encode_runs", "fetch", "formats", "pack",
+    "arrow_schema", "arrow_stream", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
@@ -35,6 +35,7 @@ def salvage(
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def contents(path: Any) -> dict[str, Any]: ...
 def scan(path: Any, io: str, limits: Optional[dict[str, int]], progress: _Progress) -> dict[str, Any]: ...
 def arrow_schema(field: Any) -> Any: ...
 def arrow_array(field: Any, column: Any) -> tuple[Any, Any]: ...

@@ -13,7 +13,7 @@ from ._file import Check, File, Io, Kept, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, ScanReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
-from .errors import Integrity, Limit, Malformed, Misuse, Unsupported
+from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -273,14 +273,14 @@ def scan(
     limits: Optional[Mapping[str, int]] = None,
     progress: Progress = None,
 ) -> ScanReport:
-    """What unpickling would import and call, for every pickle in a file, a folder or a zip. Nothing is imported, called or
+    """What unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported, called or
     unpickled.
 
     The report is true where all is safe: where every pickle could be followed to its end, and imports nothing but what
     tensors and plain values are made of.
 
     Args:
-        source: The path of a file or folder, or an address on the web.
+        source: The path of a file or folder, an address on the web, or ``ARCHIVE!/PATH``.
 
     Raises:
         Io: something cannot be read.
@@ -343,7 +343,24 @@ def diff(
 
 def inspect(source: Union[Source, File]) -> dict[str, Any]:
     """What a file contains, as plain values: format, version, attributes, warnings, and for each tensor its shape,
-    type, layout, attributes and components; of records also their members, as rows of :func:`holdall.schema.layout`."""
+    type, layout, attributes and components; of records also their members, as rows of :func:`holdall.schema.layout`.
+
+    Of a tar archive or a zip that is no file of tensors itself, ``files`` are those in it: ``path``, ``len`` and ``stored_len`` in bytes,
+    ``method`` of those that are compressed, and the ``format`` of those that ``ARCHIVE!/PATH`` opens."""
+    try:
+        return _inspected(source)
+    except Unsupported as e:
+        if e.code != "format/unknown" or isinstance(source, File) or not hasattr(_holdall, "contents"):
+            raise
+        try:
+            found = _holdall.contents(source)
+        except (HoldallError, TypeError):
+            raise e from None
+        name = found.pop("source")
+        return {"name": name, **found, "attributes": {}, "warnings": [], "tensors": {}}
+
+
+def _inspected(source: Union[Source, File]) -> dict[str, Any]:
     with _opened(source) as file:
         tensors = {}
         for name, t in file.items():

@@ -1,6 +1,8 @@
 //! Which fields the reports about tensor files have.
 
 use super::{Plain, ToPlain};
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+use crate::archive::{Contained, Contents};
 use crate::convert::Overflowed;
 use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
 use crate::fields;
@@ -25,6 +27,21 @@ impl ToPlain for File {
     /// What the file is, without what it contains.
     fn to_plain(&self) -> Plain<'_> {
         fields!(source: self.name(), format: self.format(), version: self.version())
+    }
+}
+
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+impl ToPlain for Contents {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => source, format: self.kind, version: "", len, files)
+    }
+}
+
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+impl ToPlain for Contained {
+    fn to_plain(&self) -> Plain<'_> {
+        let format = self.format.map(|format| format.id);
+        fields!(self => path: self.name.as_str(), len, stored_len, method, format: format)
     }
 }
 

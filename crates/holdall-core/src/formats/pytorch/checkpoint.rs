@@ -1,11 +1,11 @@
 //! Distributed checkpoints: what the pickle `.metadata` says of the files beside it. Each of their items is a file of `torch.save`,
 //! with a chunk of a tensor or another value.
 
-use super::dtype::{Element, is_dtype};
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
+use crate::formats::named::{Element, is_dtype};
 use crate::limits::Limits;
 use crate::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, TensorInfo,

@@ -1,6 +1,5 @@
 //! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
 
-use super::dtype::Element;
 use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
 use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
@@ -8,6 +7,7 @@ use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
+use crate::formats::named::Element;
 use crate::layout::strided;
 use crate::model::{
     Algorithm, Attributes, Digest, Encoding, Layout, Role, Value, element_count, stored_size,

@@ -38,14 +38,13 @@
 
 pub mod checkpoint;
 mod decode;
-mod dtype;
 mod encode;
 mod object;
 mod pt2;
 mod walk;
 
+pub(crate) use super::named::is_dtype;
 pub(crate) use decode::MAGIC;
-pub(crate) use dtype::is_dtype;
 
 use super::Format;
 

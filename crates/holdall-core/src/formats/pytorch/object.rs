@@ -1,9 +1,9 @@
 //! What the values of a pickle are: tensors, containers, plain values. What a pickle would call is looked up in a list here,
 //! and nowhere else.
 
-use super::dtype::{Element, is_dtype};
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
+use crate::formats::named::{Element, is_dtype};
 use crate::model::{ByteOrder, Value};
 use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};

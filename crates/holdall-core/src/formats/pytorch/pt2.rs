@@ -1,11 +1,11 @@
 //! Archives of `torch.export`: weights and constants, which are files of the zip, and JSON that says what each is. Graphs and example
 //! inputs are not looked at.
 
-use super::dtype::Element;
 use super::object::{Storage, Tensor, View};
 use super::walk::Content;
 use super::{EXPORT, NO_ELEMENTS};
 use crate::error::{Result, Shown as _};
+use crate::formats::named::Element;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::zip::{Directory, Entry};

@@ -1,4 +1,4 @@
-//! Element types by the names that torch has for them.
+//! Element types by the names that torch, NumPy and JAX have for them.
 
 use crate::model::{DType, LogicalType};
 

@@ -1,0 +1,89 @@
+//! What is in a tar archive or a zip that is no file of tensors itself.
+
+use crate::exit::Failure;
+use crate::input::{self, STDIN, Standard};
+use crate::output::as_json;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{Size, count, escape, exact_size};
+use crate::session::Session;
+use holdall::archive::{Contained, Contents, contents};
+use holdall::formats::UNKNOWN;
+use holdall::plain::ToPlain as _;
+use holdall::{Error, fields};
+use std::io::Write as _;
+use std::path::Path;
+
+/// Shows the archive at `path` that could not be opened for `e`, where it has files in it that can be.
+///
+/// # Errors
+/// `e` where it is something else.
+pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Contents, Failure> {
+    if e.code() != UNKNOWN.code {
+        return Err(e.into());
+    }
+    let options = input::options(session);
+    let found = match path.as_os_str() == "-" {
+        true => input::standard(session).map(|standard| {
+            let (Standard::File(source) | Standard::Memory(source)) = standard;
+            (source, STDIN.to_owned())
+        }),
+        false => options.bytes_of(path).map_err(Failure::from),
+    };
+    let archive =
+        found.ok().and_then(|(source, name)| contents(source, &name, options.limits()).ok());
+    // Of other archives the error tells what they are.
+    let can_be_opened = |file: &Contained| file.format.is_some();
+    match archive.filter(|archive| archive.files.iter().any(can_be_opened)) {
+        Some(archive) => Ok(archive),
+        None => Err(e.into()),
+    }
+}
+
+/// Writes what is in it.
+pub(super) fn show(session: &Session, archive: &Contents) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    if session.json() {
+        let (nothing, attributes): ([&str; 0], _) = ([], holdall::Attributes::new());
+        let head = archive.to_plain().without("files");
+        let fields = head.and(fields! {
+            attributes: &attributes,
+            tensors: &nothing[..],
+            files: &archive.files[..],
+            warnings: &nothing[..],
+        });
+        writeln!(out, "{}", as_json(&fields))?;
+        return Ok(());
+    }
+    let paint = session.paint();
+    let kind = if archive.kind == "tar" { "tar archive" } else { "zip" };
+    writeln!(out, "{}", paint.on(escape(&archive.source), Style::Title))?;
+    writeln!(out, "  format      {kind}")?;
+    writeln!(out, "  size        {}", exact_size(archive.len))?;
+    let opens = archive.files.iter().filter(|file| file.format.is_some()).count();
+    let files = count(archive.files.len() as u64, "file");
+    writeln!(
+        out,
+        "  files       {files}, {opens} of which open as `{}!/FILE`",
+        escape(&archive.source)
+    )?;
+    writeln!(out)?;
+    let columns = [
+        Column::left("file").cut(),
+        Column::left("format"),
+        Column::right("size"),
+        Column::left("encoding").dropped(0),
+    ];
+    let row = |at: usize| {
+        let file = &archive.files[at];
+        let encoding = file.method.clone().unwrap_or_else(|| "raw".to_owned());
+        vec![
+            Cell::new(escape(&file.name)),
+            Cell::new(file.format.map_or("", |format| format.name)),
+            Cell::new(Size(file.len).to_string()),
+            Cell::styled(encoding, Style::Dim),
+        ]
+    };
+    table::write(out, &columns, archive.files.len(), &row, 2, session.width(), paint)?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Flax's files: trees of arrays in MessagePack.
+//!
+//! # What
+//! What `flax.serialization` writes: `msgpack_serialize` and `to_bytes`, `flax_model.msgpack` of the hub. Maps in maps, with arrays at their
+//! ends.
+//!
+//! # Layout
+//! ```text
+//! {"params": {"dense": {"kernel": extension 1, "bias": extension 1}}, "step": 3}
+//!
+//! extension 1   an array: [[2, 3], "float32", bytes], itself MessagePack
+//! extension 2   a complex number: [1.0, 2.0]
+//! extension 3   a scalar of NumPy's: an array without dimensions
+//! ```
+//! An array of more than 1 GiB is a map in its place: `{"__msgpack_chunked_array__": true, "shape": {"0": 2, "1": 3}, "chunks":
+//! {"0": extension 1, …}}`, whose chunks are the elements one after the other.
+//!
+//! # Specification
+//! MessagePack, and `flax.serialization` of Flax 0.12: `docs/spec/flax.md`. By [`RULES`].
+//!
+//! # Support
+//! Read, with names whose parts have dots between them; values that are no arrays are attributes. The bytes of arrays stay where they are.
+//! Nothing is written.
+//!
+//! # Deviations
+//! Flax makes values of extensions that it does not know; here they are passed over, with a warning.
+//!
+//! # Untrusted input
+//! Maps and arrays nest at most [`Limits::depth`] deep, and have no more items than there is room for. Names take at most
+//! [`Limits::header_len`] bytes together, the others values are at most [`Limits::attribute_values`].
+//!
+//! [`Limits::depth`]: crate::Limits::depth
+//! [`Limits::header_len`]: crate::Limits::header_len
+//! [`Limits::attribute_values`]: crate::Limits::attribute_values
+
+mod decode;
+
+use super::Format;
+
+/// Flax.
+pub static FORMAT: Format = Format {
+    id: "flax",
+    name: "Flax",
+    extensions: &["msgpack"],
+    reads: &[],
+    versions: &[],
+    detect: decode::detect,
+    decode: decode::decode,
+    encode: None,
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: false,
+    has_schema: false,
+    has_graph: false,
+    shards: None,
+    beside: None,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// A key that names nothing.
+    pub KEY: Malformed "flax/key" "The keys of maps are texts in UTF-8, or whole numbers, each once.";
+    /// An array that is none.
+    pub ARRAY: Malformed "flax/array"
+        "An array is a list of its shape, which has no negative dimensions, the name of its type, and its bytes.";
+    /// An element type that is not known.
+    pub ELEMENT_TYPE: Unsupported "flax/element-type"
+        "The elements of an array are of a type of NumPy's or JAX's of 8 bits or more that is known."
+        remedies [LeaveOut];
+    /// Chunks that make no array.
+    pub CHUNKS: Malformed "flax/chunks"
+        "An array in chunks has its mark first, then its shape, then chunks of one type, in order, that have as many elements as \
+         the shape.";
+    /// Nesting.
+    pub DEPTH: Limit "flax/depth" "Maps and lists are at most `Limits::depth` deep in each other.";
+    /// Too much beside the arrays.
+    pub TOO_MANY: Limit "flax/too-many-values"
+        "Names take at most `Limits::header_len` bytes together, a text at most `Limits::text_len`, and values that are no arrays are at \
+         most `Limits::attribute_values`.";
+}

@@ -1,0 +1,103 @@
+//! LiteRT, which was TensorFlow Lite: the weights of a model.
+//!
+//! # What
+//! A FlatBuffer ([`crate::wire::flatbuffer`]) of graphs, whose tensors have their elements in buffers.
+//!
+//! # Layout
+//! ```text
+//! 0    4   where the table of the model is
+//! 4    4   `TFL3`
+//! …        model: buffers, subgraphs; subgraph: tensors; tensor: shape, type, number of its buffer, name
+//! …        buffers: bytes in the FlatBuffer, or, where a model is larger than 2 GiB, an offset in the file and a length
+//! ```
+//!
+//! # Specification
+//! `schema.fbs` of LiteRT, version 3: `docs/spec/tflite.md`. By [`RULES`].
+//!
+//! # Support
+//! Read: all tensors that have elements, which those that a model computes have not. Where there is more than one graph, names begin with that
+//! of theirs. Scales and zero points of quantized tensors are attributes of them; inputs, outputs and metadata are those of the file.
+//! Nothing is written.
+//!
+//! # Deviations
+//! Operators are not looked at. Sparse tensors and texts are faults.
+//!
+//! # Untrusted input
+//! All that is pointed at is held to be in the file. Tables do not nest, so there are no loops. What is taken out of tables together is at
+//! most [`Limits::header_len`] bytes, however often the same ones are pointed at.
+//!
+//! [`Limits::header_len`]: crate::Limits::header_len
+
+mod decode;
+
+use super::Format;
+use crate::model::{DType, LogicalType};
+
+/// LiteRT.
+pub static FORMAT: Format = Format {
+    id: "tflite",
+    name: "LiteRT (TFLite)",
+    extensions: &["tflite"],
+    reads: &["3"],
+    versions: &[],
+    detect: decode::detect,
+    decode: decode::decode,
+    encode: None,
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: false,
+    has_schema: false,
+    has_graph: false,
+    shards: None,
+    beside: None,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// Another version.
+    pub VERSION: Unsupported "tflite/version" "A model says version 3.";
+    /// A buffer that is none.
+    pub BUFFER: Malformed "tflite/buffer"
+        "The buffer of a tensor is one that the model has, and its bytes are in the file.";
+    /// Dimensions that are none.
+    pub DIMS: Malformed "tflite/dims" "Dimensions of tensors with elements are not negative.";
+    /// An element type that is not known.
+    pub ELEMENT_TYPE: Unsupported "tflite/element-type"
+        "The elements of a tensor are numbers or truth values."
+        remedies [LeaveOut];
+    /// Elements that are left out.
+    pub SPARSE: Unsupported "tflite/sparse" "The elements of a tensor are all stored."
+        remedies [LeaveOut];
+    /// Too much beside the elements.
+    pub TOO_MUCH: Limit "tflite/too-much"
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together, those that are pointed at twice twice.";
+}
+
+/// The element type of that number, and the bits of one.
+fn element(number: u8) -> Option<(DType, Option<LogicalType>, u64)> {
+    let plain = |dtype: DType| Some((dtype, None, dtype.width().saturating_mul(8)));
+    match number {
+        0 => plain(DType::F32),
+        1 => plain(DType::F16),
+        2 => plain(DType::I32),
+        3 => plain(DType::U8),
+        4 => plain(DType::I64),
+        6 => plain(DType::Bool),
+        7 => plain(DType::I16),
+        8 => Some((DType::F32, Some(LogicalType::Complex64), 64)),
+        9 => plain(DType::I8),
+        10 => plain(DType::F64),
+        11 => Some((DType::F64, Some(LogicalType::Complex128), 128)),
+        12 => plain(DType::U64),
+        15 => plain(DType::U32),
+        16 => plain(DType::U16),
+        17 => Some((DType::U8, Some(LogicalType::Other("int4".into())), 4)),
+        18 => plain(DType::Bf16),
+        _ => None,
+    }
+}

@@ -1,0 +1,208 @@
+//! FlatBuffers: tables of fields that point at each other, read where they lie.
+//!
+//! ```text
+//! table    i32: how far before it its list of fields is; then the fields
+//! fields   u16: bytes of this list; u16: bytes of the table; then u16 for each field: where in the table it is, 0 where it is not there
+//! vector   u32: how many items; then they
+//! ```
+//! What is longer than its place in a table stands behind a u32: how many bytes further on.
+
+use crate::window::{Stop, Window};
+use bytes::Bytes;
+use std::ops::Range;
+
+crate::error::rules! {
+    /// Rules of FlatBuffers.
+    pub static RULES;
+
+    /// Something that is not inside of the file.
+    pub BOUNDS: Malformed "flatbuffer/bounds"
+        "Tables, their lists of fields, and vectors are inside of the file, and fields inside of their table.";
+}
+
+/// Bytes that are fetched together, at multiples of this: tables lie near their lists of fields and their texts.
+const BLOCK: u64 = 1024;
+
+/// A table: where it is, and where its fields are.
+#[derive(Debug, Clone)]
+pub struct Table {
+    at: u64,
+    len: u64,
+    /// Where each field is, from the start of the table.
+    fields: Bytes,
+}
+
+/// A file that is read so.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'w>(&'w Window);
+
+impl<'w> Reader<'w> {
+    /// The file in `window`.
+    pub fn new(window: &'w Window) -> Reader<'w> {
+        Reader(window)
+    }
+
+    /// The table at the root.
+    ///
+    /// # Errors
+    /// [`BOUNDS`]; what the window needs.
+    pub fn root(&self) -> Result<Table, Stop> {
+        self.table(self.target(0)?)
+    }
+
+    /// The table at `at`.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn table(&self, at: u64) -> Result<Table, Stop> {
+        let back = i64::from(i32::from_le_bytes(self.array(at)?));
+        let outside = || -> Stop {
+            BOUNDS.broken("the fields of a table are not in the file").at(at..at).into()
+        };
+        let list = at.checked_add_signed(back.saturating_neg()).ok_or_else(outside)?;
+        let [list_len, len] = [self.u16(list)?, self.u16(list.saturating_add(2))?].map(u64::from);
+        let place = list.saturating_add(4)..list.saturating_add(list_len.max(4));
+        if at.checked_add(len).is_none_or(|end| end > self.0.len()) {
+            let message = format!("a table of {len} bytes");
+            return Err(BOUNDS.broken(message).at(at..at.saturating_add(4)).into());
+        }
+        Ok(Table { at, len, fields: self.bytes(place)? })
+    }
+
+    /// Where field number `number` of a table is, which takes `width` bytes; nothing, where it is not there.
+    ///
+    /// # Errors
+    /// [`BOUNDS`].
+    pub fn field(&self, of: &Table, number: usize, width: u64) -> Result<Option<u64>, Stop> {
+        let bytes = of.fields.chunks_exact(2).nth(number);
+        let offset = bytes.and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);
+        let offset = u64::from(offset);
+        if offset == 0 {
+            return Ok(None);
+        }
+        let end = offset.saturating_add(width);
+        if offset < 4 || end > of.len {
+            let message =
+                format!("field {number} has bytes {offset}..{end} of a table of {} bytes", of.len);
+            return Err(BOUNDS.broken(message).at(of.at..of.at.saturating_add(4)).into());
+        }
+        Ok(Some(of.at.saturating_add(offset)))
+    }
+
+    /// The whole number of `N` bytes that a field is; nothing, where it is not there.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn number<const N: usize>(
+        &self,
+        of: &Table,
+        number: usize,
+    ) -> Result<Option<[u8; N]>, Stop> {
+        match self.field(of, number, N as u64)? {
+            Some(at) => self.array(at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where that which a field points at is.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn pointed(&self, of: &Table, number: usize) -> Result<Option<u64>, Stop> {
+        match self.field(of, number, 4)? {
+            Some(at) => self.target(at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The table that a field points at.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn inner(&self, of: &Table, number: usize) -> Result<Option<Table>, Stop> {
+        match self.pointed(of, number)? {
+            Some(at) => self.table(at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the items of `width` bytes are of the vector, or the text, that a field points at.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn vector(
+        &self,
+        of: &Table,
+        number: usize,
+        width: u64,
+    ) -> Result<Option<Range<u64>>, Stop> {
+        let Some(at) = self.pointed(of, number)? else { return Ok(None) };
+        let count = u64::from(u32::from_le_bytes(self.array(at)?));
+        let start = at.saturating_add(4);
+        let end = count.checked_mul(width).and_then(|len| start.checked_add(len));
+        match end.filter(|end| *end <= self.0.len()) {
+            Some(end) => Ok(Some(start..end)),
+            None => {
+                let message = format!("a vector of {count} items of {width} bytes");
+                Err(BOUNDS.broken(message).at(at..start).into())
+            }
+        }
+    }
+
+    /// The tables of a vector of them, each with what `read` makes of it. What one of them needs is asked for with what the others need.
+    ///
+    /// # Errors
+    /// As [`Reader::root`]; what `read` fails with.
+    pub fn tables<T>(
+        &self,
+        place: Range<u64>,
+        mut read: impl FnMut(u64, Table) -> Result<T, Stop>,
+    ) -> Result<Vec<T>, Stop> {
+        let bytes = self.bytes(place.clone())?;
+        let (mut out, mut needs) = (Vec::new(), Vec::new());
+        for (number, offset) in (0u64..).zip(bytes.as_chunks::<4>().0) {
+            let at = place.start.saturating_add(number.saturating_mul(4));
+            let at = at.saturating_add(u32::from_le_bytes(*offset).into());
+            match self.table(at).and_then(|table| read(number, table)) {
+                Ok(found) => out.push(found),
+                Err(Stop::Need(ranges)) => needs.extend(ranges),
+                Err(fail) => return Err(fail),
+            }
+        }
+        if needs.is_empty() { Ok(out) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// Those bytes.
+    ///
+    /// # Errors
+    /// As [`Reader::root`].
+    pub fn bytes(&self, place: Range<u64>) -> Result<Bytes, Stop> {
+        if place.end > self.0.len() || place.start > place.end {
+            let message = format!("the file has {} bytes", self.0.len());
+            return Err(BOUNDS.broken(message).at(place).into());
+        }
+        match self.0.bytes(place.clone()) {
+            Err(Stop::Need(_)) => {}
+            found => return found,
+        }
+        let start = (place.start / BLOCK).saturating_mul(BLOCK);
+        let end = place.end.checked_next_multiple_of(BLOCK).unwrap_or(place.end);
+        let found = self.0.bytes(start..end.min(self.0.len()))?;
+        let at = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
+        Ok(found.slice(at(place.start)..at(place.end)))
+    }
+
+    /// What the u32 at `at` points at.
+    fn target(&self, at: u64) -> Result<u64, Stop> {
+        Ok(at.saturating_add(u32::from_le_bytes(self.array(at)?).into()))
+    }
+
+    fn u16(&self, at: u64) -> Result<u16, Stop> {
+        self.array(at).map(u16::from_le_bytes)
+    }
+
+    fn array<const N: usize>(&self, at: u64) -> Result<[u8; N], Stop> {
+        let found = self.bytes(at..at.saturating_add(N as u64))?;
+        Ok(found.first_chunk::<N>().copied().unwrap_or([0; N]))
+    }
+}

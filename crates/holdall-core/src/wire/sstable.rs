@@ -1,0 +1,192 @@
+//! Sorted tables of LevelDB: keys in order, each with a value.
+//!
+//! ```text
+//! block    entries; u32 for each restart; u32: how many those are; a byte: how it is compressed; u32: masked CRC-32C of all before
+//! entry    varint: bytes that its key shares with the one before; varint: bytes of the rest; varint: bytes of the value; the rest; the value
+//! place    varint: where a block is; varint: its bytes, without the last five
+//! footer   the places of the block of metadata and of that of the index, zeros, the mark: 48 bytes
+//! ```
+//! The index is a block, too: its values are the places of blocks, in order.
+
+use super::cursor::Cursor;
+use crate::codec::crc::Crc32;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::window::{Stop, Window};
+use bytes::Bytes;
+use std::ops::Range;
+
+crate::error::rules! {
+    /// Rules of sorted tables.
+    pub static RULES;
+
+    /// A block or an entry that is none.
+    pub BROKEN: Malformed "sstable/broken"
+        "Blocks of a sorted table are inside of it, one after the other, and end in what finds their parts; entries are whole.";
+    /// Another digest.
+    pub DIGEST: Integrity "sstable/digest" "A block of a sorted table has the CRC-32C that follows it."
+        hint "the bytes changed since they were written: fetch or restore the file again";
+    /// Compression.
+    pub COMPRESSED: Unsupported "sstable/compressed" "The blocks of a sorted table are not compressed."
+        hint "write the table without compression, as TensorFlow does for checkpoints";
+    /// Keys that do not rise.
+    pub ORDER: Malformed "sstable/order" "The keys of a sorted table rise.";
+    /// Too much.
+    pub TOO_LONG: Limit "sstable/too-long"
+        "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so have its keys.";
+}
+
+/// Bytes of the footer.
+const FOOTER: u64 = 48;
+/// Bytes behind a block: how it is compressed, and its digest.
+const TRAILER: u64 = 5;
+const MARK: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
+
+/// Whether the file ends as such a table does.
+///
+/// # Errors
+/// What the window needs.
+pub fn is_one(window: &Window) -> Result<bool, Stop> {
+    Ok(window.len() >= FOOTER && window.tail(MARK.len() as u64)?.as_ref() == MARK)
+}
+
+/// A CRC-32C without its mask: as it stands, a digest of bytes that have digests would be bad.
+pub fn unmasked(crc: u32) -> u32 {
+    crc.wrapping_sub(0xa282_ead8).rotate_left(15)
+}
+
+/// A key and its value.
+pub type Entry = (Vec<u8>, Bytes);
+
+/// All entries of the table in `window`, in order.
+///
+/// # Errors
+/// [`RULES`]; what the window needs.
+pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Entry>, Stop> {
+    let footer = window.len().saturating_sub(FOOTER)..window.len();
+    let bytes = window.bytes(footer.clone())?;
+    let mut cursor = Cursor::new(&bytes);
+    let found = place(&mut cursor).and_then(|_| place(&mut cursor));
+    let index =
+        found.ok_or_else(|| BROKEN.broken("the footer has no places").at(footer.clone()))?;
+    let mut budget = Budget { left: limits.manifest_len };
+    let mut blocks = Vec::new();
+    let mut end = 0;
+    for (_, value) in entries(&block(window, &index, footer.start, &mut budget)?, &mut budget)? {
+        let found = place(&mut Cursor::new(&value)).filter(|place| place.start >= end);
+        let Some(place) = found else {
+            let message = "blocks do not follow each other";
+            return Err(BROKEN.broken(message).at(index).into());
+        };
+        end = place.end.saturating_add(TRAILER);
+        blocks.push(place);
+    }
+    window.all(blocks.iter().map(|place| place.start..place.end.saturating_add(TRAILER)))?;
+    let mut all: Vec<Entry> = Vec::new();
+    for place in blocks {
+        let found = entries(&block(window, &place, footer.start, &mut budget)?, &mut budget);
+        let found = found.map_err(|e| e.at(place.clone()))?;
+        let rises = |all: &[Entry]| all.is_sorted_by(|(a, _), (b, _)| a < b);
+        let follows = match (all.last(), found.first()) {
+            (Some((last, _)), Some((first, _))) => last < first,
+            _ => true,
+        };
+        if !rises(&found) || !follows {
+            return Err(ORDER.broken("a key is not above the one before it").at(place).into());
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// Bytes that may still be looked at.
+struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    fn take(&mut self, len: u64) -> Result<()> {
+        let left = self.left.checked_sub(len);
+        self.left = left.ok_or_else(|| TOO_LONG.broken("the table is too long"))?;
+        Ok(())
+    }
+}
+
+/// The contents of the block at `place`, which ends before `end`.
+fn block(
+    window: &Window,
+    place: &Range<u64>,
+    end: u64,
+    budget: &mut Budget,
+) -> Result<Bytes, Stop> {
+    let whole = place.start..place.end.saturating_add(TRAILER);
+    if whole.end > end {
+        let message = format!("a block ends at byte {}, its table at {end}", whole.end);
+        return Err(BROKEN.broken(message).into());
+    }
+    budget.take(whole.end.saturating_sub(whole.start))?;
+    let bytes = window.bytes(whole.clone())?;
+    let (body, crc) = bytes.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
+    let said = unmasked(u32::from_le_bytes(*crc));
+    let mut sum = Crc32::castagnoli();
+    sum.update(body);
+    let found = sum.value();
+    if found != said {
+        let message = format!("a block has the CRC-32C {found:08x}, {said:08x} is said");
+        return Err(DIGEST.broken(message).at(whole).into());
+    }
+    match body.last() {
+        Some(0) => Ok(bytes.slice(..bytes.len().saturating_sub(5))),
+        Some(1) => Err(COMPRESSED.broken("a block is compressed by snappy").at(whole).into()),
+        kind => {
+            let kind = kind.copied().unwrap_or(0);
+            let message = format!("a block is compressed by method {kind}");
+            Err(COMPRESSED.broken(message).at(whole).into())
+        }
+    }
+}
+
+/// The entries of a block.
+fn entries(block: &Bytes, budget: &mut Budget) -> Result<Vec<Entry>> {
+    let wrong = |what: &'static str| -> Error { BROKEN.broken(what) };
+    let restarts = block.last_chunk::<4>().map(|count| u64::from(u32::from_le_bytes(*count)));
+    let behind = restarts.and_then(|count| count.checked_mul(4)?.checked_add(4));
+    let len = behind.and_then(|behind| (block.len() as u64).checked_sub(behind));
+    let len = len.and_then(|len| usize::try_from(len).ok());
+    let body = len.map(|len| block.slice(..len));
+    let body = body.ok_or_else(|| wrong("a block ends before its restarts"))?;
+    let mut cursor = Cursor::new(&body);
+    let mut out: Vec<Entry> = Vec::new();
+    while cursor.remaining() > 0 {
+        let lens = (|| Some((varint(&mut cursor)?, varint(&mut cursor)?, varint(&mut cursor)?)))();
+        let (shared, rest, value) = lens.ok_or_else(|| wrong("an entry is cut"))?;
+        let before = out.last().map(|(key, _)| key.as_slice()).unwrap_or_default();
+        let shared = usize::try_from(shared).ok().and_then(|len| before.get(..len));
+        let shared = shared.ok_or_else(|| wrong("a key shares more than there is"))?;
+        let rest = cursor.take(rest).ok_or_else(|| wrong("a key is cut"))?;
+        budget.take((shared.len() as u64).saturating_add(rest.len() as u64))?;
+        let key = [shared, rest].concat();
+        let start = cursor.position();
+        let value = cursor.take(value).ok_or_else(|| wrong("a value is cut"))?;
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        out.push((key, body.slice(start..start.saturating_add(value.len()))));
+    }
+    Ok(out)
+}
+
+fn place(cursor: &mut Cursor<'_>) -> Option<Range<u64>> {
+    let (start, len) = (varint(cursor)?, varint(cursor)?);
+    Some(start..start.checked_add(len)?)
+}
+
+fn varint(cursor: &mut Cursor<'_>) -> Option<u64> {
+    let mut out = 0u64;
+    for shift in (0..64u32).step_by(7) {
+        let byte = cursor.u8()?;
+        out |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            return Some(out);
+        }
+    }
+    None
+}

@@ -1,0 +1,31 @@
+//! Decoding anything as the index of a checkpoint gives an index that can be walked, or an error of the file; with files of data, too.
+
+use crate::limits;
+use crate::walk::is_of_the_file;
+use holdall::formats::tensorflow::FORMAT;
+use holdall::{Bytes, Stop, Window};
+
+/// Bytes of each file of data.
+const LEN: u64 = 4096;
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    super::decode(&FORMAT, data);
+    let (window, limits) = (Window::whole(Bytes::copy_from_slice(data)), limits::tight());
+    let Some(beside) = FORMAT.beside else { panic!("a checkpoint has files beside it") };
+    let Ok(names) = (beside.names)(&window, &limits) else { return };
+    let files: Vec<(String, u64)> = names.into_iter().take(8).map(|name| (name, LEN)).collect();
+    match (beside.decode)(&window, &limits, &files) {
+        Ok(index) => {
+            for tensor in index.tensors() {
+                let _ = (tensor.fault(), tensor.stored_len());
+                assert!(tensor.components().all(|c| c.stored.end <= LEN.max(c.stored.len())));
+            }
+            for array in index.chunked() {
+                assert!(array.covering(0..array.len()).count() <= array.chunks().len());
+            }
+        }
+        Err(Stop::Fail(e)) => is_of_the_file(&e),
+        Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
+    }
+}
