@@ -18,6 +18,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod blob;
 mod build;
 mod check;

@@ -31,5 +31,7 @@ pub use holdall_records::{
     dataset_or_blob, infer, is_binary, layout, query, rules, schema_of_dataset, schema_of_file,
     schema_of_tensor,
 };
+#[cfg(feature = "arrow")]
+pub use holdall_records::arrow;
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

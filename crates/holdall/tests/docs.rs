@@ -200,6 +200,7 @@ fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
         "guide.rs",
         "make_example.rs",
         "dataset.rs",
+        "arrow.rs",
         "../../holdall-derive/examples/mirror.rs",
         "../../holdall-net/examples/first_layer.rs",
     ];
