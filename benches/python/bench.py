@@ -143,7 +143,9 @@ def main():
 
     print("making files", file=sys.stderr)
     only = args.only.split(",") if args.only else CASES
-    wanted = {c for case in only for c in CASES[case][1]} | {"safetensors"}
+    wanted = {c for case in only for c in CASES[case][1]}
+    wanted |= {"safetensors"} if wanted & {"floor", "holdall, safetensors"} else set()
+    wanted |= {"ztensor 1.2.3, zstd"} if "holdall, zstd" in wanted else set()
     wanted |= {"holdall, records"} if "holdall, torch" in wanted else set()
     for contestant in ENVIRONMENT | dict.fromkeys(["holdall", "holdall, records", "pyarrow"]):
         if contestant in wanted and contestant != "floor" and python(contestant):

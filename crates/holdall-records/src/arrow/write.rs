@@ -14,7 +14,7 @@ use holdall_schema::record::rules::{
     COUNT, ENUM_VALUE, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
 use holdall_schema::{
-    Content, Encoder, Entry, Heap as _, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
+    Content, Encoder, Entry, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
 };
 
 impl DatasetWriter {
@@ -280,7 +280,7 @@ impl Maker<'_> {
                 let (stride, size) = (extent.stride as usize, extent.size as usize);
                 let rows = rows(row);
                 let count = rows.len();
-                let mut each = |bytes: &mut [u8], heap: &mut Vec<u8>| -> Result<()> {
+                let each = |bytes: &mut [u8], heap: &mut Vec<u8>| -> Result<()> {
                     for (row, slot) in rows.clone().zip(bytes.chunks_mut(stride.max(1))) {
                         if items.is_null(row) {
                             return Err(null_element());
@@ -380,7 +380,7 @@ impl Maker<'_> {
 
 /// The entry of bytes that go to the heap.
 fn entry(bytes: &[u8], align: u32, out: &mut [u8], heap: &mut Vec<u8>) -> Result<()> {
-    let offset = if bytes.is_empty() { 0 } else { heap.append(bytes, align)? };
+    let offset = if bytes.is_empty() { 0 } else { Heap::append(heap, bytes, align)? };
     copy(out, &Entry { offset, len: bytes.len() as u64 }.to_bytes());
     Ok(())
 }
