@@ -19,6 +19,8 @@
 
 #[cfg(feature = "derive")]
 pub use holdall_derive::Record;
+#[cfg(feature = "arrow")]
+pub use holdall_records::arrow;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub use holdall_records::derive;
@@ -31,7 +33,5 @@ pub use holdall_records::{
     dataset_or_blob, infer, is_binary, layout, query, rules, schema_of_dataset, schema_of_file,
     schema_of_tensor,
 };
-#[cfg(feature = "arrow")]
-pub use holdall_records::arrow;
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

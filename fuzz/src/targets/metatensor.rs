@@ -67,7 +67,8 @@ fn columns(records: &Records, is_sound: bool) {
     };
     assert_eq!(batch.num_rows() as u64, some.end);
     if is_sound {
-        let kind = records.tensor().attributes().get(KIND_ATTRIBUTE).and_then(|kind| kind.as_text());
+        let kind =
+            records.tensor().attributes().get(KIND_ATTRIBUTE).and_then(|kind| kind.as_text());
         let kind = serde_json::from_str(kind.expect("it has one")).expect("it is JSON");
         let (folder, limits) = (std::env::temp_dir(), limits::tight().of_schemas());
         let set = DatasetWriter::new("set", &kind, &folder, &limits, &Work::default());

@@ -55,7 +55,9 @@ pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>>
         Element::Of(TensorDType::U64) => integer!(u64),
         Element::Of(TensorDType::F16) => float!(t::Float16Type => half::f16),
         Element::Of(TensorDType::F32) => float!(t::Float32Type, t::Float16Type => f32),
-        Element::Of(TensorDType::F64) => float!(t::Float64Type, t::Float32Type, t::Float16Type => f64),
+        Element::Of(TensorDType::F64) => {
+            float!(t::Float64Type, t::Float32Type, t::Float16Type => f64)
+        }
         Element::Of(TensorDType::Bool) => {
             let a = array.as_boolean_opt()?;
             Some(Box::new(move |row, out: &mut [u8]| {

@@ -113,5 +113,9 @@ fn is_text(of: &DataType) -> bool {
 
 #[cold]
 fn refused(field: &Field, path: &str) -> Error {
-    ARROW.broken(format!("column `{}` is {}, for which records have no kind", path.shown(), field.data_type()))
+    ARROW.broken(format!(
+        "column `{}` is {}, for which records have no kind",
+        path.shown(),
+        field.data_type()
+    ))
 }

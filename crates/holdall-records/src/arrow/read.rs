@@ -72,7 +72,10 @@ impl<'a> Reader<'a> {
             (Kind::Union(union), DataType::Struct(fields)) => {
                 let nulls = self.there(rows, &part)?;
                 let mut below = vec![self.runs::<t::LargeUtf8Type>(rows, |row, out| {
-                    Ok(row.variant(&part)?.map(|key| out.extend_from_slice(key.as_bytes())).is_some())
+                    Ok(row
+                        .variant(&part)?
+                        .map(|key| out.extend_from_slice(key.as_bytes()))
+                        .is_some())
                 })?];
                 for (variant, field) in union.variants.iter().zip(fields.iter().skip(1)) {
                     let path = path.then(Segment::Name(variant.key.clone()));
@@ -310,7 +313,8 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(SchemaRef, ArrayRe
             let item: FieldRef = Arc::new(element.field(ITEM, true));
             let run = Run { element, count: 0, stride: element.width() };
             let ends = ends(lens.iter().map(|len| len / element.width()));
-            let below = run.array(&[Some(&bytes)], None).map_err(|(_, e)| placed(e, blob.tensor()))?;
+            let below =
+                run.array(&[Some(&bytes)], None).map_err(|(_, e)| placed(e, blob.tensor()))?;
             let made = LargeListArray::try_new(item, ends, below, None);
             Arc::new(made.map_err(super::refused)?)
         }

@@ -38,9 +38,10 @@ impl<'s> Fields<'s> {
 
     /// What is in an optional struct may be absent with it. The height of a schema bounds the recursion.
     fn field(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<Field> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| {
-            TOO_LARGE.broken(format!("records have more than {MOST} columns"))
-        })?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| TOO_LARGE.broken(format!("records have more than {MOST} columns")))?;
         let of = match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => return Ok(Element::of(*scalar).field(name, is_optional)),
             Kind::Tensor(tensor) => return self.tensor(tensor, name, is_optional),
@@ -54,15 +55,17 @@ impl<'s> Fields<'s> {
             }
             Kind::Struct(fields) => {
                 let members = fields.members.iter();
-                let members = members.map(|m| {
-                    self.field(m.ty, &m.name, is_optional || m.presence.is_some())
-                });
+                let members =
+                    members.map(|m| self.field(m.ty, &m.name, is_optional || m.presence.is_some()));
                 DataType::Struct(members.collect::<Result<_>>()?)
             }
             Kind::Union(union) => {
                 let key = &union.discriminator;
                 if union.tag(key).is_some() {
-                    let message = format!("a union with a variant `{}`, as its discriminator is called", key.shown());
+                    let message = format!(
+                        "a union with a variant `{}`, as its discriminator is called",
+                        key.shown()
+                    );
                     return Err(ARROW.broken(message));
                 }
                 let mut below = vec![Field::new(&**key, DataType::LargeUtf8, is_optional)];

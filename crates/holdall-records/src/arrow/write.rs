@@ -36,7 +36,8 @@ impl DatasetWriter {
                 [one] => one.as_ref(),
                 other => {
                     let kind = kind.as_str();
-                    let message = format!("{} columns for records of `TypeDef:{kind}`", other.len());
+                    let message =
+                        format!("{} columns for records of `TypeDef:{kind}`", other.len());
                     return Err(self.place(ARROW.broken(message)));
                 }
             },
@@ -99,7 +100,12 @@ impl<'a> Values<'a> {
     fn elements(array: &'a dyn Array, element: Element) -> Option<Values<'a>> {
         let (values, rows) = cells::lists(array)?;
         let number = cells::numbers(values.as_ref(), element)?;
-        Some(Values::Elements { rows, number, nulls: values.logical_nulls(), width: element.width() })
+        Some(Values::Elements {
+            rows,
+            number,
+            nulls: values.logical_nulls(),
+            width: element.width(),
+        })
     }
 
     fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
@@ -166,7 +172,8 @@ impl Maker<'_> {
                 let key = key.and_then(|key| {
                     let (nulls, text) = (key.logical_nulls(), cells::runs(key.as_ref(), true)?);
                     let is_null = move |row| nulls.as_ref().is_some_and(|n| n.is_null(row));
-                    Some(Box::new(move |row| if is_null(row) { &[][..] } else { text(row) }) as Bytes<'_>)
+                    Some(Box::new(move |row| if is_null(row) { &[][..] } else { text(row) })
+                        as Bytes<'_>)
                 });
                 match columns.zip(key) {
                     None => None,
@@ -197,7 +204,8 @@ impl Maker<'_> {
         };
         let Some(put) = put else {
             let (path, found) = (path.shown(), array.data_type());
-            let message = format!("column `{path}` is {found}, the member a `TypeDef:{}`", kind.as_str());
+            let message =
+                format!("column `{path}` is {found}, the member a `TypeDef:{}`", kind.as_str());
             return Err(ARROW.broken(message));
         };
         Ok(Column { nulls: array.logical_nulls(), put })
@@ -225,10 +233,12 @@ impl Maker<'_> {
         let names = columns.column_names();
         for (at, name) in names.iter().enumerate() {
             let is_known = skip == Some(name) || wanted.iter().any(|(n, _)| n == name);
-            if !is_known || names[..at].contains(name) {
-                let what = if is_known { "two columns" } else { "a column" };
-                let message = format!("{what} `{}`, and no such member", below(path, name).shown());
-                return Err(UNKNOWN_MEMBER.broken(message));
+            let path = below(path, name);
+            if !is_known {
+                return Err(UNKNOWN_MEMBER.broken(format!("there is no member `{}`", path.shown())));
+            }
+            if names[..at].contains(name) {
+                return Err(UNKNOWN_MEMBER.broken(format!("two columns `{}`", path.shown())));
             }
         }
         let column = |(name, ty): &(&str, TypeId)| {
@@ -253,13 +263,16 @@ impl Maker<'_> {
                 let name = String::from_utf8_lossy(text(row));
                 let place = e.place(&name).ok_or_else(|| {
                     let count = e.values.len();
-                    ENUM_VALUE.broken(format!("`{}` is not one of the {count} values", name.shown()))
+                    ENUM_VALUE
+                        .broken(format!("`{}` is not one of the {count} values", name.shown()))
                 })?;
                 copy(out, &place.to_le_bytes());
                 Ok(())
             }
             (_, Put::Text(bytes)) => entry(bytes(row), 1, out, heap),
-            (Kind::Struct(fields), Put::Struct(members)) => self.fields(fields, members, row, out, heap),
+            (Kind::Struct(fields), Put::Struct(members)) => {
+                self.fields(fields, members, row, out, heap)
+            }
             (Kind::Union(union), Put::Union(key, variants)) => {
                 let key = String::from_utf8_lossy(key(row));
                 let tag = union.tag(&key);
@@ -271,9 +284,13 @@ impl Maker<'_> {
                 let there = there.ok_or_else(|| {
                     MISSING_MEMBER.broken(format!("there is no `{}`", key.shown()))
                 })?;
-                copy(out.get_mut(..union.width.bytes() as usize).unwrap_or_default(), &tag.to_le_bytes());
+                copy(
+                    out.get_mut(..union.width.bytes() as usize).unwrap_or_default(),
+                    &tag.to_le_bytes(),
+                );
                 let slot = self.slot(u64::from(union.start), variant.ty, out)?;
-                self.put(there, variant.ty, row, slot, heap).map_err(|e| e.within(key.shown().to_string()))
+                self.put(there, variant.ty, row, slot, heap)
+                    .map_err(|e| e.within(key.shown().to_string()))
             }
             (Kind::Array(array), Put::List(rows, items)) => {
                 let extent = self.schema.extent(array.items)?;
@@ -322,7 +339,9 @@ impl Maker<'_> {
                     number(row, &mut code)?;
                     let code = u16::from(code[0]);
                     if code >> bits != 0 {
-                        return Err(TYPE.broken(format!("code {code} of an element of {bits} bits")));
+                        return Err(
+                            TYPE.broken(format!("code {code} of an element of {bits} bits"))
+                        );
                     }
                     let shifted = (code << (start % 8)).to_le_bytes();
                     slot.iter_mut().zip(shifted).for_each(|(slot, b)| *slot |= b);
@@ -330,7 +349,9 @@ impl Maker<'_> {
                 Ok(())
             }
             // The column was made for the kind.
-            (kind, _) => Err(ARROW.broken(format!("a column that is no `TypeDef:{}`", kind.as_str()))),
+            (kind, _) => {
+                Err(ARROW.broken(format!("a column that is no `TypeDef:{}`", kind.as_str())))
+            }
         }
     }
 
