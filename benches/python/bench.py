@@ -4,7 +4,9 @@
     python3 benches/python/bench.py [--rounds N] [--dir DIR] [--only CASE,…] [--torch PYTHON] [--write FILE]
 
 Holdall is taken from the environment that the first command leaves in `target/python-package/venv`. The peers are
-installed into environments of their own in the folder, where the files are made too: 8 GB, kept for the next run.
+installed into environments of their own in the folder, where the files are made too: 9 GB, kept for the next run.
+pandas, Polars and pyarrow are those beside Holdall; what is done in torch is done by one Python (`--torch`), that of
+`cargo xtask ecosystem` for example, with our wheel as it is released.
 Contestants of a case run one after the other, round after round, each in a process of its own that times itself
 (`cases.py`); files are in the system's cache beforehand but where a case is cold, and what takes milliseconds is done
 once before. Times are medians, a multiple (×) is the ratio of medians.
@@ -33,11 +35,15 @@ ENVIRONMENT = {
     "ztensor 1.2.3": "ztensor12",
     "ztensor 1.2.3, zstd": "ztensor12",
     "ztensor 2.1.2": "ztensor21",
+    "holdall, torch": "torch",
+    "datasets, torch": "torch",
+    "numpy, torch": "torch",
 }
 OURS = ["holdall", "holdall, safetensors"]
 OTHERS = ["safetensors", "safetensors, torch", "ztensor 1.2.3", "ztensor 2.1.2"]
 
-#: Case: what it is; whom it sets side by side; who may take at most how much of whose time (the least of them).
+#: Case: what it is; whom it sets side by side; who may take at most how much of whose time (the least of them), or how many
+#: seconds, where it is nobody's.
 CASES = {
     "load llama": (
         "Every tensor into a NumPy array that owns its memory: shapes of a language model, float16, 1.01 GB; warm.",
@@ -83,6 +89,32 @@ CASES = {
         ["holdall", "floor", "safetensors", "ztensor 1.2.3", "ztensor 2.1.2"],
         [("holdall", 1.0, ["safetensors", "ztensor 1.2.3", "ztensor 2.1.2"])],
     ),
+    "save small": (
+        "The 51,000 tensors of 10 KB into a safetensors file, not synced.",
+        ["holdall, safetensors", "floor", "safetensors"],
+        [("holdall, safetensors", 0.6, ["safetensors"])],
+    ),
+    "import": ("The package, where NumPy is imported already.", ["holdall"], [("holdall", 0.06, [])]),
+    "pandas trades": (
+        "A million records (numbers, times, an enum, a text) as a pandas frame; pyarrow has them in an Arrow IPC file.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1 / 0.8, ["pyarrow"])],
+    ),
+    "polars trades": (
+        "The same as a Polars frame.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1 / 0.8, ["pyarrow"])],
+    ),
+    "parquet trades": (
+        "The same into a Parquet file, which pyarrow writes for both.",
+        ["holdall, records", "pyarrow"],
+        [("holdall, records", 1 / 0.9, ["pyarrow"])],
+    ),
+    "batches samples": (
+        "400 batches of 256 in random order, of a million records of 16 float32 and a label, as tensors of torch's.",
+        ["holdall, torch", "datasets, torch", "numpy, torch"],
+        [("holdall, torch", 1 / 3, ["datasets, torch"]), ("holdall, torch", 1 / 1.5, ["numpy, torch"])],
+    ),
     "load llama zstd": (
         "Every tensor of a file that ztensor 1.2.3 compressed, level 3, into arrays.",
         ["holdall, zstd", "ztensor 1.2.3, zstd"],
@@ -110,13 +142,20 @@ def main():
         return pythons.get(ENVIRONMENT.get(contestant, "holdall"))
 
     print("making files", file=sys.stderr)
-    for contestant in ("safetensors", "holdall", "ztensor 1.2.3", "ztensor 1.2.3, zstd", "ztensor 2.1.2"):
-        work(python(contestant), contestant, "make", args.dir)
-
     only = args.only.split(",") if args.only else CASES
+    wanted = {c for case in only for c in CASES[case][1]}
+    wanted |= {"safetensors"} if wanted & {"floor", "holdall, safetensors"} else set()
+    wanted |= {"ztensor 1.2.3, zstd"} if "holdall, zstd" in wanted else set()
+    wanted |= {"holdall, records"} if "holdall, torch" in wanted else set()
+    for contestant in ENVIRONMENT | dict.fromkeys(["holdall", "holdall, records", "pyarrow"]):
+        if contestant in wanted and contestant != "floor" and python(contestant):
+            work(python(contestant), contestant, "make", args.dir)
+
     results = {}
     for case in only:
         contestants = [c for c in CASES[case][1] if python(c)]
+        if not contestants:
+            continue
         runs = {c: [] for c in contestants}
         for turn in range(args.rounds + 1):
             for c in contestants:
@@ -184,10 +223,14 @@ def report(results, rounds, installed):
     ]
     for case, runs in results.items():
         for ours, most, of in CASES[case][2]:
+            if not of:
+                met = "met" if median(runs[ours]) <= most else "**missed**"
+                out.append(f"| {case} | {ours} | ≤ {shown(most)} | {shown(median(runs[ours]))} | {met} |")
+                continue
             fastest = min((c for c in of if c in runs), key=lambda c: median(runs[c]))
             ratio = median(runs[ours]) / median(runs[fastest])
             met = "met" if ratio <= most else "**missed**"
-            out.append(f"| {case} | {ours} | time ≤ {most:g} × the fastest | {ratio:.2f} × of {fastest} | {met} |")
+            out.append(f"| {case} | {ours} | time ≤ {most:.3g} × the fastest | {ratio:.2f} × of {fastest} | {met} |")
     for case, runs in results.items():
         out += ["", f"## {case}", "", CASES[case][0], "", "| | median | min .. max | memory |", "| --- | ---: | ---: | ---: |"]
         for contestant, all in runs.items():

@@ -14,6 +14,7 @@ import threading
 import time
 
 import numpy as np
+import tables
 
 #: Shapes of Llama-3.2-1B with 4 of its 16 layers, as float16: 1.01 GB.
 WIDTH, HIDDEN, KV, VOCABULARY, LAYERS = 2048, 8192, 512, 128_256, 4
@@ -355,8 +356,9 @@ CONTESTANTS = {
     "ztensor 1.2.3": ZTensor12,
     "ztensor 1.2.3, zstd": ZTensor12Zstd,
     "ztensor 2.1.2": ZTensor21,
+    **tables.CONTESTANTS,
 }
-IMPORTS = {"holdall": "holdall", "safetensors": "safetensors.numpy", "ztensor": "ztensor.numpy"}
+IMPORTS = {"holdall": "holdall", "safetensors": "safetensors.numpy", "ztensor": "ztensor.numpy", "pyarrow": "pyarrow"}
 
 
 def memory_at_hand(size):
@@ -368,7 +370,11 @@ def memory_at_hand(size):
 
 
 def remember(path):
-    """Has a file in the system's cache."""
+    """Has a file, or those of a folder, in the system's cache."""
+    if os.path.isdir(path):
+        for name in os.listdir(path):
+            remember(os.path.join(path, name))
+        return
     part = bytearray(8 << 20)
     with open(path, "rb", buffering=0) as file:
         while file.readinto(part):
@@ -389,11 +395,16 @@ def main():
     if case == "make":
         contestant.make()
         return
+    if case == "import":
+        start = time.perf_counter()
+        __import__(IMPORTS[name])
+        print(json.dumps({"seconds": time.perf_counter() - start, "memory": 0}))
+        return
     kind, model, *cold = case.split()
     # Imports are not measured.
     for start, module in IMPORTS.items():
         if name.startswith(start):
-            __import__("safetensors.torch" if name.endswith("torch") else module)
+            __import__("safetensors.torch" if name == "safetensors, torch" else module)
     work = getattr(contestant, kind)(model)
     if kind != "save":
         remember(contestant.path(model))

@@ -151,3 +151,72 @@ def test_a_load_that_is_cancelled_is_waited_for(path):
             assert (await f.load(["w1"]))["w1"][0] == 1
 
     run(cancelled())
+
+
+class Stumbles:
+    """Tensors on their way, of which the second is an error."""
+
+    def __init__(self):
+        self.given, self.closed = iter([("a", 1), ValueError("not this one"), ("b", 2)]), False
+
+    def __next__(self):
+        found = next(self.given)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self):
+        self.closed = True
+
+
+def test_an_error_is_told_once():
+    async def told():
+        of = Stumbles()
+        async with aio.Arriving(of) as arriving:
+            assert await anext(arriving) == ("a", 1)
+            with pytest.raises(ValueError, match="not this one"):
+                await anext(arriving)
+            assert await anext(arriving) == ("b", 2)
+            with pytest.raises(StopAsyncIteration):
+                await anext(arriving)
+        assert of.closed
+
+    run(told())
+
+
+def test_what_is_wrong_is_raised_where_it_is_awaited(path, tmp_path):
+    async def wrong():
+        (tmp_path / "cut.zt").write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(holdall.Malformed):
+            await aio.open(tmp_path / "cut.zt")
+        with pytest.raises(holdall.MissingFile):
+            async with aio.open(tmp_path / "none.zt"):
+                raise AssertionError
+        async with aio.open(path) as f:
+            for call in (f.load(["none"]), f.read("none"), f.load_into({"none": np.zeros(1)}), f.records("w1", len)):
+                with pytest.raises(holdall.HoldallError):
+                    await call
+            assert (await f.read("w1"))[0] == 1
+        # Closing twice is closing once; what is closed says so.
+        await f.close()
+        with pytest.raises(holdall.Misuse):
+            await f.load()
+        with pytest.raises(holdall.HoldallError):
+            await aio.convert(path, path)
+        assert (await aio.load(path))["w2"][0] == 2
+
+    run(wrong())
+
+
+def test_a_close_that_is_cancelled_closes(path):
+    async def cancelled():
+        f = await aio.open(path)
+        task = asyncio.ensure_future(f.close())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await f.close()
+        assert f.file.closed
+
+    run(cancelled())

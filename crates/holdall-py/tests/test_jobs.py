@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -67,3 +68,64 @@ def test_duplicates_are_found(folder, tmp_path):
     assert {os.path.basename(path) for path in same} == {"m0.zt", "m5.zt"}
     done = holdall.jobs.run("tensors", folder / "m?.zt", tmp_path / "tensors.ndjson")
     assert done.done == 6 and rows(tmp_path / "tensors.ndjson")["m1.zt"]["tensors"][0]["shape"] == [100]
+
+
+def test_what_could_not_be_read_is_read_again(folder, tmp_path, monkeypatch):
+    from holdall import _engines
+
+    out = tmp_path / "out.ndjson"
+    whole = _engines.open
+
+    def cut_off(path, **how):
+        if path.endswith("m2.zt"):
+            raise holdall.Io("the line is cut off", code="io/read", kind="io")
+        return whole(path, **how)
+
+    monkeypatch.setattr(_engines, "open", cut_off)
+    done = holdall.jobs.run("verify", folder / "m?.zt", out)
+    assert (done.done, [os.path.basename(path) for path in done.bad]) == (6, ["m2.zt"])
+    assert rows(out)["m2.zt"]["verdict"] == "unread" and rows(out)["m2.zt"]["code"] == "io/read"
+    monkeypatch.undo()
+    done = holdall.jobs.run("verify", folder / "m?.zt", out)
+    assert (done.done, done.before, done.bad) == (1, 5, []) and rows(out)["m2.zt"]["verdict"] == "sound"
+
+
+def test_what_was_interrupted_is_gone_on_with(folder, tmp_path):
+    out = tmp_path / "out.ndjson"
+    begun = []
+
+    def work(path):
+        begun.append(path)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        holdall.jobs.run(work, folder / "m?.zt", out, workers=1)
+    before = len(rows(out))
+    assert before < 6
+    done = holdall.jobs.run(work, folder / "m?.zt", out, workers=1)
+    assert (done.done, done.before, len(rows(out))) == (6 - before, before, 6)
+
+
+def test_a_line_that_a_kill_has_cut_is_left_to_who_writes(folder, tmp_path):
+    out = tmp_path / "hash.ndjson"
+    holdall.jobs.run("hash", folder / "m?.zt", out)
+    data = out.read_bytes()
+    out.write_bytes(data[:-5])
+    # Whoever only reads changes nothing: the job may be running.
+    holdall.jobs.duplicates(out)
+    assert out.read_bytes() == data[:-5]
+    assert holdall.jobs.run("hash", folder / "m?.zt", out).done == 1 and len(rows(out)) == 6
+
+
+def test_as_many_files_at_a_time_as_were_asked_for(folder, tmp_path):
+    together = threading.Barrier(70)
+
+    def work(path):
+        together.wait(60)
+        return {}
+
+    paths = [folder / f"none{part}" for part in range(140)]
+    done = holdall.jobs.run(work, paths, tmp_path / "out.ndjson", workers=70)
+    assert (done.done, done.bad) == (140, [])

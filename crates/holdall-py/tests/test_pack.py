@@ -87,6 +87,10 @@ def test_examples_are_shown(tmp_path):
         carton.pack(tmp_path / "m", tmp_path / "again.carton", **how, **again)
         with carton.open(tmp_path / "again.carton") as q:
             assert q.examples == p.examples and q.html().count("data:image/png") == 3
+    # The same file by a path and by its text is one file.
+    carton.pack(tmp_path / "m", tmp_path / "text.carton", **how, examples=given[:1], misc=[str(png)])
+    with carton.open(tmp_path / "text.carton") as p:
+        assert p.read("misc/rose.png") == png.read_bytes() and p.examples[0].inputs["image"] == "@misc/rose.png"
     for wrong, error in [
         ({"inputs": {"x": x}}, TypeError),
         ([{"inputs": {"x": x}, "text": "?"}], TypeError),

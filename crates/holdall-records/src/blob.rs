@@ -23,7 +23,7 @@ pub struct Blob(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     tensor: Tensor,
     runs: Runs,
-    limits: SchemaLimits,
+    pub(super) limits: SchemaLimits,
     pub(super) entries: Store,
     pub(super) heap: Store,
 }

@@ -19,6 +19,8 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod blob;
 mod build;
 mod check;

@@ -45,6 +45,11 @@ holdall_core::error::rules! {
     /// A table where tables cannot be read.
     pub NO_TABLES: Unsupported "records/no-tables"
         "Tables of records (CSV, TSV) are read by a build that has the feature `tables`.";
+    /// A column of Arrow that is no member.
+    pub ARROW: Misuse "records/arrow"
+        "A column of Arrow has the type of its member, or another that means the same; a member that becomes a column is of a \
+         kind that Arrow has a type for."
+        hint "cast the column, or leave it out";
     /// A JSON array that is too long.
     pub ARRAY_LEN: Limit "records/array-len"
         "A JSON array of records, which is read into memory, is no longer than allowed."

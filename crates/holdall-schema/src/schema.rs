@@ -219,7 +219,10 @@ impl Schema {
     }
 
     /// The dimensions of a tensor in a record.
-    pub(crate) fn dims(&self, tensor: &TensorType) -> Result<Vec<u64>> {
+    ///
+    /// # Errors
+    /// `schema/open-shape` where one depends on a symbol without a number, or is any.
+    pub fn dims(&self, tensor: &TensorType) -> Result<Vec<u64>> {
         let number = |dim: &Dim| match dim {
             Dim::Known(n) => Some(*n),
             Dim::Symbol(name) => self.bound.get(name).copied(),

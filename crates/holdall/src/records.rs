@@ -19,6 +19,8 @@
 
 #[cfg(feature = "derive")]
 pub use holdall_derive::Record;
+#[cfg(feature = "arrow")]
+pub use holdall_records::arrow;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub use holdall_records::derive;

@@ -6,8 +6,10 @@
 
 use crate::limits;
 use crate::walk::said;
+use holdall::records::DatasetWriter;
+use holdall::schema::KIND_ATTRIBUTE;
 use holdall::{
-    Bytes, Check, Convert, DiffOptions, ErrorKind, File, OpenOptions, TensorRecords as _,
+    Bytes, Check, Convert, DiffOptions, ErrorKind, File, OpenOptions, Records, TensorRecords as _,
     VerifyOptions, Work, WriteOptions, convert_to, diff, formats, verify,
 };
 
@@ -52,6 +54,29 @@ fn open(bytes: Vec<u8>) -> holdall::Result<File> {
     options.open_bytes(Bytes::from(bytes), "input")
 }
 
+/// Records as a batch of Arrow, and its rows as records.
+fn columns(records: &Records, is_sound: bool) {
+    let Ok(arrow) = records.arrow(&[] as &[&str]) else { return };
+    let some = 0..records.len().min(64);
+    let batch = match arrow.batch(records.iter(some.clone()).expect("they are there")) {
+        Ok(batch) => batch,
+        Err(e) => {
+            assert!(!is_sound || e.kind() == ErrorKind::Limit, "{e}");
+            return crate::walk::is_of_the_file(&e);
+        }
+    };
+    assert_eq!(batch.num_rows() as u64, some.end);
+    if is_sound {
+        let kind =
+            records.tensor().attributes().get(KIND_ATTRIBUTE).and_then(|kind| kind.as_text());
+        let kind = serde_json::from_str(kind.expect("it has one")).expect("it is JSON");
+        let (folder, limits) = (std::env::temp_dir(), limits::tight().of_schemas());
+        let set = DatasetWriter::new("set", &kind, &folder, &limits, &Work::default());
+        let mut set = set.expect("the schema is sound");
+        assert_eq!(set.batch(&batch).expect("they are records"), some.end);
+    }
+}
+
 /// Records and entries one by one.
 fn values(file: &File, is_sound: bool) {
     for t in file.tensors() {
@@ -61,6 +86,7 @@ fn values(file: &File, is_sound: bool) {
                     assert!(!is_sound, "{} has no records", t.name());
                     continue;
                 };
+                columns(&records, is_sound);
                 for at in 0..records.len().min(64) {
                     let record = records.record(at).expect("it is there");
                     let (text, checked) = (record.to_json(), record.check());

@@ -13,7 +13,6 @@ from ._arrow import BATCH, pyarrow
 from ._file import File, open
 from ._records import Records, Selection
 from ._reports import VerifyReport
-from ._packages import package
 from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
 
 if TYPE_CHECKING:

@@ -15,12 +15,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _engines
+from ._arrow import pyarrow
 from ._engines import Paths
+from ._packages import package
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_engines.package("daft")
+package("daft")
 
 from daft import DataFrame  # noqa: E402
 from daft.io.pushdowns import Pushdowns  # noqa: E402
@@ -68,7 +70,7 @@ def _rows(
     schema = _engines.arrow_schema(columns)
 
     def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
-        rows = _engines.pyarrow().RecordBatch.from_pylist(of(path)[:limit], schema=schema)
+        rows = pyarrow().RecordBatch.from_pylist(of(path)[:limit], schema=schema)
         yield rows.select(list(columns)) if columns else rows
 
     return _Files(name, _engines.files(paths), schema, read).read()
@@ -99,7 +101,7 @@ class _Files(DataSource):  # type: ignore[misc]
         limit = pushdowns.limit if pushdowns.filters is None else None
         arrow = self._arrow
         if columns is not None:
-            arrow = _engines.pyarrow().schema([arrow.field(name) for name in columns])
+            arrow = pyarrow().schema([arrow.field(name) for name in columns])
         for path in self._paths:
             yield _File(path, Schema.from_pyarrow_schema(arrow), columns or (), limit, self._read)
 

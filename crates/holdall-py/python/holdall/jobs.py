@@ -20,6 +20,7 @@ from typing import Any, Literal, Optional, Union
 
 from . import _engines
 from ._engines import Paths
+from ._packages import package
 from .errors import Misuse
 
 __all__ = ["Done", "duplicates", "run"]
@@ -166,7 +167,7 @@ def _threads(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[
 
 
 def _daft(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
-    daft = _engines.package("daft")
+    daft = package("daft")
 
     def told(path: str) -> str:
         return json.dumps(call(path))
@@ -179,7 +180,7 @@ def _daft(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dic
 
 
 def _ray(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
-    ray = _engines.package("ray")
+    ray = package("ray")
     if not ray.is_initialized():
         ray.init()
     remote = ray.remote(_again)

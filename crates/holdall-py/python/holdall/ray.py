@@ -16,12 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _engines
+from ._arrow import pyarrow
 from ._engines import Paths
+from ._packages import package
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_engines.package("ray.data", "ray[data]")
+package("ray.data", "ray[data]")
 
 import ray.data  # noqa: E402
 from ray.data import Dataset, Datasource, ReadTask  # noqa: E402
@@ -70,11 +72,11 @@ def _verdicts(path: str, how: Any) -> list[dict[str, Any]]:
 
 def _records(path: str, dataset: Optional[str], columns: list[str], where: list[str], how: Any) -> "Iterable[pa.Table]":
     for batch in _engines.batches(path, dataset, columns, where, None, how):
-        yield _engines.pyarrow().Table.from_batches([batch])
+        yield pyarrow().Table.from_batches([batch])
 
 
 def _rows(path: str, of: Any, columns: Sequence[tuple[str, str]], how: Any) -> "Iterable[pa.Table]":
-    yield _engines.pyarrow().Table.from_pylist(of(path, how), schema=_engines.arrow_schema(columns))
+    yield pyarrow().Table.from_pylist(of(path, how), schema=_engines.arrow_schema(columns))
 
 
 class _Files(Datasource):  # type: ignore[misc]

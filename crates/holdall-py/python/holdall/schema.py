@@ -70,7 +70,10 @@ class LayoutRow(NamedTuple):
 
     @classmethod
     def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
-        return [cls(at, kind, base, *place, optional, bit) for at, kind, base, place, optional, bit in rows]
+        return [
+            cls(at, kind, base, offset, size, stride, align, optional, bit)
+            for at, kind, base, (offset, size, stride, align), optional, bit in rows
+        ]
 
 
 @dataclass(frozen=True)

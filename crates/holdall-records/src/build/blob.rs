@@ -190,7 +190,7 @@ impl BlobWriter {
     }
 
     #[cold]
-    fn place(&self, e: Error) -> Error {
+    pub(crate) fn place(&self, e: Error) -> Error {
         e.in_tensor(self.name.as_str())
     }
 }

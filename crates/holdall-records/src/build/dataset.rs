@@ -241,7 +241,7 @@ impl DatasetWriter {
     }
 
     #[cold]
-    pub(super) fn place(&self, e: Error) -> Error {
+    pub(crate) fn place(&self, e: Error) -> Error {
         e.in_tensor(self.name.as_str())
     }
 }

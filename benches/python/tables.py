@@ -1,0 +1,220 @@
+"""Contestants of the cases about records: a million trades (numbers, times, an enum, a text of a few letters), and a million
+samples of 16 float32 and a label. See `cases.py`."""
+
+import pathlib
+
+import numpy as np
+
+COUNT = 1_000_000
+SIDES = ["buy", "sell"]
+#: Batches of `BATCH` records in random order.
+BATCHES, BATCH = 400, 256
+
+
+def trades():
+    rng = np.random.default_rng(3)
+    return {
+        "id": np.arange(COUNT, dtype=np.uint64),
+        "at": np.datetime64("2026-01-01", "ns") + rng.integers(0, 10**15, COUNT).astype("m8[ns]"),
+        "price": rng.random(COUNT),
+        "count": rng.integers(0, 1000, COUNT).astype(np.int32),
+        "is_open": rng.random(COUNT) < 0.5,
+        "side": rng.integers(0, 2, COUNT).astype(np.uint8),
+        "name": [f"name{n}" for n in rng.integers(0, 50_000, COUNT).tolist()],
+    }
+
+
+def samples():
+    rng = np.random.default_rng(4)
+    out = np.zeros(COUNT, [("x", "<f4", 16), ("label", "<i4")])
+    out["x"], out["label"] = rng.random((COUNT, 16), np.float32), rng.integers(0, 10, COUNT)
+    return out
+
+
+class Table:
+    """A package, and how its users do each thing with records."""
+
+    suffix = ""
+    makes = ("trades",)
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def path(self, what):
+        return str(self.folder / f"{what}{self.suffix}")
+
+    def make(self):
+        for what in self.makes:
+            path = pathlib.Path(self.path(what))
+            if not path.exists():
+                part = path.with_name("part-" + path.name)
+                getattr(self, f"write_{what}")(str(part))
+                part.rename(path)
+
+    def pandas(self, what):
+        return lambda: self.to_pandas(self.path(what))
+
+    def polars(self, what):
+        return lambda: self.to_polars(self.path(what))
+
+    def parquet(self, what):
+        out = str(self.folder / f"saved{self.suffix}.parquet")
+        return lambda: self.to_parquet(self.path(what), out)
+
+
+class Holdall(Table):
+    suffix = ".records.zt"
+    makes = ("trades", "samples")
+
+    def write_trades(self, path):
+        import holdall
+
+        kinds = ["Uint64", "Timestamp", "Float64", "Int32", "Boolean", "Enum", "String"]
+        columns = trades()
+        columns["side"] = [SIDES[at] for at in columns["side"]]
+        properties = {name: {f"TypeDef:{kind}": True} for name, kind in zip(columns, kinds)}
+        properties["side"]["enum"] = SIDES
+        kind = {"TypeDef:Struct": list(columns), "required": list(columns), "properties": properties}
+        holdall.save(path, {"trades": holdall.Dataset(columns, kind)}, format="ztensor")
+
+    def write_samples(self, path):
+        import holdall
+
+        holdall.save(path, {"samples": samples()}, format="ztensor")
+
+    def to_pandas(self, path):
+        import holdall
+
+        with holdall.open(path) as f:
+            return f["trades"].records().to_pandas()
+
+    def to_polars(self, path):
+        import polars
+
+        import holdall
+
+        with holdall.open(path) as f:
+            return polars.DataFrame(f["trades"].records())
+
+    def to_parquet(self, path, out):
+        import holdall
+
+        with holdall.open(path) as f:
+            f["trades"].records().arrow().to_parquet(out, overwrite=True)
+
+
+class PyArrow(Table):
+    """The same table in an Arrow IPC file, which is mapped."""
+
+    suffix = ".arrow"
+
+    def write_trades(self, path):
+        import pyarrow as pa
+
+        columns = trades()
+        columns["side"] = pa.DictionaryArray.from_arrays(columns["side"], SIDES)
+        table = pa.table(columns)
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
+            out.write_table(table, max_chunksize=1 << 16)
+
+    def table(self, path):
+        import pyarrow as pa
+
+        return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+    def to_pandas(self, path):
+        return self.table(path).to_pandas()
+
+    def to_polars(self, path):
+        import polars
+
+        return polars.from_arrow(self.table(path))
+
+    def to_parquet(self, path, out):
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(self.table(path), out)
+
+
+class HoldallTorch(Holdall):
+    def make(self):
+        pass
+
+    def batches(self, what):
+        import itertools
+
+        import holdall.torch
+        from torch.utils.data import DataLoader
+
+        def run():
+            data = holdall.torch.IterableDataset(self.path(what), batch=BATCH, shuffle=7)
+            return [batch["x"].sum() for batch in itertools.islice(DataLoader(data, batch_size=None), BATCHES)]
+
+        return run
+
+
+class Datasets(Table):
+    """Hugging Face's `datasets`, which maps Arrow files."""
+
+    suffix = ".datasets"
+    makes = ("samples",)
+
+    def write_samples(self, path):
+        import datasets
+        import pyarrow as pa
+
+        a = samples()
+        x = pa.FixedSizeListArray.from_arrays(pa.array(a["x"].reshape(-1)), 16)
+        datasets.Dataset(pa.table({"x": x, "label": a["label"]})).save_to_disk(path)
+
+    def batches(self, what):
+        import datasets
+        from torch.utils.data import DataLoader
+
+        def run():
+            data = datasets.load_from_disk(self.path(what)).with_format("torch")
+            return _some(DataLoader(data, batch_size=BATCH, shuffle=True))
+
+        return run
+
+
+class Mapped(Table):
+    """A mapped structured array of NumPy's, of which torch puts records together."""
+
+    suffix = ".npy"
+    makes = ("samples",)
+
+    def write_samples(self, path):
+        with open(path, "wb") as file:
+            np.save(file, samples())
+
+    def batches(self, what):
+        from torch.utils.data import DataLoader, Dataset
+
+        class Records(Dataset):
+            def __init__(self, path):
+                self.all = np.load(path, mmap_mode="r")
+
+            def __len__(self):
+                return len(self.all)
+
+            def __getitem__(self, at):
+                record = self.all[at]
+                return {"x": np.array(record["x"]), "label": int(record["label"])}
+
+        return lambda: _some(DataLoader(Records(self.path(what)), batch_size=BATCH, shuffle=True))
+
+
+def _some(loader):
+    import itertools
+
+    return [batch["x"].sum() for batch in itertools.islice(loader, BATCHES)]
+
+
+CONTESTANTS = {
+    "holdall, records": Holdall,
+    "pyarrow": PyArrow,
+    "holdall, torch": HoldallTorch,
+    "datasets, torch": Datasets,
+    "numpy, torch": Mapped,
+}

@@ -1,0 +1,183 @@
+//! Cells of columns of Arrow, each as what a record has: found out for a column once, then done for each row.
+
+use super::element::Element;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types as t;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, TimeUnit};
+use holdall_core::Result;
+use holdall_schema::TensorDType;
+use holdall_schema::record::rules::RANGE;
+use std::ops::Range;
+
+/// Puts the number of a row into the bytes that it has in a record.
+pub(super) type Number<'a> = Box<dyn Fn(usize, &mut [u8]) -> Result<()> + 'a>;
+/// The text, or the bytes, of a row.
+pub(super) type Bytes<'a> = Box<dyn Fn(usize) -> &'a [u8] + 'a>;
+/// The elements of a row.
+pub(super) type Elements<'a> = Box<dyn Fn(usize) -> Range<usize> + 'a>;
+
+type Integer<'a> = Box<dyn Fn(usize) -> i128 + 'a>;
+
+/// A column of numbers; `None` where its type is not one of the element, or one with fewer values.
+pub(super) fn numbers(array: &dyn Array, element: Element) -> Option<Number<'_>> {
+    macro_rules! integer {
+        ($ty:ty) => {{
+            let cell = integers(array)?;
+            Some(Box::new(move |row, out: &mut [u8]| {
+                let n = cell(row);
+                let wrong = |_| RANGE.broken(format!("{n} is not a number of its kind"));
+                copy(out, &<$ty>::try_from(n).map_err(wrong)?.to_le_bytes());
+                Ok(())
+            }))
+        }};
+    }
+    macro_rules! float {
+        ($($arrow:ty),+ => $ty:ty) => {{
+            $(if let Some(a) = array.as_primitive_opt::<$arrow>() {
+                return Some(Box::new(move |row, out: &mut [u8]| {
+                    copy(out, &<$ty>::from(a.value(row)).to_le_bytes());
+                    Ok(())
+                }));
+            })+
+            None
+        }};
+    }
+    match element {
+        Element::Timestamp => times(array),
+        Element::Of(TensorDType::I8) => integer!(i8),
+        Element::Of(TensorDType::I16) => integer!(i16),
+        Element::Of(TensorDType::I32) => integer!(i32),
+        Element::Of(TensorDType::I64) => integer!(i64),
+        Element::Of(TensorDType::U8) => integer!(u8),
+        Element::Of(TensorDType::U16) => integer!(u16),
+        Element::Of(TensorDType::U32) => integer!(u32),
+        Element::Of(TensorDType::U64) => integer!(u64),
+        Element::Of(TensorDType::F16) => float!(t::Float16Type => half::f16),
+        Element::Of(TensorDType::F32) => float!(t::Float32Type, t::Float16Type => f32),
+        Element::Of(TensorDType::F64) => {
+            float!(t::Float64Type, t::Float32Type, t::Float16Type => f64)
+        }
+        Element::Of(TensorDType::Bool) => {
+            let a = array.as_boolean_opt()?;
+            Some(Box::new(move |row, out: &mut [u8]| {
+                copy(out, &[u8::from(a.value(row))]);
+                Ok(())
+            }))
+        }
+        own => {
+            let a = array.as_fixed_size_binary_opt()?;
+            if a.value_length() as usize != own.width() {
+                return None;
+            }
+            Some(Box::new(move |row, out: &mut [u8]| {
+                copy(out, a.value(row));
+                Ok(())
+            }))
+        }
+    }
+}
+
+/// Texts, or bytes where those will do; behind a dictionary, too.
+pub(super) fn runs(array: &dyn Array, is_text: bool) -> Option<Bytes<'_>> {
+    macro_rules! of {
+        ($array:expr) => {{
+            let a = $array;
+            Some(Box::new(move |row| AsRef::<[u8]>::as_ref(a.value(row))))
+        }};
+    }
+    match array.data_type() {
+        DataType::Utf8 => of!(array.as_string::<i32>()),
+        DataType::LargeUtf8 => of!(array.as_string::<i64>()),
+        DataType::Utf8View => of!(array.as_string_view()),
+        DataType::Binary if !is_text => of!(array.as_binary::<i32>()),
+        DataType::LargeBinary if !is_text => of!(array.as_binary::<i64>()),
+        DataType::BinaryView if !is_text => of!(array.as_binary_view()),
+        DataType::FixedSizeBinary(_) if !is_text => of!(array.as_fixed_size_binary()),
+        // Never asked for: every row is null.
+        DataType::Null => Some(Box::new(|_| &[])),
+        DataType::Dictionary(_, _) => {
+            let all = array.as_any_dictionary();
+            let values = runs(all.values().as_ref(), is_text)?;
+            // Of no values there are no keys but those of rows that are null.
+            let keys = if all.values().is_empty() { Vec::new() } else { all.normalized_keys() };
+            Some(Box::new(move |row| keys.get(row).map_or(&[][..], |key| values(*key))))
+        }
+        _ => None,
+    }
+}
+
+/// Lists: their elements, and where those of a row lie among them.
+pub(super) fn lists(array: &dyn Array) -> Option<(&ArrayRef, Elements<'_>)> {
+    fn at<N: Copy + TryInto<usize>>(ends: &[N], row: usize) -> Range<usize> {
+        let end = |at: usize| ends.get(at).and_then(|n| (*n).try_into().ok()).unwrap_or(0);
+        end(row)..end(row + 1)
+    }
+    match array.data_type() {
+        DataType::List(_) => {
+            let a = array.as_list::<i32>();
+            Some((a.values(), Box::new(|row| at(a.value_offsets(), row))))
+        }
+        DataType::LargeList(_) => {
+            let a = array.as_list::<i64>();
+            Some((a.values(), Box::new(|row| at(a.value_offsets(), row))))
+        }
+        DataType::FixedSizeList(_, count) => {
+            let a = array.as_fixed_size_list();
+            let count = usize::try_from(*count).unwrap_or(0);
+            Some((a.values(), Box::new(move |row| row * count..(row + 1) * count)))
+        }
+        _ => None,
+    }
+}
+
+fn integers(array: &dyn Array) -> Option<Integer<'_>> {
+    macro_rules! of {
+        ($ty:ty) => {{
+            let a = array.as_primitive::<$ty>();
+            Some(Box::new(move |row| i128::from(a.value(row))))
+        }};
+    }
+    match array.data_type() {
+        DataType::Int8 => of!(t::Int8Type),
+        DataType::Int16 => of!(t::Int16Type),
+        DataType::Int32 => of!(t::Int32Type),
+        DataType::Int64 => of!(t::Int64Type),
+        DataType::UInt8 => of!(t::UInt8Type),
+        DataType::UInt16 => of!(t::UInt16Type),
+        DataType::UInt32 => of!(t::UInt32Type),
+        DataType::UInt64 => of!(t::UInt64Type),
+        _ => None,
+    }
+}
+
+/// Times as nanoseconds since 1970; those without a zone are of UTC.
+fn times(array: &dyn Array) -> Option<Number<'_>> {
+    macro_rules! of {
+        ($ty:ty) => {{
+            let a = array.as_primitive::<$ty>();
+            Box::new(move |row| i128::from(a.value(row)))
+        }};
+    }
+    const SECOND: i128 = 1_000_000_000;
+    let (cell, each): (Integer<'_>, i128) = match array.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => (of!(t::TimestampSecondType), SECOND),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            (of!(t::TimestampMillisecondType), 1_000_000)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => (of!(t::TimestampMicrosecondType), 1000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => (of!(t::TimestampNanosecondType), 1),
+        DataType::Date32 => (of!(t::Date32Type), 86_400 * SECOND),
+        DataType::Date64 => (of!(t::Date64Type), 1_000_000),
+        _ => return None,
+    };
+    Some(Box::new(move |row, out| {
+        let wrong = |_| RANGE.broken("a time that nanoseconds in 64 bits do not reach");
+        copy(out, &i64::try_from(cell(row) * each).map_err(wrong)?.to_le_bytes());
+        Ok(())
+    }))
+}
+
+pub(super) fn copy(out: &mut [u8], bytes: &[u8]) {
+    out.iter_mut().zip(bytes).for_each(|(slot, b)| *slot = *b);
+}

@@ -1,0 +1,119 @@
+//! Numbers, booleans and times by the types that Arrow has for them.
+
+use arrow_schema::{DataType, Field, TimeUnit};
+use holdall_schema::{Scalar, TensorDType};
+use std::collections::HashMap;
+
+/// What a number in a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Element {
+    /// An element type of tensors.
+    Of(TensorDType),
+    Complex128,
+    Timestamp,
+}
+
+impl Element {
+    pub(super) fn of(scalar: Scalar) -> Element {
+        Element::Of(match scalar {
+            Scalar::Int8 => TensorDType::I8,
+            Scalar::Int16 => TensorDType::I16,
+            Scalar::Int32 => TensorDType::I32,
+            Scalar::Int64 => TensorDType::I64,
+            Scalar::Uint8 => TensorDType::U8,
+            Scalar::Uint16 => TensorDType::U16,
+            Scalar::Uint32 => TensorDType::U32,
+            Scalar::Uint64 => TensorDType::U64,
+            Scalar::Float16 => TensorDType::F16,
+            Scalar::Float32 => TensorDType::F32,
+            Scalar::Float64 => TensorDType::F64,
+            Scalar::BFloat16 => TensorDType::Bf16,
+            Scalar::Float8E4M3 => TensorDType::F8_E4M3,
+            Scalar::Float8E5M2 => TensorDType::F8_E5M2,
+            Scalar::Complex64 => TensorDType::C64,
+            Scalar::Boolean => TensorDType::Bool,
+            Scalar::Complex128 => return Element::Complex128,
+            Scalar::Timestamp => return Element::Timestamp,
+        })
+    }
+
+    /// Bits of one as it is stored.
+    pub(super) fn bits(self) -> usize {
+        match self {
+            Element::Of(dtype) => dtype.bits() as usize,
+            Element::Complex128 => 128,
+            Element::Timestamp => 64,
+        }
+    }
+
+    /// Bytes of one in a column: those of less than a byte have one.
+    pub(super) fn width(self) -> usize {
+        self.bits().div_ceil(8)
+    }
+
+    /// The type in Arrow; `None` where it has none.
+    pub(super) fn own_type(self) -> Option<DataType> {
+        Some(match self {
+            Element::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            Element::Of(dtype) => match dtype {
+                TensorDType::Bool => DataType::Boolean,
+                TensorDType::I8 => DataType::Int8,
+                TensorDType::I16 => DataType::Int16,
+                TensorDType::I32 => DataType::Int32,
+                TensorDType::I64 => DataType::Int64,
+                TensorDType::U8 => DataType::UInt8,
+                TensorDType::U16 => DataType::UInt16,
+                TensorDType::U32 => DataType::UInt32,
+                TensorDType::U64 => DataType::UInt64,
+                TensorDType::F16 => DataType::Float16,
+                TensorDType::F32 => DataType::Float32,
+                TensorDType::F64 => DataType::Float64,
+                _ => return None,
+            },
+            Element::Complex128 => return None,
+        })
+    }
+
+    /// A column of them; of what Arrow has no type for, bytes under its name.
+    pub(super) fn field(self, name: &str, is_optional: bool) -> Field {
+        match self.own_type() {
+            Some(own) => Field::new(name, own, is_optional),
+            None => {
+                // 16 at most.
+                let bytes = DataType::FixedSizeBinary(self.width() as i32);
+                let said = HashMap::from([(DTYPE.to_owned(), self.name().to_owned())]);
+                Field::new(name, bytes, is_optional).with_metadata(said)
+            }
+        }
+    }
+
+    /// The element of that name, of those that Arrow has no type for.
+    pub(super) fn named(name: &str) -> Option<Element> {
+        let of = TensorDType::ALL.into_iter().map(Element::Of).chain([Element::Complex128]);
+        of.filter(|e| e.own_type().is_none()).find(|e| e.name() == name)
+    }
+
+    /// Its name where NumPy and `ml_dtypes` have it.
+    fn name(self) -> &'static str {
+        match self {
+            Element::Complex128 => "complex128",
+            Element::Timestamp => "datetime64[ns]",
+            Element::Of(dtype) => match dtype {
+                TensorDType::F4 => "float4_e2m1fn",
+                TensorDType::F6_E2M3 => "float6_e2m3fn",
+                TensorDType::F6_E3M2 => "float6_e3m2fn",
+                TensorDType::F8_E5M2 => "float8_e5m2",
+                TensorDType::F8_E4M3 => "float8_e4m3fn",
+                TensorDType::F8_E8M0 => "float8_e8m0fnu",
+                TensorDType::F8_E4M3Fnuz => "float8_e4m3fnuz",
+                TensorDType::F8_E5M2Fnuz => "float8_e5m2fnuz",
+                TensorDType::Bf16 => "bfloat16",
+                TensorDType::C64 => "complex64",
+                other => other.as_str(),
+            },
+        }
+    }
+}
+
+/// The key of the metadata of a column under which the name is.
+pub(super) const DTYPE: &str = "holdall.dtype";

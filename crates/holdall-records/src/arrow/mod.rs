@@ -1,0 +1,178 @@
+//! Records and runs of blobs as batches of Arrow, and batches of Arrow as records.
+//!
+//! | kind | column |
+//! | --- | --- |
+//! | numbers, booleans | the number's type; those that Arrow has not are `FixedSizeBinary`, under their name in the metadata `holdall.dtype` |
+//! | `Timestamp` | `Timestamp(ns, UTC)` |
+//! | `Enum` | `Dictionary` with unsigned keys as wide as they are stored, and `Utf8` |
+//! | `String`, `Record` | `LargeUtf8` |
+//! | `Bytes` | `LargeBinary` |
+//! | `Struct` | `Struct` |
+//! | `Union` | `Struct`: the discriminator as `LargeUtf8`, and each variant, null where it is another |
+//! | `Array` | `LargeList`; `FixedSizeList` where its length is fixed |
+//! | `Tensor` | `FixedSizeList` with the extension `arrow.fixed_shape_tensor` where Arrow has the elements |
+
+mod cells;
+mod element;
+mod kind;
+mod numbers;
+mod read;
+mod types;
+mod write;
+
+pub use kind::kind;
+
+use crate::rules::{ARROW, OTHER_KIND};
+use crate::{Blob, Record, Records, check_range, placed};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use holdall_schema::{Kind, Path, Segment};
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use {arrow_array, arrow_schema};
+
+/// Members of records as columns of Arrow: see [`Records::arrow`].
+#[derive(Debug, Clone)]
+pub struct Arrow {
+    records: Records,
+    paths: Vec<Path>,
+    schema: SchemaRef,
+}
+
+/// Batches of records, one after the other: see [`Arrow::batches`].
+#[derive(Debug)]
+pub struct Batches<I> {
+    arrow: Arrow,
+    records: I,
+    len: usize,
+    is_over: bool,
+}
+
+impl Records {
+    /// The members at these paths as columns, each named by its path; without paths all members, each by its name.
+    ///
+    /// # Errors
+    /// As [`Records::accessor`]; `schema/too-large` for more than 65 536 columns, those of structs and arrays counted;
+    /// `records/arrow` for what Arrow has no type for.
+    pub fn arrow(&self, paths: &[impl AsRef<str>]) -> Result<Arrow> {
+        let at = |e| placed(e, self.tensor());
+        let (mut columns, mut fields) = (Vec::new(), types::Fields::new(self.schema()));
+        let mut add = |path: Path, name: &str| -> Result<()> {
+            let part = self.accessor(&path.to_string())?;
+            fields.add(part.ty(), name, !part.is_always_there()).map_err(at)?;
+            columns.push(path);
+            Ok(())
+        };
+        for path in paths {
+            add(path.as_ref().parse().map_err(at)?, path.as_ref())?;
+        }
+        match &self.schema().ty(self.ty()).kind {
+            _ if !paths.is_empty() => {}
+            Kind::Struct(fields) => {
+                for member in &fields.members {
+                    add(Path::root().then(Segment::Name(member.name.clone())), &member.name)?;
+                }
+            }
+            _ => add(Path::root(), self.tensor().name())?,
+        }
+        Ok(Arrow { records: self.clone(), paths: columns, schema: fields.finish() })
+    }
+}
+
+impl Arrow {
+    /// The types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// These records as one batch: those of [`Records::iter`], of [`Query::run`](crate::Query::run), or some of them. It
+    /// takes memory for all of them.
+    ///
+    /// # Errors
+    /// That of a record; the `record/…` rules; `record/too-large` where the columns would take more than the limit of
+    /// [`Records::limits`], as entries that share their bytes can; `records/other-kind` for records of something else.
+    pub fn batch<'r>(
+        &self,
+        records: impl IntoIterator<Item = Result<Record<'r>>>,
+    ) -> Result<RecordBatch> {
+        let rows = records.into_iter().collect::<Result<Vec<Record<'r>>>>()?;
+        self.of(rows)
+    }
+
+    /// These records as batches of `len` records, the last of fewer: for whatever takes a [`RecordBatchReader`]. The first
+    /// error is the last batch.
+    ///
+    /// # Errors
+    /// Each batch those of [`Arrow::batch`], as [`ArrowError::ExternalError`].
+    pub fn batches<'r, I>(&self, records: I, len: usize) -> Batches<I::IntoIter>
+    where
+        I: IntoIterator<Item = Result<Record<'r>>>,
+    {
+        let (arrow, records) = (self.clone(), records.into_iter());
+        Batches { arrow, records, len: len.max(1), is_over: false }
+    }
+
+    fn of(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
+        let records = &self.records;
+        if let Some(other) = rows.iter().find(|r| !Arc::ptr_eq(&r.records().0, &records.0)) {
+            let name = other.records().tensor().name();
+            let message = format!("a record of `{}`, for columns of others", name.shown());
+            return Err(placed(OTHER_KIND.broken(message), records.tensor()));
+        }
+        let rows: Vec<_> = rows.into_iter().map(Some).collect();
+        let mut reader = read::Reader::new(records);
+        let fields = self.schema.fields().iter();
+        let columns = self.paths.iter().zip(fields);
+        let columns = columns.map(|(path, field)| reader.column(&rows, records.ty(), path, field));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(self.schema(), columns, &options);
+        batch.map_err(|e| placed(refused(e), records.tensor()))
+    }
+}
+
+impl<'r, I: Iterator<Item = Result<Record<'r>>>> Iterator for Batches<I> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let rows = self.records.by_ref().take(self.len).collect::<Result<Vec<_>>>();
+        let batch = rows.and_then(|rows| match rows.len() {
+            0 => Ok(None),
+            _ => self.arrow.of(rows).map(Some),
+        });
+        self.is_over = !matches!(batch, Ok(Some(_)));
+        batch.map_err(|e| ArrowError::ExternalError(Box::new(e))).transpose()
+    }
+}
+
+impl<'r, I: Iterator<Item = Result<Record<'r>>>> RecordBatchReader for Batches<I> {
+    fn schema(&self) -> SchemaRef {
+        self.arrow.schema()
+    }
+}
+
+impl Blob {
+    /// The runs of a range as a batch of one column, named after the tensor: texts and JSON as `LargeUtf8`, bytes as
+    /// `LargeBinary`, elements as `LargeList`.
+    ///
+    /// # Errors
+    /// `records/index`, `record/too-large`; as [`Blob::str`], [`Blob::json`] and [`Blob::get`].
+    pub fn arrow(&self, range: Range<u64>) -> Result<RecordBatch> {
+        let at = |e| placed(e, self.tensor());
+        check_range(&range, self.len()).map_err(at)?;
+        let (schema, column) = read::runs(self, range)?;
+        RecordBatch::try_new(schema, vec![column]).map_err(|e| at(refused(e)))
+    }
+}
+
+/// What Arrow says of columns that do not go together.
+#[cold]
+fn refused(e: ArrowError) -> Error {
+    ARROW.broken(e.to_string())
+}

@@ -1,0 +1,126 @@
+//! The types of columns.
+
+use super::element::Element;
+use crate::rules::ARROW;
+use arrow_schema::{DataType, Field, FieldRef};
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use holdall_schema::rules::{OPEN_SHAPE, TOO_LARGE};
+use holdall_schema::{Kind, Len, PlaceWidth, Schema, TensorType, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Columns, those of structs and arrays counted: a schema of a few lines can have more than any machine has memory for.
+const MOST: usize = 1 << 16;
+
+/// The columns of a batch under construction.
+pub(super) struct Fields<'s> {
+    schema: &'s Schema,
+    fields: Vec<Field>,
+    left: usize,
+}
+
+impl<'s> Fields<'s> {
+    pub(super) fn new(schema: &'s Schema) -> Fields<'s> {
+        Fields { schema, fields: Vec::new(), left: MOST }
+    }
+
+    /// Adds a column of values of that type.
+    pub(super) fn add(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<()> {
+        let field = self.field(ty, name, is_optional)?;
+        self.fields.push(field);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Arc<arrow_schema::Schema> {
+        Arc::new(arrow_schema::Schema::new(self.fields))
+    }
+
+    /// What is in an optional struct may be absent with it. The height of a schema bounds the recursion.
+    fn field(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<Field> {
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| TOO_LARGE.broken(format!("records have more than {MOST} columns")))?;
+        let of = match &self.schema.ty(ty).kind {
+            Kind::Scalar(scalar) => return Ok(Element::of(*scalar).field(name, is_optional)),
+            Kind::Tensor(tensor) => return self.tensor(tensor, name, is_optional),
+            Kind::Enum(e) => {
+                let keys = match e.width {
+                    PlaceWidth::One => DataType::UInt8,
+                    PlaceWidth::Two => DataType::UInt16,
+                    PlaceWidth::Four => DataType::UInt32,
+                };
+                DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8))
+            }
+            Kind::Struct(fields) => {
+                let members = fields.members.iter();
+                let members =
+                    members.map(|m| self.field(m.ty, &m.name, is_optional || m.presence.is_some()));
+                DataType::Struct(members.collect::<Result<_>>()?)
+            }
+            Kind::Union(union) => {
+                let key = &union.discriminator;
+                if union.tag(key).is_some() {
+                    let message = format!(
+                        "a union with a variant `{}`, as its discriminator is called",
+                        key.shown()
+                    );
+                    return Err(ARROW.broken(message));
+                }
+                let mut below = vec![Field::new(&**key, DataType::LargeUtf8, is_optional)];
+                for variant in &union.variants {
+                    below.push(self.field(variant.ty, &variant.key, true)?);
+                }
+                DataType::Struct(below.into())
+            }
+            Kind::Array(array) => {
+                let items = Arc::new(self.field(array.items, ITEM, true)?);
+                match array.len {
+                    Len::Fixed(len) => DataType::FixedSizeList(items, count(len)?),
+                    Len::Variable { .. } => DataType::LargeList(items),
+                }
+            }
+            Kind::Bytes => DataType::LargeBinary,
+            Kind::String | Kind::Record => DataType::LargeUtf8,
+            other => {
+                return Err(ARROW.broken(format!("Arrow has no `TypeDef:{}`", other.as_str())));
+            }
+        };
+        Ok(Field::new(name, of, is_optional))
+    }
+
+    fn tensor(&self, tensor: &TensorType, name: &str, is_optional: bool) -> Result<Field> {
+        let element = element(tensor)?;
+        let dims = self.schema.dims(tensor)?;
+        let item: FieldRef = Arc::new(element.field(ITEM, true));
+        // Within the record, whose size fits memory.
+        let list = DataType::FixedSizeList(item, count(dims.iter().product())?);
+        let field = Field::new(name, list, is_optional);
+        Ok(match element.own_type() {
+            Some(_) => field.with_metadata(HashMap::from([
+                (EXTENSION_NAME.to_owned(), FIXED_SHAPE.to_owned()),
+                (EXTENSION_METADATA.to_owned(), format!("{{\"shape\": {dims:?}}}")),
+            ])),
+            None => field,
+        })
+    }
+}
+
+/// Keys of the metadata of columns whose type Arrow knows as an extension, and that of tensors of one shape.
+pub(super) const EXTENSION_NAME: &str = "ARROW:extension:name";
+pub(super) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
+/// What elements of lists are called.
+pub(super) const ITEM: &str = "item";
+
+/// The elements of a tensor.
+pub(super) fn element(tensor: &TensorType) -> Result<Element> {
+    let any = || OPEN_SHAPE.broken("a tensor of any dtype");
+    tensor.dtype.map(Element::Of).ok_or_else(any)
+}
+
+fn count(len: u64) -> Result<i32> {
+    let too_long = |_| -> Error { ARROW.broken(format!("a list of {len} elements")) };
+    i32::try_from(len).map_err(too_long)
+}

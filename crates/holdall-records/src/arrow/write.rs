@@ -1,0 +1,421 @@
+//! Columns as records.
+
+use super::cells::{self, Bytes, Elements, Number, copy};
+use super::element::Element;
+use super::types::element;
+use crate::rules::ARROW;
+use crate::{BlobWriter, DatasetWriter};
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_buffer::NullBuffer;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use holdall_schema::record::rules::{
+    COUNT, ENUM_VALUE, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
+};
+use holdall_schema::{
+    Content, Encoder, Entry, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
+};
+
+impl DatasetWriter {
+    /// Adds a record for each row, in order: a column for each member, by its name, in the types that
+    /// [`Records::arrow`](crate::Records::arrow) gives, or others that mean the same: integers and floats of fewer bits, texts
+    /// and bytes of every layout, also behind dictionaries, lists of every kind, times of every unit, dates. What is null is no
+    /// member, or its default. Gives the number of records.
+    ///
+    /// # Errors
+    /// `records/arrow` for a column of a type that is not its member's; `record/unknown-member`, `record/missing-member`,
+    /// `record/range` and the other rules of section 5.2, with the row; Io. Records of the rows before have been added then.
+    pub fn batch(&mut self, batch: &RecordBatch) -> Result<u64> {
+        let rows = StructArray::from(batch.clone());
+        let (schema, limits) = (self.schema.clone(), self.limits.clone());
+        let maker = Maker { schema: &schema, limits: &limits };
+        let all: &dyn Array = match &schema.ty(self.ty).kind {
+            Kind::Struct(_) => &rows,
+            kind => match rows.columns() {
+                [one] => one.as_ref(),
+                other => {
+                    let kind = kind.as_str();
+                    let message =
+                        format!("{} columns for records of `TypeDef:{kind}`", other.len());
+                    return Err(self.place(ARROW.broken(message)));
+                }
+            },
+        };
+        let column = maker.column(self.ty, all, "").map_err(|e| self.place(e))?;
+        let size = schema.extent(self.ty)?.size as usize;
+        let (mut record, mut heap) = (vec![0; size], Vec::new());
+        for row in 0..batch.num_rows() {
+            record.fill(0);
+            heap.clear();
+            let made = match column.is_null(row) {
+                true => Err(MISSING_MEMBER.broken("a record that is null")),
+                false => maker.put(&column, self.ty, row, &mut record, &mut heap),
+            };
+            made.and_then(|()| self.raw(&record, &heap))
+                .map_err(|e| self.place(e.within(format!("row {row}"))))?;
+        }
+        Ok(batch.num_rows() as u64)
+    }
+}
+
+impl BlobWriter {
+    /// Adds a run for each value of a column, in order: texts, bytes, or lists of elements. Gives their number.
+    ///
+    /// # Errors
+    /// `records/arrow` for a column of another type; as [`BlobWriter::bytes`], with the row. Runs of the rows before have been
+    /// added then.
+    pub fn array(&mut self, array: &dyn Array) -> Result<u64> {
+        let content = self.content();
+        let wrong = || {
+            let found = array.data_type();
+            self.place(ARROW.broken(format!("a column of {found} for a blob of {content}")))
+        };
+        let values = match content {
+            Content::Elements(dtype) => Values::elements(array, Element::Of(dtype)),
+            _ => cells::runs(array, content != Content::Bytes).map(Values::Runs),
+        };
+        let values = values.ok_or_else(wrong)?;
+        let (nulls, mut run) = (array.logical_nulls(), Vec::new());
+        for row in 0..array.len() {
+            run.clear();
+            let made = match nulls.as_ref().is_some_and(|n| n.is_null(row)) {
+                true => Err(TYPE.broken("a run that is null")),
+                false => values.append(row, &mut run),
+            };
+            made.and_then(|()| self.bytes(&run).map(drop))
+                .map_err(|e| self.place(e.within(format!("row {row}"))))?;
+        }
+        Ok(array.len() as u64)
+    }
+}
+
+/// The runs of a column.
+enum Values<'a> {
+    Runs(Bytes<'a>),
+    Elements { rows: Elements<'a>, number: Number<'a>, nulls: Option<NullBuffer>, width: usize },
+}
+
+impl<'a> Values<'a> {
+    fn elements(array: &'a dyn Array, element: Element) -> Option<Values<'a>> {
+        let (values, rows) = cells::lists(array)?;
+        let number = cells::numbers(values.as_ref(), element)?;
+        Some(Values::Elements {
+            rows,
+            number,
+            nulls: values.logical_nulls(),
+            width: element.width(),
+        })
+    }
+
+    fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Values::Runs(bytes) => out.extend_from_slice(bytes(row)),
+            Values::Elements { rows, number, nulls, width } => {
+                for at in rows(row) {
+                    if nulls.as_ref().is_some_and(|n| n.is_null(at)) {
+                        return Err(null_element());
+                    }
+                    let start = out.len();
+                    out.resize(start + width, 0);
+                    number(at, out.get_mut(start..).unwrap_or_default())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A column, and how a row of it becomes a value.
+struct Column<'a> {
+    nulls: Option<NullBuffer>,
+    put: Put<'a>,
+}
+
+enum Put<'a> {
+    Number(Number<'a>),
+    Text(Bytes<'a>),
+    /// By the places of members.
+    Struct(Vec<Option<Column<'a>>>),
+    /// The keys, and the variants by their tags.
+    Union(Bytes<'a>, Vec<Option<Column<'a>>>),
+    List(Elements<'a>, Box<Column<'a>>),
+}
+
+impl Column<'_> {
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|n| n.is_null(row))
+    }
+}
+
+struct Maker<'s> {
+    schema: &'s Schema,
+    limits: &'s SchemaLimits,
+}
+
+impl Maker<'_> {
+    /// How values of a type come out of an array. The height of a schema bounds the recursion.
+    fn column<'a>(&self, ty: TypeId, array: &'a dyn Array, path: &str) -> Result<Column<'a>> {
+        let kind = &self.schema.ty(ty).kind;
+        let put = match kind {
+            _ if array.data_type().is_null() => Some(Put::Text(Box::new(|_| &[]))),
+            Kind::Scalar(scalar) => cells::numbers(array, Element::of(*scalar)).map(Put::Number),
+            Kind::Enum(_) | Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
+            Kind::Bytes => cells::runs(array, false).map(Put::Text),
+            Kind::Struct(fields) => match array.as_struct_opt() {
+                Some(columns) => Some(Put::Struct(self.members(fields, columns, None, path)?)),
+                None => None,
+            },
+            Kind::Union(union) => {
+                let columns = array.as_struct_opt();
+                let key = columns.and_then(|c| c.column_by_name(&union.discriminator));
+                let key = key.and_then(|key| {
+                    let (nulls, text) = (key.logical_nulls(), cells::runs(key.as_ref(), true)?);
+                    let is_null = move |row| nulls.as_ref().is_some_and(|n| n.is_null(row));
+                    Some(Box::new(move |row| if is_null(row) { &[][..] } else { text(row) })
+                        as Bytes<'_>)
+                });
+                match columns.zip(key) {
+                    None => None,
+                    Some((columns, key)) => {
+                        let names = union.variants.iter().map(|v| (&*v.key, v.ty));
+                        let variants =
+                            self.named(names.collect(), columns, Some(&union.discriminator), path)?;
+                        Some(Put::Union(key, variants))
+                    }
+                }
+            }
+            Kind::Array(of) => match cells::lists(array) {
+                Some((values, rows)) => {
+                    let items = self.column(of.items, values.as_ref(), &format!("{path}[]"))?;
+                    Some(Put::List(rows, Box::new(items)))
+                }
+                None => None,
+            },
+            Kind::Tensor(tensor) => {
+                let element = element(tensor)?;
+                cells::lists(array).and_then(|(values, rows)| {
+                    let put = Put::Number(cells::numbers(values.as_ref(), element)?);
+                    let items = Column { nulls: values.logical_nulls(), put };
+                    Some(Put::List(rows, Box::new(items)))
+                })
+            }
+            _ => None,
+        };
+        let Some(put) = put else {
+            let (path, found) = (path.shown(), array.data_type());
+            let message =
+                format!("column `{path}` is {found}, the member a `TypeDef:{}`", kind.as_str());
+            return Err(ARROW.broken(message));
+        };
+        Ok(Column { nulls: array.logical_nulls(), put })
+    }
+
+    fn members<'a>(
+        &self,
+        fields: &Struct,
+        columns: &'a StructArray,
+        skip: Option<&str>,
+        path: &str,
+    ) -> Result<Vec<Option<Column<'a>>>> {
+        let names = fields.members.iter().map(|m| (&*m.name, m.ty)).collect();
+        self.named(names, columns, skip, path)
+    }
+
+    /// Columns of these names and types; there are no others, but for the one to skip.
+    fn named<'a>(
+        &self,
+        wanted: Vec<(&str, TypeId)>,
+        columns: &'a StructArray,
+        skip: Option<&str>,
+        path: &str,
+    ) -> Result<Vec<Option<Column<'a>>>> {
+        let names = columns.column_names();
+        for (at, name) in names.iter().enumerate() {
+            let is_known = skip == Some(name) || wanted.iter().any(|(n, _)| n == name);
+            let path = below(path, name);
+            if !is_known {
+                return Err(UNKNOWN_MEMBER.broken(format!("there is no member `{}`", path.shown())));
+            }
+            if names[..at].contains(name) {
+                return Err(UNKNOWN_MEMBER.broken(format!("two columns `{}`", path.shown())));
+            }
+        }
+        let column = |(name, ty): &(&str, TypeId)| {
+            let found = columns.column_by_name(name);
+            found.map(|c| self.column(*ty, c.as_ref(), &below(path, name))).transpose()
+        };
+        wanted.iter().map(column).collect()
+    }
+
+    /// Puts the value of a row into the bytes of its type, which are zero.
+    fn put(
+        &self,
+        column: &Column<'_>,
+        ty: TypeId,
+        row: usize,
+        out: &mut [u8],
+        heap: &mut Vec<u8>,
+    ) -> Result<()> {
+        match (&self.schema.ty(ty).kind, &column.put) {
+            (_, Put::Number(number)) => number(row, out),
+            (Kind::Enum(e), Put::Text(text)) => {
+                let name = String::from_utf8_lossy(text(row));
+                let place = e.place(&name).ok_or_else(|| {
+                    let count = e.values.len();
+                    ENUM_VALUE
+                        .broken(format!("`{}` is not one of the {count} values", name.shown()))
+                })?;
+                copy(out, &place.to_le_bytes());
+                Ok(())
+            }
+            (_, Put::Text(bytes)) => entry(bytes(row), 1, out, heap),
+            (Kind::Struct(fields), Put::Struct(members)) => {
+                self.fields(fields, members, row, out, heap)
+            }
+            (Kind::Union(union), Put::Union(key, variants)) => {
+                let key = String::from_utf8_lossy(key(row));
+                let tag = union.tag(&key);
+                let found = tag.and_then(|tag| Some((tag, union.variants.get(tag)?)));
+                let (tag, variant) = found.ok_or_else(|| {
+                    UNION_KEY.broken(format!("`{}` is not a variant", key.shown()))
+                })?;
+                let there = variants.get(tag).and_then(Option::as_ref).filter(|c| !c.is_null(row));
+                let there = there.ok_or_else(|| {
+                    MISSING_MEMBER.broken(format!("there is no `{}`", key.shown()))
+                })?;
+                copy(
+                    out.get_mut(..union.width.bytes() as usize).unwrap_or_default(),
+                    &tag.to_le_bytes(),
+                );
+                let slot = self.slot(u64::from(union.start), variant.ty, out)?;
+                self.put(there, variant.ty, row, slot, heap)
+                    .map_err(|e| e.within(key.shown().to_string()))
+            }
+            (Kind::Array(array), Put::List(rows, items)) => {
+                let extent = self.schema.extent(array.items)?;
+                let (stride, size) = (extent.stride as usize, extent.size as usize);
+                let rows = rows(row);
+                let count = rows.len();
+                let each = |bytes: &mut [u8], heap: &mut Vec<u8>| -> Result<()> {
+                    for (row, slot) in rows.clone().zip(bytes.chunks_mut(stride.max(1))) {
+                        if items.is_null(row) {
+                            return Err(null_element());
+                        }
+                        let slot = slot.get_mut(..size).unwrap_or_default();
+                        self.put(items, array.items, row, slot, heap)?;
+                    }
+                    Ok(())
+                };
+                match array.len {
+                    Len::Fixed(len) if len != count as u64 => Err(wrong_count(count, len)),
+                    Len::Fixed(_) => each(out, heap),
+                    Len::Variable { .. } => {
+                        let mut bytes = vec![0; count.saturating_mul(stride)];
+                        each(&mut bytes, heap)?;
+                        entry(&bytes, extent.align, out, heap)
+                    }
+                }
+            }
+            (Kind::Tensor(tensor), Put::List(rows, items)) => {
+                let (element, rows) = (element(tensor)?, rows(row));
+                let wanted = self.schema.dims(tensor)?.iter().product();
+                if rows.len() as u64 != wanted {
+                    return Err(wrong_count(rows.len(), wanted));
+                }
+                let Put::Number(number) = &items.put else { return Ok(()) };
+                let (bits, width) = (element.bits(), element.width());
+                for (at, row) in rows.enumerate() {
+                    if items.is_null(row) {
+                        return Err(null_element());
+                    }
+                    let start = at * bits;
+                    let slot = out.get_mut(start / 8..).unwrap_or_default();
+                    if bits >= 8 {
+                        number(row, slot.get_mut(..width).unwrap_or_default())?;
+                        continue;
+                    }
+                    let mut code = [0];
+                    number(row, &mut code)?;
+                    let code = u16::from(code[0]);
+                    if code >> bits != 0 {
+                        return Err(
+                            TYPE.broken(format!("code {code} of an element of {bits} bits"))
+                        );
+                    }
+                    let shifted = (code << (start % 8)).to_le_bytes();
+                    slot.iter_mut().zip(shifted).for_each(|(slot, b)| *slot |= b);
+                }
+                Ok(())
+            }
+            // The column was made for the kind.
+            (kind, _) => {
+                Err(ARROW.broken(format!("a column that is no `TypeDef:{}`", kind.as_str())))
+            }
+        }
+    }
+
+    fn fields(
+        &self,
+        fields: &Struct,
+        columns: &[Option<Column<'_>>],
+        row: usize,
+        out: &mut [u8],
+        heap: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (member, column) in fields.members.iter().zip(columns) {
+            let there = column.as_ref().filter(|c| !c.is_null(row));
+            if there.is_none() && member.presence.is_some() {
+                continue;
+            }
+            if let Some(bit) = member.presence
+                && let Some(byte) = out.get_mut(bit as usize / 8)
+            {
+                *byte |= 1 << (bit % 8);
+            }
+            let slot = self.slot(member.offset.unwrap_or(0), member.ty, out)?;
+            let made = match there {
+                Some(column) => self.put(column, member.ty, row, slot, heap),
+                None => self.default(member, slot, heap),
+            };
+            made.map_err(|e| e.within(format!("`{}`", member.name.shown())))?;
+        }
+        Ok(())
+    }
+
+    fn default(&self, member: &Member, slot: &mut [u8], heap: &mut Vec<u8>) -> Result<()> {
+        match &member.default {
+            Some(default) => {
+                Encoder::new(self.schema, member.ty, self.limits)?.value(default, slot, heap)
+            }
+            None => Err(MISSING_MEMBER.broken("there is no such member, or it is null")),
+        }
+    }
+
+    fn slot<'o>(&self, start: u64, ty: TypeId, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
+        let size = self.schema.extent(ty)?.size;
+        // Within the record, whose size fits memory.
+        Ok(out.get_mut(start as usize..(start + size) as usize).unwrap_or_default())
+    }
+}
+
+/// The entry of bytes that go to the heap.
+fn entry(bytes: &[u8], align: u32, out: &mut [u8], heap: &mut Vec<u8>) -> Result<()> {
+    let offset = if bytes.is_empty() { 0 } else { Heap::append(heap, bytes, align)? };
+    copy(out, &Entry { offset, len: bytes.len() as u64 }.to_bytes());
+    Ok(())
+}
+
+pub(super) fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cold]
+fn null_element() -> Error {
+    TYPE.broken("an element that is null")
+}
+
+#[cold]
+fn wrong_count(found: usize, wanted: u64) -> Error {
+    COUNT.broken(format!("{found} elements, not {wanted}"))
+}
