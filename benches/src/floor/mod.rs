@@ -2,6 +2,7 @@
 
 pub mod digest;
 pub mod memory;
+pub mod net;
 pub mod read;
 pub mod write;
 pub mod zstd;

@@ -4,6 +4,7 @@ mod build;
 mod convert;
 mod header;
 mod load;
+mod net;
 mod open;
 mod packages;
 pub mod records;
@@ -120,6 +121,7 @@ pub fn all() -> Vec<Comparison> {
         texts::COMPARISONS,
         build::COMPARISONS,
         packages::COMPARISONS,
+        net::COMPARISONS,
     ]
     .concat()
 }
