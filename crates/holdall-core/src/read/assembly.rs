@@ -88,9 +88,9 @@ impl Assembly {
             if part.purpose == Purpose::Next {
                 let stream = match streams.entry(part.want) {
                     Entry::Occupied(stream) => stream.into_mut(),
-                    Entry::Vacant(place) => {
+                    Entry::Vacant(free) => {
                         let decoder = want.decoder(limits).map_err(|e| place(want, e))?;
-                        place.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
+                        free.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
                     }
                 };
                 stream.parts.push_back(at);

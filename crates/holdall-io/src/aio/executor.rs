@@ -63,18 +63,38 @@ pub(super) async fn ranges(
             check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
         }
     }
-    let mut whole = vec![Want::new(tensor as u32, c.clone())];
-    find_tables(file, &mut whole).await?;
-    let want = |range: &Range<u64>| whole[0].clone().with_range(range.clone());
-    let wants = ranges.iter().map(want).collect();
-    let cut = Cut::from(file.0.file.sources().terms());
+    let mut of = vec![Want::new(tensor as u32, c.clone())];
+    find_tables(file, &mut of).await?;
+    let is_filled = |range: &&Range<u64>| !range.is_empty();
+    let (first, last) = (ranges.iter().find(is_filled), ranges.iter().rfind(is_filled));
+    let (Some(first), Some(last)) = (first, last) else {
+        return Ok(vec![Bytes::new(); ranges.len()]);
+    };
+    // What can only be decoded from its start is decoded once.
+    let is_one = c.encoding != Encoding::Raw && of[0].table.is_none();
+    let span = [first.start..last.end];
+    let asked: &[Range<u64>] = if is_one { &span } else { ranges };
+    let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
+    let wants = asked.iter().filter(is_filled).map(want).collect();
+    // In order, so that nothing behind the last byte is decoded.
+    let cut = Cut { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
     let all = carry_out(file, wants, cut, Checksums::Compare, &Work::default()).await?;
-    for (range, bytes) in ranges.iter().zip(&all) {
-        if (bytes.len() as u64) < range.end - range.start {
-            return Err(too_short(c, range, bytes.len() as u64));
+    let mut came = all.iter();
+    let mut part = |range: &Range<u64>| {
+        let bytes = match () {
+            () if range.is_empty() => Bytes::new(),
+            () if is_one => {
+                let at = |n: u64| ((n - first.start) as usize).min(all[0].len());
+                all[0].slice(at(range.start)..at(range.end))
+            }
+            () => came.next().cloned().unwrap_or_default(),
+        };
+        match bytes.len() as u64 {
+            found if found < range.end - range.start => Err(too_short(c, range, found)),
+            _ => Ok(bytes),
         }
-    }
-    Ok(all)
+    };
+    ranges.iter().map(&mut part).collect()
 }
 
 /// Finds out where the frames are of those wants that may have a table of them.
