@@ -2,7 +2,6 @@
 
 pub mod digest;
 pub mod memory;
-pub mod net;
 pub mod read;
 pub mod write;
 pub mod zstd;

@@ -4,7 +4,6 @@ mod build;
 mod convert;
 mod header;
 mod load;
-mod net;
 mod open;
 mod packages;
 pub mod records;
@@ -121,7 +120,6 @@ pub fn all() -> Vec<Comparison> {
         texts::COMPARISONS,
         build::COMPARISONS,
         packages::COMPARISONS,
-        net::COMPARISONS,
     ]
     .concat()
 }
