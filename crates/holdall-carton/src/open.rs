@@ -201,7 +201,7 @@ impl Open for OpenOptions {
         self.open_bytes(bytes, name)
     }
 
-    fn from_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
         self.open_source(source, name)
     }
 }

@@ -142,7 +142,11 @@ impl<'a> LoadedTensor<'a> {
 ///
 /// # Errors
 /// The fault of a tensor that has one.
-pub(crate) fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Vec<Want>> {
+pub(crate) fn all_of(
+    file: &File,
+    tensors: &[TensorInfo],
+    options: &LoadOptions,
+) -> Result<Vec<Want>> {
     if let Some(e) = tensors.iter().find_map(TensorInfo::fault) {
         return Err(if tensors.len() > 1 { e.with_remedy(Remedy::LeaveOut) } else { e });
     }

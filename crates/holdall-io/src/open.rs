@@ -462,7 +462,7 @@ pub trait Open {
     ///
     /// # Errors
     /// As [`open`].
-    fn from_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File>;
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File>;
 }
 
 impl Open for OpenOptions {
@@ -474,7 +474,7 @@ impl Open for OpenOptions {
         self.open_bytes(bytes, name)
     }
 
-    fn from_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
         self.open_source(source, name)
     }
 }

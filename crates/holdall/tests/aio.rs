@@ -10,8 +10,8 @@ mod server;
 use corpus_files::files;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
-    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, File, LoadOptions, OpenOptions,
-    Result, Role, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
+    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
+    Role, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl ByteSource for Turns {
             if number >= self.stops {
                 std::future::pending::<()>().await;
             }
-            Wait(number.wrapping_mul(0x9e37_79b9) >> 7 & 0x1f).await;
+            Wait((number.wrapping_mul(0x9e37_79b9) >> 7) & 0x1f).await;
             let part = |r: &Range<u64>| self.bytes.slice(r.start as usize..r.end as usize);
             Ok(ranges.iter().map(part).collect())
         })
@@ -162,7 +162,12 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
                 for c in one.info().components() {
                     let (one, other) = (one.bytes(&c.role).unwrap(), other.bytes(&c.role).unwrap());
                     let at = one.iter().zip(other).position(|(a, b)| a != b);
-                    assert!(at.is_none() && one.len() == other.len(), "{place}: {c:?} {at:?} {} {}", one.len(), other.len());
+                    assert!(
+                        at.is_none() && one.len() == other.len(),
+                        "{place}: {c:?} {at:?} {} {}",
+                        one.len(),
+                        other.len()
+                    );
                 }
             }
         }
@@ -393,7 +398,7 @@ fn files_at_addresses_are_waited_for() {
     let options = OpenOptions::new().with_policy(server::policy());
     wait(async {
         let file = aio::open_with(server.url("/model.zt"), &options).await.unwrap();
-        let whole: File = options.open_bytes(bytes, "made").unwrap();
+        let whole: holdall::File = options.open_bytes(bytes, "made").unwrap();
         let names: Vec<String> = whole.names().map(str::to_owned).collect();
         let mut all = tokio::task::JoinSet::new();
         for name in names {

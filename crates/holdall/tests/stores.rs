@@ -418,7 +418,8 @@ fn a_model_of_several_files_is_there_when_its_index_is() {
     let then = vec![format!("PUT {index}"), removed(2), removed(3)];
     assert_eq!(changes(&server), [first, put_all(2), then].concat());
     let keys: Vec<String> = bucket.lock().unwrap().objects.keys().cloned().collect();
-    let left = ["below/model-00001-of-00009.safetensors", "README.md", &shard(1, 2), &shard(2, 2), index];
+    let left =
+        ["below/model-00001-of-00009.safetensors", "README.md", &shard(1, 2), &shard(2, 2), index];
     let mut left: Vec<String> = left.iter().map(|name| format!("out/{name}")).collect();
     left.sort();
     assert_eq!(keys, left);

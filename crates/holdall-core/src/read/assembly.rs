@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{
-    ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, Want, check_digest,
+    ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, Want,
+    check_digest,
 };
 use bytes::Bytes;
 use std::collections::btree_map::Entry;

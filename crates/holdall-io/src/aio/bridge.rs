@@ -30,7 +30,10 @@ impl Reads {
     }
 
     /// A source as one that blocks.
-    pub(super) fn bridge(self: &Arc<Reads>, source: Arc<dyn ByteSource>) -> Arc<dyn crate::ByteSource> {
+    pub(super) fn bridge(
+        self: &Arc<Reads>,
+        source: Arc<dyn ByteSource>,
+    ) -> Arc<dyn crate::ByteSource> {
         Arc::new(Bridge { source, reads: Arc::clone(self) })
     }
 

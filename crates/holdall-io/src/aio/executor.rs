@@ -12,8 +12,8 @@ use holdall_core::codec::zstd::{Checksums, check_decoded_len};
 use holdall_core::read::{Arrival, Assembly, Cut, Extent, Plan, Want};
 use holdall_core::{Component, Encoding, Error, Result};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::ops::Range;
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -37,7 +37,11 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 /// The decoded bytes of each wanted component, in order.
-pub(super) async fn load(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result<Vec<Bytes>> {
+pub(super) async fn load(
+    file: &File,
+    mut wants: Vec<Want>,
+    options: &LoadOptions,
+) -> Result<Vec<Bytes>> {
     let blocking = &file.0.file;
     let terms = blocking.sources().terms();
     if !terms.is_remote() {
@@ -128,12 +132,8 @@ async fn carry_out(
     for (numbers, wants) in divided(wants, work.threads()) {
         let plan = Plan::new(wants, cut);
         work.begin(plan.len());
-        let lane = Lane {
-            file: file.clone(),
-            permits: Arc::clone(&permits),
-            at_once,
-            work: work.clone(),
-        };
+        let lane =
+            Lane { file: file.clone(), permits: Arc::clone(&permits), at_once, work: work.clone() };
         lanes.spawn(async move { Ok((numbers, lane.run(plan, checksums).await?)) });
     }
     let mut out = vec![Bytes::new(); count];

@@ -58,7 +58,7 @@ pub async fn open_source(
     let reads = Reads::here();
     let _ended = Ended { cancel: Cancel::new(), reads: Some(Arc::clone(&reads)) };
     let bridge = reads.bridge(Arc::clone(&source));
-    let file = executor::apart(move || options.from_source(bridge, name)).await?;
+    let file = executor::apart(move || options.of_source(bridge, name)).await?;
     Ok(File(Arc::new(Inner { file, sources: vec![source], waits: true })))
 }
 
@@ -139,7 +139,11 @@ impl File {
         &*self.0.sources[at.unwrap_or(0)]
     }
 
-    async fn load_tensors(&self, tensors: Vec<TensorInfo>, options: &LoadOptions) -> Result<Loaded> {
+    async fn load_tensors(
+        &self,
+        tensors: Vec<TensorInfo>,
+        options: &LoadOptions,
+    ) -> Result<Loaded> {
         let file = &self.0.file;
         let load = async {
             let wants = all_of(file, &tensors, options)?;

@@ -247,7 +247,7 @@ pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Opt
         };
         tables.take(components, ends);
     }
-    Ok(tables.found)
+    Ok(tables.found())
 }
 
 /// A search for the seek tables of components, whoever reads.

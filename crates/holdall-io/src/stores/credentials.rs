@@ -79,9 +79,8 @@ pub(super) fn of_web_identity(
         encoded(token.trim(), false)
     );
     let body = post_form(&Client::new(policy), &token_service(options, region)?, &body)?;
-    given(&body).ok_or_else(|| {
-        refused("the token service does not give credentials for the web identity")
-    })
+    given(&body)
+        .ok_or_else(|| refused("the token service does not give credentials for the web identity"))
 }
 
 /// What a role is taken on as.

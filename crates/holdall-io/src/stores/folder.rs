@@ -31,7 +31,12 @@ impl Stores {
     ///
     /// # Errors
     /// Misuse where there are objects below the address and `overwrite` is not set; what the store refuses.
-    pub fn stage_folder(&self, text: &str, policy: &Policy, overwrite: bool) -> Result<StagedFolder> {
+    pub fn stage_folder(
+        &self,
+        text: &str,
+        policy: &Policy,
+        overwrite: bool,
+    ) -> Result<StagedFolder> {
         let mut address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
         if !address.is_folder() {
             address.key.push('/');
@@ -177,7 +182,8 @@ mod tests {
             names.iter().for_each(|name| std::fs::remove_file(folder.path().join(name)).unwrap());
             all
         };
-        let shards = ["model-00002-of-00003.gguf", "model-00003-of-00003.gguf", "model-00001-of-00003.gguf"];
+        let shards =
+            ["model-00002-of-00003.gguf", "model-00003-of-00003.gguf", "model-00001-of-00003.gguf"];
         assert_eq!(of(&["model-00001-of-00003.gguf", shards[0], shards[1]]), shards);
         let index = "model.safetensors.index.json";
         let first = "model-00001-of-00002.safetensors";

@@ -180,7 +180,9 @@ impl Asking<'_> {
             encoded(role, false),
             encoded(&name, false)
         );
-        for (key, parameter) in [("external_id", "ExternalId"), ("duration_seconds", "DurationSeconds")] {
+        for (key, parameter) in
+            [("external_id", "ExternalId"), ("duration_seconds", "DurationSeconds")]
+        {
             if let Some(value) = get(key) {
                 form.push_str(&format!("&{parameter}={}", encoded(value, false)));
             }
@@ -191,14 +193,18 @@ impl Asking<'_> {
         v4(&mut request, keys, region, "sts", SystemTime::now());
         let body = told(&Client::new(self.policy), &request)
             .map_err(|e| e.within("taking on the role of the profile"))?;
-        given(&body).ok_or_else(|| refused("the token service does not give credentials for the role"))
+        given(&body)
+            .ok_or_else(|| refused("the token service does not give credentials for the role"))
     }
 
     /// Keys for the token that `aws sso login` left.
     fn sign_on(&self, profile: &Profile) -> Result<Fresh<Found>> {
         let options = self.options;
         let of_session = profile.get("sso_session").map(|name| {
-            let all = section(&file(options, "AWS_CONFIG_FILE", ".aws/config"), &format!("sso-session {name}"));
+            let all = section(
+                &file(options, "AWS_CONFIG_FILE", ".aws/config"),
+                &format!("sso-session {name}"),
+            );
             (name.clone(), all)
         });
         let get = |key: &str| {
@@ -212,7 +218,8 @@ impl Asking<'_> {
         let (region, start) = (wants("sso_region")?, wants("sso_start_url")?);
         let key = of_session.as_ref().map_or(start.as_str(), |(name, _)| name);
         let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes());
-        let path = format!(".aws/sso/cache/{}.json", data_encoding::HEXLOWER.encode(digest.as_ref()));
+        let path =
+            format!(".aws/sso/cache/{}.json", data_encoding::HEXLOWER.encode(digest.as_ref()));
         let sign_on = |what: &str| {
             CREDENTIALS.broken(what.to_owned()).with_hint("`aws sso login` signs on again")
         };
@@ -220,7 +227,8 @@ impl Asking<'_> {
         let kept = kept.ok_or_else(|| sign_on("nobody has signed on for the profile"))?;
         let kept = fields(&kept)?;
         let until = kept.get("expiresAt").and_then(|text| moment(text));
-        let token = kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
+        let token =
+            kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
         let token = token.ok_or_else(|| sign_on("signing on for the profile was too long ago"))?;
         let place = options.env("AWS_ENDPOINT_URL_SSO");
         let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
@@ -281,7 +289,9 @@ mod tests {
                     }
                 }
                 let len = answer.len();
-                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n"
+                );
                 stream.write_all(format!("{head}{answer}").as_bytes()).unwrap();
                 asked.push(text);
             }
@@ -301,10 +311,12 @@ mod tests {
         std::fs::write(cache.join("8034c43d15bb7ef42e2cc24255217acfc5f4b2f4.json"), token).unwrap();
         let of_old = r#"{"accessToken":"hunter2","expiresAt":"2001-01-01T00:00:00Z"}"#;
         // SHA-1 of `https://old`.
-        std::fs::write(cache.join("3dbfcfb8178f8ce8f73712c57098fc9f2cb54d8c.json"), of_old).unwrap();
+        std::fs::write(cache.join("3dbfcfb8178f8ce8f73712c57098fc9f2cb54d8c.json"), of_old)
+            .unwrap();
         let home = home.path().to_str().unwrap();
         let environment = [&[("HOME", home)][..], more].concat();
-        let options = StoreOptions::alone().in_environment(&environment).with("profile", profile)?;
+        let options =
+            StoreOptions::alone().in_environment(&environment).with("profile", profile)?;
         let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
         match find(&options, &policy, "eu-test-1")?.value {
             Found::Keys(keys) => Ok((keys.id, keys.token.unwrap_or_default())),
@@ -313,7 +325,9 @@ mod tests {
     }
 
     fn keys_of(role: &str) -> String {
-        format!("<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>{role}</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>")
+        format!(
+            "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>{role}</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
+        )
     }
 
     #[test]
