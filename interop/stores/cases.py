@@ -53,6 +53,29 @@ class Store:
                 assert "same" in self.run("diff", copy, path)
             assert "tiny" in self.run("inspect", f"{root}/in/tiny.zt", "--json")
 
+    def writes_models(self, root):
+        """A model of several files, which is replaced only when that is asked for."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.safetensors")
+            for count in (3, 2):
+                model(path, count)
+                if count == 2:
+                    how = ["convert", str(path), f"{root}/model", "--max-shard-size", "1000"]
+                    assert "shards/place" in self.run(*how, ends_with=2)
+                    self.run(*how, "--force")
+                else:
+                    self.run("convert", str(path), f"{root}/model/", "--max-shard-size", "1000")
+                assert "same" in self.run("diff", f"{root}/model/", str(path))
+
+
+def model(path, count):
+    """Tensors of a thousand bytes."""
+    part = '"t%d":{"dtype":"U8","shape":[1000],"data_offsets":[%d,%d]}'
+    header = "{" + ",".join(part % (n, n * 1000, n * 1000 + 1000) for n in range(count)) + "}"
+    header += " " * (-len(header) % 8)
+    raw = b"".join(bytes([n + count]) * 1000 for n in range(count))
+    path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + raw)
+
 
 def large(folder):
     """A file that is larger than one part of an upload; no two of its rows are alike."""

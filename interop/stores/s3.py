@@ -24,6 +24,10 @@ client.create_bucket(Bucket="models")
 keys = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": "us-east-1"}
 store = Store(command, endpoint, keys, [secret])
 store.reads_and_writes("s3://models")
+store.writes_models("s3://models")
+listed = {found["Key"] for found in client.list_objects_v2(Bucket="models", Prefix="model/")["Contents"]}
+index = "model/model.safetensors.index.json"
+assert listed == {index, *(f"model/model-0000{n}-of-00002.safetensors" for n in (1, 2))}, listed
 with tempfile.TemporaryDirectory() as folder:
     # What another client gets and puts is the same.
     for name in ("tiny", "large"):

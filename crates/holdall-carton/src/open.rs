@@ -102,6 +102,19 @@ impl OpenOptions {
         self.files.stage(address, overwrite)
     }
 
+    /// Begins a model of several files that will be below an address of an object store: see [`holdall_io::OpenOptions::stage_folder`].
+    ///
+    /// # Errors
+    /// As that.
+    #[cfg(feature = "stores")]
+    pub fn stage_folder(
+        &self,
+        address: &str,
+        overwrite: bool,
+    ) -> Result<holdall_io::stores::StagedFolder> {
+        self.files.stage_folder(address, overwrite)
+    }
+
     /// Gets what packages only link to through `fetcher`.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> OpenOptions {
         self.fetching = Fetching(Some(fetcher));
@@ -186,6 +199,10 @@ impl Open for OpenOptions {
 
     fn in_memory(&self, bytes: Bytes, name: String) -> Result<File> {
         self.open_bytes(bytes, name)
+    }
+
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
+        self.open_source(source, name)
     }
 }
 

@@ -163,9 +163,10 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
-    let out = match to_stdout || args.max_shard_size.is_some() {
-        true => None,
-        false => Some(writing::Output::begin(session, &args.output, args.force)?),
+    let out = match (to_stdout, args.max_shard_size) {
+        (true, _) => None,
+        (_, Some(_)) => Some(writing::Output::begin_folder(session, &args.output, args.force)?),
+        (_, None) => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
     let file = input::open(session, &args.input)?;
     let options = with_schema(session, args, &target, &file, options)?;

@@ -123,6 +123,8 @@ pub(crate) enum Output<'a> {
     Path(&'a Path),
     #[cfg(feature = "stores")]
     Staged(Box<holdall::stores::Staged>),
+    #[cfg(feature = "stores")]
+    Folder(Box<holdall::stores::StagedFolder>),
 }
 
 impl<'a> Output<'a> {
@@ -142,11 +144,28 @@ impl<'a> Output<'a> {
         Ok(Output::Path(to))
     }
 
+    /// For a model of several files at `to`, whose folder is checked by who writes it.
+    pub(crate) fn begin_folder(
+        session: &Session,
+        to: &'a Path,
+        force: bool,
+    ) -> Result<Output<'a>, Failure> {
+        #[cfg(feature = "stores")]
+        if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
+            let staged = crate::input::options(session).stage_folder(address, force)?;
+            return Ok(Output::Folder(Box::new(staged)));
+        }
+        let _ = (session, force);
+        Ok(Output::Path(to))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         match self {
             Output::Path(path) => path,
             #[cfg(feature = "stores")]
             Output::Staged(staged) => staged.path(),
+            #[cfg(feature = "stores")]
+            Output::Folder(staged) => staged.path(),
         }
     }
 
@@ -156,6 +175,8 @@ impl<'a> Output<'a> {
             Output::Path(_) => Ok(()),
             #[cfg(feature = "stores")]
             Output::Staged(staged) => Ok(staged.publish()?),
+            #[cfg(feature = "stores")]
+            Output::Folder(staged) => Ok(staged.publish()?),
         }
     }
 }

@@ -27,6 +27,9 @@ holdall_core::error::rules! {
     /// An index and sources that are not of one model.
     pub SOURCES: Misuse "file/sources"
         "An index is opened with the sources that it spans, each of the length that it says.";
+    /// A source that does not do what it is to.
+    pub SOURCE_LEN: Misuse "file/source-len"
+        "A source gives the bytes of each range that it is asked for, no more and no fewer.";
     /// A view that the layout does not have.
     pub WRONG_LAYOUT: Misuse "file/wrong-layout"
         "The tensor's layout has the view that is asked for.";

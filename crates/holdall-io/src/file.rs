@@ -55,6 +55,11 @@ impl File {
         if all.len() < self.all_sources().len() {
             return self.clone();
         }
+        self.with_sources(all)
+    }
+
+    /// The same file over other sources of the same bytes.
+    pub(crate) fn with_sources(&self, all: Vec<Arc<dyn ByteSource>>) -> File {
         let sources = Sources::new(all, self.index());
         File::new(self.index().clone(), sources, &self.0.options, self.0.io, self.0.name.clone())
     }
@@ -248,7 +253,10 @@ impl File {
     }
 
     /// The tensors of these names in the index.
-    fn named<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<TensorInfo>> {
+    pub(crate) fn named<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<TensorInfo>> {
         let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
         names.into_iter().map(find).collect()
     }

@@ -6,6 +6,8 @@
 //! also the crate to use: it shows all of them, and of this one what callers need.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "aio")]
+pub mod aio;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod archive;
 mod arrays;

@@ -66,6 +66,20 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Tensors of `file` with the bytes of their components, one tensor after the other.
+    pub(crate) fn new(file: &File, tensors: Vec<TensorInfo>, bytes: Vec<Bytes>) -> Loaded {
+        let mut first = Vec::with_capacity(tensors.len());
+        let mut count = 0;
+        for tensor in &tensors {
+            first.push(count);
+            count += tensor.components().len() as u32;
+        }
+        let own = || tensors.iter().enumerate();
+        let whole = tensors.len() == file.len() && own().all(|(at, t)| t.position() == at);
+        let places = (!whole).then(|| own().map(|(at, t)| (t.position(), at)).collect());
+        Loaded { index: file.index().clone(), tensors, first, bytes, places }
+    }
+
     /// How many tensors were loaded.
     pub fn len(&self) -> usize {
         self.tensors.len()
@@ -128,7 +142,11 @@ impl<'a> LoadedTensor<'a> {
 ///
 /// # Errors
 /// The fault of a tensor that has one.
-fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Vec<Want>> {
+pub(crate) fn all_of(
+    file: &File,
+    tensors: &[TensorInfo],
+    options: &LoadOptions,
+) -> Result<Vec<Want>> {
     if let Some(e) = tensors.iter().find_map(TensorInfo::fault) {
         return Err(if tensors.len() > 1 { e.with_remedy(Remedy::LeaveOut) } else { e });
     }
@@ -142,27 +160,17 @@ fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<
 }
 
 /// A component of tensor number `tensor`, under the digest that is to be checked.
-fn wanted(tensor: usize, component: Component, check: Check) -> Want {
+pub(crate) fn wanted(tensor: usize, component: Component, check: Check) -> Want {
     let digest = checked_algorithm(&component, check);
     Want::new(tensor as u32, component).with_digests(digest)
 }
 
 /// Loads `tensors` whole.
 pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions) -> Result<Loaded> {
-    let mut first = Vec::with_capacity(tensors.len());
-    let mut count = 0;
-    for tensor in &tensors {
-        first.push(count);
-        count += tensor.components().len() as u32;
-    }
     let bytes = all_of(file, &tensors, options)
         .and_then(|wants| components(file, wants, options))
         .map_err(|e| e.in_source(file.name()))?;
-    let whole =
-        tensors.len() == file.len() && tensors.iter().enumerate().all(|(at, t)| t.position() == at);
-    let places =
-        (!whole).then(|| tensors.iter().enumerate().map(|(at, t)| (t.position(), at)).collect());
-    Ok(Loaded { index: file.index().clone(), tensors, first, bytes, places })
+    Ok(Loaded::new(file, tensors, bytes))
 }
 
 /// One component of tensor number `tensor`: a view into a map where that is possible, else loaded.
@@ -460,6 +468,8 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
         find_tables(file.sources(), &mut wants)?;
     }
     terms.gap = terms.gap.max(MERGE_GAP);
+    // A read that is longer than a gap has bytes of a component, which tell the memory that it fills.
+    terms.piece = terms.piece.max(terms.gap + 1);
     Ok(Plan::of(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
 }
 

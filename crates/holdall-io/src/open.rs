@@ -304,6 +304,20 @@ impl OpenOptions {
         self.stores.stage(address, &self.policy, overwrite)
     }
 
+    /// Begins a model of several files that will be below an address of an object store: what writes folders is given the path of what this
+    /// returns, and [`StagedFolder::publish`](crate::stores::StagedFolder::publish) uploads its files.
+    ///
+    /// # Errors
+    /// Misuse where there are objects below it and `overwrite` is not set; what the store refuses.
+    #[cfg(feature = "stores")]
+    pub fn stage_folder(
+        &self,
+        address: &str,
+        overwrite: bool,
+    ) -> Result<crate::stores::StagedFolder> {
+        self.stores.stage_folder(address, &self.policy, overwrite)
+    }
+
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
         let (source, io) = self.source(file).map_err(|e| e.in_source(name))?;
         self.decode(source, name.to_owned(), io)
@@ -447,6 +461,12 @@ pub trait Open {
     /// # Errors
     /// As [`open`], without Io.
     fn in_memory(&self, bytes: Bytes, name: String) -> Result<File>;
+
+    /// Opens whatever `source` gives; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`].
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File>;
 }
 
 impl Open for OpenOptions {
@@ -456,6 +476,10 @@ impl Open for OpenOptions {
 
     fn in_memory(&self, bytes: Bytes, name: String) -> Result<File> {
         self.open_bytes(bytes, name)
+    }
+
+    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
+        self.open_source(source, name)
     }
 }
 

@@ -142,7 +142,7 @@ impl Cancel {
 }
 
 #[cold]
-fn cancelled() -> holdall_core::Error {
+pub(crate) fn cancelled() -> holdall_core::Error {
     let e = std::io::Error::from(std::io::ErrorKind::Interrupted);
     CANCELLED.broken("the operation was cancelled").with_cause(e)
 }

@@ -113,7 +113,14 @@ impl Remote {
 /// A file that goes to an object store when it is whole.
 #[cfg(feature = "stores")]
 #[pyclass(name = "Staged", module = "holdall._holdall", frozen)]
-pub(crate) struct NativeStaged(Mutex<Option<holdall::stores::Staged>>);
+pub(crate) struct NativeStaged(Mutex<Option<Staged>>);
+
+/// One file, or the files of a folder.
+#[cfg(feature = "stores")]
+enum Staged {
+    File(holdall::stores::Staged),
+    Folder(holdall::stores::StagedFolder),
+}
 
 #[cfg(feature = "stores")]
 #[pymethods]
@@ -129,20 +136,29 @@ impl NativeStaged {
     ) -> PyResult<NativeStaged> {
         let remote = Remote::of(py, &allow, stores, None, false)?;
         let options = remote.apply(OpenOptions::new(), address.as_ref());
-        let staged = run_apart(py, u64::MAX, move || options.stage(&address, overwrite))?;
+        let staged = run_apart(py, u64::MAX, move || match address.ends_with('/') {
+            true => options.stage_folder(&address, overwrite).map(Staged::Folder),
+            false => options.stage(&address, overwrite).map(Staged::File),
+        })?;
         Ok(NativeStaged(Mutex::new(Some(staged))))
     }
 
     /// Where it is written; nothing once it is published.
     fn path(&self) -> Option<PathBuf> {
         let staged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        staged.as_ref().map(|staged| staged.path().to_owned())
+        staged.as_ref().map(|staged| match staged {
+            Staged::File(staged) => staged.path().to_owned(),
+            Staged::Folder(staged) => staged.path().to_owned(),
+        })
     }
 
     /// Uploads it.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(staged) => run_apart(py, u64::MAX, move || staged.publish()),
+            Some(staged) => run_apart(py, u64::MAX, move || match staged {
+                Staged::File(staged) => staged.publish(),
+                Staged::Folder(staged) => staged.publish(),
+            }),
             None => Ok(()),
         }
     }

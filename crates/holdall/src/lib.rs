@@ -14,6 +14,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "aio")]
+pub mod aio;
 #[cfg(feature = "http")]
 pub mod cache;
 #[cfg(feature = "carton")]

@@ -204,6 +204,7 @@ fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
         "arrow.rs",
         "../../holdall-derive/examples/mirror.rs",
         "../../holdall-net/examples/first_layer.rs",
+        "../tests/aio.rs",
     ];
     let programs = names.map(|name| example(name).unwrap());
     let mut count = 0;

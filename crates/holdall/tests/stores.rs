@@ -368,6 +368,79 @@ fn an_upload_that_fails_is_given_up() {
     assert!(seen.iter().all(|r| r.method != "POST" || r.target.ends_with("?uploads")));
 }
 
+/// A model of three tensors in as many files.
+fn convert_folder(options: &OpenOptions, names: &[&str], overwrite: bool) -> holdall::Result<()> {
+    let made = WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
+    let mut writer = Writer::stream(Vec::new(), &made).unwrap();
+    let specs: Vec<_> =
+        names.iter().map(|n| holdall::TensorSpec::dense(*n, holdall::DType::U8, [100])).collect();
+    writer.declare(&specs).unwrap();
+    for (spec, name) in specs.into_iter().zip(names) {
+        writer.add(spec, &[&name.repeat(100).as_bytes()[..100]]).unwrap();
+    }
+    let file = options.open_bytes(writer.finish().unwrap(), "memory")?;
+    let staged = options.stage_folder(&format!("s3://{BUCKET}/out"), overwrite)?;
+    let convert = holdall::Convert::new(WriteOptions::new()).with_max_shard_len(100);
+    holdall::convert(&file, staged.path(), &convert)?;
+    staged.publish()
+}
+
+/// Methods and names of what was asked to be changed.
+fn changes(server: &Server) -> Vec<String> {
+    let all = server.seen().into_iter().filter(|r| r.method != "GET");
+    let name = |r: &server::Request| r.target.rsplit('/').next().unwrap().to_owned();
+    all.map(|r| format!("{} {}", r.method, name(&r))).collect()
+}
+
+#[test]
+fn a_model_of_several_files_is_there_when_its_index_is() {
+    let (server, bucket) = s3();
+    let options = with(said(&server));
+    let index = "model.safetensors.index.json";
+    let shard = |n: u32, of: u32| format!("model-{n:05}-of-{of:05}.safetensors");
+    let put_all = |of: u32| (1..=of).map(|n| format!("PUT {}", shard(n, of))).collect::<Vec<_>>();
+    convert_folder(&options, &["a", "b", "c"], false).unwrap();
+    assert_eq!(changes(&server), [put_all(3), vec![format!("PUT {index}")]].concat());
+    let opened = options.open(format!("s3://{BUCKET}/out/")).unwrap();
+    assert_eq!(opened.names().collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(opened.tensor("b").unwrap().bytes(&Role::Data).unwrap(), [b'b'; 100][..]);
+
+    // It is not replaced unasked; then the index goes first, and what is left of the old model last. What is something else stays.
+    server.forget();
+    let e = convert_folder(&options, &["a", "d"], false).unwrap_err();
+    assert_eq!((e.code(), e.source_name()), ("shards/place", Some("s3://models/out/")), "{e}");
+    assert!(changes(&server).is_empty());
+    put(&bucket, "out/README.md", b"#".to_vec());
+    put(&bucket, "out/below/model-00001-of-00009.safetensors", b"#".to_vec());
+    convert_folder(&options, &["a", "d"], true).unwrap();
+    let removed = |n| format!("DELETE {}", shard(n, 3));
+    let first = vec![format!("DELETE {index}"), removed(1)];
+    let then = vec![format!("PUT {index}"), removed(2), removed(3)];
+    assert_eq!(changes(&server), [first, put_all(2), then].concat());
+    let keys: Vec<String> = bucket.lock().unwrap().objects.keys().cloned().collect();
+    let left =
+        ["below/model-00001-of-00009.safetensors", "README.md", &shard(1, 2), &shard(2, 2), index];
+    let mut left: Vec<String> = left.iter().map(|name| format!("out/{name}")).collect();
+    left.sort();
+    assert_eq!(keys, left);
+}
+
+#[test]
+fn of_a_folder_that_cannot_be_uploaded_nothing_is_left() {
+    for refused in ["model-00001-of-00003", "model-00003-of-00003", "index.json"] {
+        let inner: std::sync::Arc<Mutex<s3::Bucket>> = std::sync::Arc::default();
+        let own = inner.clone();
+        let server = Server::new(move |r| match r.method == "PUT" && r.target.contains(refused) {
+            true => s3::error(403, "AccessDenied"),
+            false => s3::answer(r, &mut own.lock().unwrap()),
+        });
+        let options = with(said(&server));
+        let e = convert_folder(&options, &["a", "b", "c"], false).unwrap_err();
+        assert_eq!((e.code(), e.source_name()), ("stores/denied", Some("s3://models/out/")), "{e}");
+        assert!(inner.lock().unwrap().objects.is_empty(), "{refused}");
+    }
+}
+
 #[test]
 fn azure_and_google_are_written_in_blocks_and_sessions() {
     let bytes = file("w", 20 << 20);

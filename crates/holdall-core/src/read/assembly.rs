@@ -1,11 +1,12 @@
 //! A plan carried out with bytes that come in any order.
 
-use crate::codec::zstd::check_decoded_len;
-use crate::error::Result;
+use crate::codec::zstd::{Checksums, check_decoded_len};
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{
-    ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, check_digest,
+    ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, Want,
+    check_digest,
 };
 use bytes::Bytes;
 use std::collections::btree_map::Entry;
@@ -38,7 +39,12 @@ pub struct Assembly {
     /// Of each want that is decoded in order.
     streams: BTreeMap<u32, Stream>,
     sums: Sums,
+    checksums: Checksums,
+    place: Box<Place>,
 }
+
+/// Says in an error which want it is about.
+type Place = dyn Fn(&Want, Error) -> Error + Send + Sync;
 
 /// A component that is decoded in order.
 struct Stream {
@@ -55,13 +61,25 @@ impl Assembly {
     /// # Errors
     /// Limit, when a component decodes to more than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
-        plan.check_empty(limits)?;
+        Assembly::placing(plan, limits, Want::place)
+    }
+
+    /// The same, where `place` says in an error which want it is about: for who knows how tensors are named.
+    ///
+    /// # Errors
+    /// As [`Assembly::new`].
+    pub fn placing(
+        plan: Plan,
+        limits: &Limits,
+        place: impl Fn(&Want, Error) -> Error + Send + Sync + 'static,
+    ) -> Result<Assembly> {
+        plan.check_empty(limits, &place)?;
         // Frames are short of a limit that all of them together may be over.
         for want in plan.wants().iter().filter(|w| w.component.encoding != Encoding::Raw) {
             let c = &want.component;
             let wanted = want.range.as_ref().map(|r| r.end.saturating_sub(r.start));
             if let Some(len) = wanted.or(c.decoded_len) {
-                check_decoded_len(len, c.stored_len(), limits).map_err(|e| want.place(e))?;
+                check_decoded_len(len, c.stored_len(), limits).map_err(|e| place(want, e))?;
             }
         }
         let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
@@ -71,21 +89,28 @@ impl Assembly {
             if part.purpose == Purpose::Next {
                 let stream = match streams.entry(part.want) {
                     Entry::Occupied(stream) => stream.into_mut(),
-                    Entry::Vacant(place) => {
-                        let decoder = want.decoder(limits).map_err(|e| want.place(e))?;
-                        place.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
+                    Entry::Vacant(free) => {
+                        let decoder = want.decoder(limits).map_err(|e| place(want, e))?;
+                        free.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
                     }
                 };
                 stream.parts.push_back(at);
             } else if !want.is_plain() {
                 let len = part.decoded.end.saturating_sub(part.decoded.start);
-                check_decoded_len(len, c.stored_len(), limits).map_err(|e| want.place(e))?;
+                check_decoded_len(len, c.stored_len(), limits).map_err(|e| place(want, e))?;
             }
         }
         let waiting = plan.fetches().iter().map(|_| BTreeMap::new()).collect();
         let done = vec![false; plan.parts().len()];
         let decoder = PartDecoder::new(limits);
-        Ok(Assembly { plan, decoder, waiting, done, streams, sums: Sums::default() })
+        let (sums, checksums, place) = (Sums::default(), Checksums::Compare, Box::new(place));
+        Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, place })
+    }
+
+    /// What is done with zstd's own checksums where no digest vouches for frames.
+    pub fn with_checksums(mut self, checksums: Checksums) -> Assembly {
+        self.checksums = checksums;
+        self
     }
 
     /// The plan that is carried out.
@@ -143,11 +168,11 @@ impl Assembly {
             let part = &self.plan.parts()[at];
             let want = self.plan.want(part);
             let message = format!("bytes {}..{} did not come", part.stored.start, part.stored.end);
-            return Err(want.place(MISSING.broken(message)));
+            return Err((self.place)(want, MISSING.broken(message)));
         }
         for (number, found) in self.sums.finish() {
             let want = &self.plan.wants()[number as usize];
-            check_digest(&want.component, &found).map_err(|e| want.place(e))?;
+            check_digest(&want.component, &found).map_err(|e| (self.place)(want, e))?;
         }
         Ok(())
     }
@@ -194,7 +219,10 @@ impl Assembly {
         } else {
             let len = part.decoded.end.saturating_sub(part.decoded.start);
             let mut decoded = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-            self.decoder.decode(want, &stored, &mut decoded).map_err(|e| want.place(e))?;
+            let vouched = want.is_vouched();
+            self.decoder.set_checksums(if vouched { Checksums::Ignore } else { self.checksums });
+            let done = self.decoder.decode(want, &stored, &mut decoded);
+            done.map_err(|e| (self.place)(want, e))?;
             decoded.into()
         };
         let wanted = want.wanted();
@@ -230,7 +258,9 @@ impl Assembly {
                     self.waiting[of].clear();
                 }
                 decoder.push(stored);
-                while let Decoded::Piece(bytes) = decoder.next().map_err(|e| want.place(e))? {
+                while let Decoded::Piece(bytes) =
+                    decoder.next().map_err(|e| (self.place)(want, e))?
+                {
                     let (start, end) = (*decoded, *decoded + bytes.len() as u64);
                     *decoded = end;
                     let wanted = want.wanted();

@@ -1,7 +1,7 @@
 //! Which bytes to fetch, merged how, in what order, and what each of them is for.
 
 use crate::codec::zstd::{Frame, SeekTable};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{Extent, Terms, Want};
@@ -147,15 +147,19 @@ impl Plan {
     }
 
     /// Checks the wants for which nothing is fetched, because their components have no stored bytes: they may have
-    /// a digest all the same, or declare that they decode to something.
+    /// a digest all the same, or declare that they decode to something. `place` says in an error which want it is about.
     ///
     /// # Errors
     /// As [`ComponentDecoder::next`](super::ComponentDecoder::next).
-    pub fn check_empty(&self, limits: &Limits) -> Result<()> {
+    pub fn check_empty(
+        &self,
+        limits: &Limits,
+        place: impl Fn(&Want, Error) -> Error,
+    ) -> Result<()> {
         for want in self.wants.iter().filter(|w| w.component.stored.is_empty()) {
             want.decoder(limits)
                 .and_then(|mut decoder| decoder.next())
-                .map_err(|e| want.place(e))?;
+                .map_err(|e| place(want, e))?;
         }
         Ok(())
     }

@@ -85,6 +85,11 @@ impl Want {
         (raw || self.table.is_some()) && !self.digests.is_sequential()
     }
 
+    /// Whether a digest of its stored bytes vouches for them: then zstd's own checksums need not be compared.
+    pub fn is_vouched(&self) -> bool {
+        self.digests.any() && self.component.digest.is_some()
+    }
+
     /// Whether its decoded bytes are its stored ones.
     pub fn is_plain(&self) -> bool {
         is_plain(&self.component)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
 use holdall_core::read::{Extent, Plan, Want, swap_bytes};
-use holdall_core::{ByteOrder, Component, Encoding, Result, window};
+use holdall_core::{ByteOrder, Component, Encoding, Error, Result, window};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,11 +20,7 @@ const FEW_FRAMES: usize = 2;
 
 /// The decoded bytes `range` of a component.
 pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
-    if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
-        let len = c.decoded_len.unwrap_or(0);
-        return Err(window::OUTSIDE
-            .broken(format!("decoded bytes {}..{} of {len}", range.start, range.end)));
-    }
+    check_inside(c, &range)?;
     let width = c.dtype.width();
     let whole = match c.byte_order {
         ByteOrder::Little => range.clone(),
@@ -47,6 +43,24 @@ pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes>
     Ok(bytes.slice(from..from + (range.end - range.start) as usize))
 }
 
+/// Checks that a component has decoded bytes.
+pub(crate) fn check_inside(c: &Component, range: &Range<u64>) -> Result<()> {
+    if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
+        let len = c.decoded_len.unwrap_or(0);
+        let message = format!("decoded bytes {}..{} of {len}", range.start, range.end);
+        return Err(window::OUTSIDE.broken(message));
+    }
+    Ok(())
+}
+
+/// The error for a component that decodes to `found` bytes of a range, and no more.
+#[cold]
+pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
+    let at = range.start + found;
+    let message = format!("decodes to {at} bytes, {} were asked for", range.end);
+    length_rule(c.encoding).broken(message)
+}
+
 /// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
 /// everything up to them.
 fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
@@ -60,9 +74,7 @@ fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes
         out.extend_from_slice(&piece?);
     }
     if (out.len() as u64) < wanted {
-        let at = range.start + out.len() as u64;
-        let message = format!("decodes to {at} bytes, {} were asked for", range.end);
-        return Err(length_rule(c.encoding).broken(message));
+        return Err(too_short(c, &range, out.len() as u64));
     }
     Ok(out.into())
 }
@@ -227,38 +239,68 @@ pub fn table_of(sources: &Sources, c: &Component) -> Result<Option<SeekTable>> {
 /// The seek tables of components; all that may have one are asked for in one read, and in another where tables are
 /// longer than most.
 pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Option<SeekTable>>> {
-    let mut out: Vec<Option<SeekTable>> = components.iter().map(|_| None).collect();
-    let mut asked: Vec<(usize, Extent)> = Vec::new();
-    asked.extend(components.iter().enumerate().filter_map(|(i, c)| Some((i, c.table_extent()?))));
-    while !asked.is_empty() {
-        let mut longer = Vec::new();
-        let ends = if let [(_, one)] = asked[..] {
-            vec![read_part(sources.at(one.source), one.range())?]
-        } else {
-            let extents: Vec<Extent> = asked.iter().map(|(_, extent)| *extent).collect();
-            sources.read_all(&extents)?
+    let mut tables = Tables::of(components);
+    while let Some(extents) = tables.extents() {
+        let ends = match extents[..] {
+            [one] => vec![read_part(sources.at(one.source), one.range())?],
+            _ => sources.read_all(&extents)?,
         };
-        for ((i, _), end) in asked.iter().zip(ends) {
-            match components[*i].seek_table(&end) {
-                Ok(table) => out[*i] = table,
-                Err(extent) => longer.push((*i, extent)),
+        tables.take(components, ends);
+    }
+    Ok(tables.found())
+}
+
+/// A search for the seek tables of components, whoever reads.
+pub(crate) struct Tables {
+    found: Vec<Option<SeekTable>>,
+    /// Components whose ends are to be looked at, and those.
+    asked: Vec<(usize, Extent)>,
+}
+
+impl Tables {
+    pub(crate) fn of(components: &[&Component]) -> Tables {
+        let asked = components.iter().enumerate();
+        let asked = asked.filter_map(|(i, c)| Some((i, c.table_extent()?))).collect();
+        Tables { found: components.iter().map(|_| None).collect(), asked }
+    }
+
+    /// What is to be read next; nothing where all are found.
+    pub(crate) fn extents(&self) -> Option<Vec<Extent>> {
+        let extents = self.asked.iter().map(|(_, extent)| *extent);
+        (!self.asked.is_empty()).then(|| extents.collect())
+    }
+
+    /// Takes what was read.
+    pub(crate) fn take(&mut self, components: &[&Component], ends: Vec<Bytes>) {
+        for ((i, _), end) in std::mem::take(&mut self.asked).into_iter().zip(ends) {
+            match components[i].seek_table(&end) {
+                Ok(table) => self.found[i] = table,
+                Err(extent) => self.asked.push((i, extent)),
             }
         }
-        asked = longer;
     }
-    Ok(out)
+
+    /// The tables that were found.
+    pub(crate) fn found(self) -> Vec<Option<SeekTable>> {
+        self.found
+    }
 }
 
 /// Finds out where the frames are of those wants that may have a table of them.
 pub(crate) fn find_tables(sources: &Sources, wants: &mut [Want]) -> Result<()> {
-    let cut: Vec<usize> =
-        (0..wants.len()).filter(|at| wants[*at].component.table_extent().is_some()).collect();
-    let components: Vec<&Component> = cut.iter().map(|at| &wants[*at].component).collect();
+    let components: Vec<&Component> = wants.iter().map(|want| &want.component).collect();
     let tables = tables_of(sources, &components)?;
-    for (at, table) in cut.into_iter().zip(tables) {
-        wants[at].table = table.map(Arc::new);
-    }
+    give_tables(wants, tables);
     Ok(())
+}
+
+/// Tells wants where their frames are, as far as that was found.
+pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
+    for (want, table) in wants.iter_mut().zip(tables) {
+        if let Some(table) = table {
+            want.table = Some(Arc::new(table));
+        }
+    }
 }
 
 /// The plan for `wants` in the order of their groups, and in each group in that of their bytes.

@@ -287,8 +287,7 @@ impl<'a> Executor<'a> {
 
     /// Frames need not be checked against zstd's checksums where a digest vouches for them.
     fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
-        let is_vouched = want.digests.any() && want.component.digest.is_some();
-        decoder.set_checksums(if is_vouched { Checksums::Ignore } else { self.checksums });
+        decoder.set_checksums(if want.is_vouched() { Checksums::Ignore } else { self.checksums });
     }
 
     /// Reads plain bytes into memory, taking their shares of digests while they are in the processor's cache.

@@ -3,11 +3,9 @@
 use super::options::StoreOptions;
 use super::rules::{CREDENTIALS, PROFILE};
 use super::signing::{Keys, encoded, moment};
-use super::{Fresh, xml};
+use super::{Fresh, profiles, xml};
 use crate::http::{Client, Failed, Hosts, Outgoing, Policy, Schemes, Url, retrying};
 use holdall_core::{Error, Result};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Keys, or none.
@@ -21,9 +19,6 @@ pub(super) enum Found {
 /// How keys are said.
 pub(super) const HOW: &str =
     "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or name a profile by `AWS_PROFILE`";
-
-/// A profile: what the user's files say under its name.
-pub(super) type Profile = BTreeMap<String, String>;
 
 /// Finds keys: those of the options; of the environment; for a token of an identity on the web; of a profile; of the container; of the
 /// machine.
@@ -46,21 +41,8 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
             return of_web_identity(options, policy, region, &file, &role);
         }
     }
-    if let Some(profile) = profile(options)? {
-        let get = |name: &str| profile.get(name).cloned();
-        if let (Some(id), Some(secret)) = (get("aws_access_key_id"), get("aws_secret_access_key")) {
-            return Ok(Fresh::always(Found::of(id, secret, get("aws_session_token"))));
-        }
-        let unknown =
-            ["sso_session", "sso_start_url", "credential_process", "role_arn", "login_session"];
-        if let Some(how) = unknown.iter().find(|how| profile.contains_key(**how)) {
-            let e = PROFILE.broken(format!(
-                "the profile has its credentials by `{how}`, which is not known here"
-            ));
-            return Err(e.with_hint(
-                "`aws configure export-credentials --format env` prints what to set in the environment",
-            ));
-        }
+    if let Some(found) = profiles::keys(options, policy, region)? {
+        return Ok(found);
     }
     if wants_profile {
         return Err(PROFILE.broken("the profile has no credentials"));
@@ -78,54 +60,8 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     Ok(Fresh::always(Found::None))
 }
 
-/// The profile that is named, by the options or the environment, else `default`; nothing where there is none of that name.
-///
-/// # Errors
-/// [`PROFILE`], where one is named that is nowhere.
-pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
-    let named = options.find("profile", &["AWS_PROFILE"]);
-    let name = named.as_deref().unwrap_or("default");
-    let file = |var: &str, usual: &str| {
-        options.env(var).map(PathBuf::from).or_else(|| options.home(usual))
-    };
-    let read = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
-    let config = read(file("AWS_CONFIG_FILE", ".aws/config")).unwrap_or_default();
-    let credentials = read(file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
-    let mut all = section(&config, &format!("profile {name}"));
-    if name == "default" || all.is_empty() {
-        all.extend(section(&config, name));
-    }
-    all.extend(section(&credentials.unwrap_or_default(), name));
-    match (all.is_empty(), named) {
-        (true, Some(name)) => {
-            let name = name.escape_debug();
-            Err(PROFILE.broken(format!("there is no profile `{name}` in the files of profiles")))
-        }
-        (true, None) => Ok(None),
-        (false, _) => Ok(Some(all)),
-    }
-}
-
-/// What a file says under `[name]`.
-fn section(text: &str, name: &str) -> Profile {
-    let mut all = Profile::new();
-    let mut is_in = false;
-    for line in text.lines() {
-        let is_nested = line.starts_with([' ', '\t']);
-        let line = line.trim();
-        if let Some(head) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
-            is_in = head.split_whitespace().eq(name.split_whitespace());
-        } else if let (true, false, Some((key, value))) = (is_in, is_nested, line.split_once('='))
-            && !line.starts_with(['#', ';'])
-        {
-            all.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
-        }
-    }
-    all
-}
-
 /// Keys for a token that says who this is, as clusters hand them out.
-fn of_web_identity(
+pub(super) fn of_web_identity(
     options: &StoreOptions,
     policy: &Policy,
     region: &str,
@@ -135,26 +71,36 @@ fn of_web_identity(
     let token = std::fs::read_to_string(file);
     let token =
         token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
-    let session = options.env("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "holdall".to_owned());
+    let session = session(options);
     let body = format!(
         "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
         encoded(role, false),
         encoded(&session, false),
         encoded(token.trim(), false)
     );
+    let body = post_form(&Client::new(policy), &token_service(options, region)?, &body)?;
+    given(&body)
+        .ok_or_else(|| refused("the token service does not give credentials for the web identity"))
+}
+
+/// What a role is taken on as.
+pub(super) fn session(options: &StoreOptions) -> String {
+    options.env("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "holdall".to_owned())
+}
+
+/// Where the service is that gives keys for roles.
+pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url> {
     let place = options.env("AWS_ENDPOINT_URL_STS");
     let place = place.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
-    let body = post_form(
-        &Client::new(policy),
-        &super::options::endpoint(&place)?.with_target("/"),
-        &body,
-    )?;
-    let part = |name: &str| xml::find(&body, name);
+    Ok(super::options::endpoint(&place)?.with_target("/"))
+}
+
+/// The keys in an answer of that service.
+pub(super) fn given(body: &[u8]) -> Option<Fresh<Found>> {
+    let part = |name: &str| xml::find(body, name);
     let until = part("Expiration").as_deref().and_then(moment);
-    match (part("AccessKeyId"), part("SecretAccessKey"), part("SessionToken")) {
-        (Some(id), Some(secret), token) => Ok(Fresh { value: Found::of(id, secret, token), until }),
-        _ => Err(refused("the token service does not give credentials for the web identity")),
-    }
+    let value = Found::of(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
+    Some(Fresh { value, until })
 }
 
 /// What a service of tokens answers to a form.
@@ -193,7 +139,7 @@ pub(super) fn machine() -> Client {
     Client::new(&policy)
 }
 
-fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>>> {
+pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>>> {
     let url = match options.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
         Some(path) if path.starts_with('/') => format!("http://169.254.170.2{path}"),
         _ => match options.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
@@ -221,7 +167,7 @@ fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>>> {
 }
 
 /// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service.
-fn of_machine() -> Option<Fresh<Found>> {
+pub(super) fn of_machine() -> Option<Fresh<Found>> {
     let client = machine();
     let at = |path: &str| Url::parse(&format!("http://169.254.169.254/latest/{path}")).ok();
     let request = Outgoing::new("PUT", at("api/token")?, b"")
@@ -250,7 +196,7 @@ fn of_json(body: &[u8]) -> Result<Fresh<Found>> {
 }
 
 #[cold]
-fn refused(what: &str) -> Error {
+pub(super) fn refused(what: &str) -> Error {
     CREDENTIALS.broken(what.to_owned())
 }
 
@@ -290,7 +236,7 @@ mod tests {
         let said = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
         assert_eq!(keys(&said), of("S", ""));
         assert_eq!(keys(&said.with("anon", "True").unwrap()), None);
-        let of_profile = profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
+        let of_profile = profiles::profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
         assert_eq!(of_profile["region"], "eu-west-1");
         for name in ["none", "sso"] {
             let options = with(&[("AWS_PROFILE", name)]);

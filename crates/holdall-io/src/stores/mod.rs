@@ -13,6 +13,8 @@ mod azure;
 #[cfg(feature = "stores")]
 mod credentials;
 #[cfg(feature = "stores")]
+mod folder;
+#[cfg(feature = "stores")]
 mod google;
 #[cfg(feature = "stores")]
 mod hub;
@@ -22,6 +24,8 @@ mod listing;
 mod open;
 #[cfg(feature = "stores")]
 mod options;
+#[cfg(feature = "stores")]
+mod profiles;
 #[cfg(feature = "stores")]
 mod refusals;
 #[cfg(feature = "stores")]
@@ -38,11 +42,13 @@ use address::Address;
 #[cfg(feature = "stores")]
 pub(crate) use address::shown;
 #[cfg(feature = "stores")]
+pub use folder::StagedFolder;
+#[cfg(feature = "stores")]
 pub use listing::Listed;
 #[cfg(feature = "stores")]
 pub use open::Stores;
 #[cfg(feature = "stores")]
-use open::{Fresh, Held, Store, fields};
+use open::{Fresh, Held, Store, fields, fields_in};
 #[cfg(feature = "stores")]
 pub use options::{OPEN, StoreOptions};
 #[cfg(feature = "stores")]

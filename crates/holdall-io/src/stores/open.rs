@@ -114,7 +114,16 @@ impl Stores {
         Ok(found)
     }
 
-    fn below(
+    /// Whether there is anything below an address.
+    pub(super) fn has_any(&self, address: &Address, policy: &Policy) -> Result<bool> {
+        let store = self.store(address, policy)?;
+        let client = Client::new(policy).with_service(store.clone());
+        let url = store.page(&address.key, None)?;
+        let page = retrying(&policy.patience, || page(&client, &*store, &url))?;
+        Ok(page.objects.iter().any(|(key, _)| key.starts_with(&address.key)))
+    }
+
+    pub(super) fn below(
         &self,
         address: &Address,
         prefix: &str,
@@ -203,11 +212,26 @@ impl<T: Clone> Held<T> {
 
 /// The texts and numbers of a JSON object.
 pub(super) fn fields(body: &[u8]) -> Result<BTreeMap<String, String>> {
+    fields_of(body, None)
+}
+
+/// The same of an object that is a member of one.
+pub(super) fn fields_in(body: &[u8], member: &str) -> Result<BTreeMap<String, String>> {
+    fields_of(body, Some(member))
+}
+
+fn fields_of(body: &[u8], member: Option<&str>) -> Result<BTreeMap<String, String>> {
     let read = || {
         let mut reader = Reader::new(body, 0, 16)?;
         let mut all = BTreeMap::new();
         let mut scratch = String::new();
         reader.begin_object()?;
+        if let Some(member) = member {
+            while reader.next_key(&mut scratch)?.is_some_and(|key| key != member) {
+                reader.skip()?;
+            }
+            reader.begin_object()?;
+        }
         while let Some(key) = reader.next_key(&mut scratch)?.map(str::to_owned) {
             match reader.peek()? {
                 Token::String => {
@@ -221,7 +245,9 @@ pub(super) fn fields(body: &[u8]) -> Result<BTreeMap<String, String>> {
                 _ => reader.skip()?,
             }
         }
-        reader.end()?;
+        if member.is_none() {
+            reader.end()?;
+        }
         Ok(all)
     };
     // What it says is not repeated: it has secrets in it.

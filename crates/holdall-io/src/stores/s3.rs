@@ -26,7 +26,7 @@ pub(super) struct S3 {
 
 impl S3 {
     pub(super) fn new(address: &Address, options: &StoreOptions, policy: &Policy) -> Result<S3> {
-        let profile = credentials::profile(options)?;
+        let profile = super::profiles::profile(options)?;
         let of_profile = |name: &str| profile.as_ref().and_then(|p| p.get(name).cloned());
         let vars = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
         let place = options.find("endpoint_url", &vars).or_else(|| of_profile("endpoint_url"));

@@ -66,14 +66,19 @@ impl Stores {
             if !overwrite && exists(store, &address, policy)? {
                 return Err(EXISTS.broken("the object exists already"));
             }
-            let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
-            let folder = folder.map_err(|e| io(e, "creating a temporary folder"))?;
+            let folder = temporary()?;
             let (path, policy) = (folder.path().join(name), policy.clone());
             let (address, stores) = (address.clone(), self.clone());
             Ok(Staged { address, stores, policy, overwrite, path, _folder: folder })
         };
         begin().map_err(|e: Error| e.in_source(shown))
     }
+}
+
+/// A folder of the system's for temporary files.
+pub(super) fn temporary() -> Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
+    folder.map_err(|e| io(e, "creating a temporary folder"))
 }
 
 /// Whether there is an object.
@@ -97,7 +102,7 @@ fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<b
 pub(super) struct Upload {
     pub(super) client: Client,
     pub(super) url: Url,
-    file: File,
+    pub(super) file: File,
     pub(super) len: u64,
     pub(super) overwrite: bool,
 }

@@ -189,12 +189,13 @@ def staged(
     ``with holdall.staged("s3://bucket/model.zt") as path: holdall.save(path, arrays)``
 
     Args:
-        address: ``s3://…``, ``gs://…`` or ``az://…``.
+        address: ``s3://…``, ``gs://…`` or ``az://…``. With a slash at its end the path is one to make a folder at, for a model of several
+            files: ``holdall.convert(source, path, max_shard_size="5GB")``.
         overwrite: Whether an object that is there is replaced.
         allow, storage_options: As for :func:`open`.
 
     Raises:
-        Misuse: there is such an object (``write/exists``), or the credentials are wrong.
+        Misuse: there is such an object (``write/exists``), or one in the folder (``shards/place``), or the credentials are wrong.
         Io, NotFound: what the store refuses.
     """
     native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))

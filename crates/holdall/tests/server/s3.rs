@@ -114,6 +114,10 @@ pub(crate) fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
             bucket.aborted += usize::from(bucket.uploads.remove(&id).is_some());
             Reply::new(204, "")
         }
+        ("DELETE", None) => {
+            bucket.objects.remove(&key);
+            Reply::new(204, "")
+        }
         ("PUT", None) => {
             if is_new && bucket.objects.contains_key(&key) {
                 return error(412, "PreconditionFailed");

@@ -1,0 +1,79 @@
+//! Sources that are waited for, as sources that block: for what is done with files on threads.
+
+use super::source::{ByteSource, read};
+use crate::source::Terms;
+use crate::work::cancelled;
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+/// Reads that threads wait for, until they are ended.
+pub(super) struct Reads {
+    runtime: Handle,
+    /// Those under way; nothing once they are ended.
+    tasks: Mutex<Option<JoinSet<()>>>,
+}
+
+/// A source whose reads a thread waits for. Not to be read on a thread of the runtime.
+struct Bridge {
+    source: Arc<dyn ByteSource>,
+    reads: Arc<Reads>,
+}
+
+impl Reads {
+    /// Reads on the runtime that calls this.
+    pub(super) fn here() -> Arc<Reads> {
+        Arc::new(Reads { runtime: Handle::current(), tasks: Mutex::new(Some(JoinSet::new())) })
+    }
+
+    /// A source as one that blocks.
+    pub(super) fn bridge(
+        self: &Arc<Reads>,
+        source: Arc<dyn ByteSource>,
+    ) -> Arc<dyn crate::ByteSource> {
+        Arc::new(Bridge { source, reads: Arc::clone(self) })
+    }
+
+    /// Ends reads that are under way, and those that come.
+    pub(super) fn end(&self) {
+        let tasks = self.tasks().take();
+        // Whoever waits for one is told by what becomes of it.
+        drop(tasks);
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl crate::ByteSource for Bridge {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let (tell, told) = mpsc::sync_channel(1);
+        let (source, ranges) = (Arc::clone(&self.source), ranges.to_vec());
+        match &mut *self.reads.tasks() {
+            None => return Err(cancelled()),
+            Some(tasks) => {
+                while tasks.try_join_next().is_some() {}
+                let run = async move {
+                    let found = read(&*source, &ranges).await;
+                    // Nobody waits any more where that fails.
+                    let _ = tell.send(found);
+                };
+                tasks.spawn_on(run, &self.reads.runtime);
+            }
+        }
+        // A read that was ended tells nothing.
+        told.recv().unwrap_or_else(|_| Err(cancelled()))
+    }
+
+    fn terms(&self) -> Terms {
+        self.source.terms()
+    }
+}

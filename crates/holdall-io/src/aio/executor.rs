@@ -1,0 +1,347 @@
+//! Plans carried out over sources that are waited for: reads in any order, parts decoded as they come.
+
+use super::File;
+use super::source::read;
+use crate::buffer::Buffer;
+use crate::executor::{Tables, check_inside, give_tables, too_short};
+use crate::load::LoadOptions;
+use crate::open::Check;
+use crate::work::Work;
+use bytes::Bytes;
+use holdall_core::codec::zstd::{Checksums, check_decoded_len};
+use holdall_core::read::{Arrival, Assembly, Cut, Extent, Plan, Want};
+use holdall_core::{Component, Encoding, Error, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Stored bytes that are worth a thread of their own to decode.
+const LANE: u64 = 32 << 20;
+/// Reads under way at once, at least.
+const LEAST: usize = 4;
+/// Pieces up to so many bytes are decoded where they come: going to another thread costs more.
+const SMALL: usize = 64 << 10;
+
+/// Does `job` on a thread that may block.
+pub(super) async fn apart<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(job).await {
+        Ok(done) => done,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        // The runtime ends.
+        Err(_) => Err(crate::work::cancelled()),
+    }
+}
+
+/// The decoded bytes of each wanted component, in order.
+pub(super) async fn load(
+    file: &File,
+    mut wants: Vec<Want>,
+    options: &LoadOptions,
+) -> Result<Vec<Bytes>> {
+    let blocking = &file.0.file;
+    let terms = blocking.sources().terms();
+    if !terms.is_remote() {
+        find_tables(file, &mut wants).await?;
+    }
+    let is_unchecked = options.check.unwrap_or(blocking.check()) == Check::Off;
+    let checksums = if is_unchecked { Checksums::Ignore } else { Checksums::Compare };
+    let cut = Cut { terms, align: 1, whole: u64::MAX };
+    carry_out(file, wants, cut, checksums, &options.work).await
+}
+
+/// The decoded bytes of ranges of a component, which rise and do not overlap. No digest is checked.
+pub(super) async fn ranges(
+    file: &File,
+    tensor: usize,
+    c: &Component,
+    ranges: &[Range<u64>],
+) -> Result<Vec<Bytes>> {
+    let limits = file.0.file.limits();
+    for range in ranges {
+        check_inside(c, range)?;
+        if c.encoding != Encoding::Raw {
+            check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
+        }
+    }
+    let mut of = vec![Want::new(tensor as u32, c.clone())];
+    find_tables(file, &mut of).await?;
+    let is_filled = |range: &&Range<u64>| !range.is_empty();
+    let (first, last) = (ranges.iter().find(is_filled), ranges.iter().rfind(is_filled));
+    let (Some(first), Some(last)) = (first, last) else {
+        return Ok(vec![Bytes::new(); ranges.len()]);
+    };
+    // What can only be decoded from its start is decoded once.
+    let is_one = c.encoding != Encoding::Raw && of[0].table.is_none();
+    let span = [first.start..last.end];
+    let asked: &[Range<u64>] = if is_one { &span } else { ranges };
+    let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
+    let wants = asked.iter().filter(is_filled).map(want).collect();
+    // In order, so that nothing behind the last byte is decoded.
+    let cut = Cut { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
+    let all = carry_out(file, wants, cut, Checksums::Compare, &Work::default()).await?;
+    let mut came = all.iter();
+    let mut part = |range: &Range<u64>| {
+        let bytes = match () {
+            () if range.is_empty() => Bytes::new(),
+            () if is_one => {
+                let at = |n: u64| ((n - first.start) as usize).min(all[0].len());
+                all[0].slice(at(range.start)..at(range.end))
+            }
+            () => came.next().cloned().unwrap_or_default(),
+        };
+        match bytes.len() as u64 {
+            found if found < range.end - range.start => Err(too_short(c, range, found)),
+            _ => Ok(bytes),
+        }
+    };
+    ranges.iter().map(&mut part).collect()
+}
+
+/// Finds out where the frames are of those wants that may have a table of them.
+async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
+    let components: Vec<&Component> = wants.iter().map(|want| &want.component).collect();
+    let mut tables = Tables::of(&components);
+    while let Some(extents) = tables.extents() {
+        let mut ends = Vec::new();
+        for same in extents.chunk_by(|a, b| a.source == b.source) {
+            let ranges: Vec<Range<u64>> = same.iter().map(Extent::range).collect();
+            ends.append(&mut read(file.source(same[0].source), &ranges).await?);
+        }
+        tables.take(&components, ends);
+    }
+    give_tables(wants, tables.found());
+    Ok(())
+}
+
+/// Carries out the plan of all wants, on several threads where there is much to decode.
+async fn carry_out(
+    file: &File,
+    wants: Vec<Want>,
+    cut: Cut,
+    checksums: Checksums,
+    work: &Work,
+) -> Result<Vec<Bytes>> {
+    let count = wants.len();
+    let at_once = cut.terms.at_once.max(LEAST);
+    let permits = Arc::new(Semaphore::new(at_once));
+    let mut lanes = JoinSet::new();
+    for (numbers, wants) in divided(wants, work.threads()) {
+        let plan = Plan::new(wants, cut);
+        work.begin(plan.len());
+        let lane =
+            Lane { file: file.clone(), permits: Arc::clone(&permits), at_once, work: work.clone() };
+        lanes.spawn(async move { Ok((numbers, lane.run(plan, checksums).await?)) });
+    }
+    let mut out = vec![Bytes::new(); count];
+    while let Some(done) = lanes.join_next().await {
+        let (numbers, bytes) = joined(done)?;
+        numbers.into_iter().zip(bytes).for_each(|(at, bytes)| out[at] = bytes);
+    }
+    Ok(out)
+}
+
+/// Wants with their numbers, in the order of their bytes, in as many runs as are worth threads of their own. Those that share
+/// bytes stay together.
+fn divided(wants: Vec<Want>, threads: usize) -> Vec<(Vec<usize>, Vec<Want>)> {
+    let total = wants.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
+    let most = (total / threads.max(1) as u64).max(LANE);
+    let mut all: Vec<(usize, Want)> = wants.into_iter().enumerate().collect();
+    all.sort_by_key(|(at, want)| (want.component.stored, *at));
+    let mut out: Vec<(Vec<usize>, Vec<Want>)> = Vec::new();
+    let (mut len, mut end) = (0u64, (0, 0));
+    for (at, want) in all {
+        let stored = want.component.stored;
+        let is_apart = (stored.source, stored.start) >= end;
+        if out.is_empty() || (len >= most && is_apart) {
+            out.push((Vec::new(), Vec::new()));
+            len = 0;
+        }
+        len = len.saturating_add(stored.len());
+        end = end.max((stored.source, stored.end));
+        if let Some((numbers, wants)) = out.last_mut() {
+            numbers.push(at);
+            wants.push(want);
+        }
+    }
+    out
+}
+
+/// What carries out one plan; several share the number of reads that may be under way.
+struct Lane {
+    file: File,
+    permits: Arc<Semaphore>,
+    at_once: usize,
+    work: Work,
+}
+
+/// What came, and where it belongs.
+struct Filling {
+    assembly: Assembly,
+    /// Of each want, where what is wanted of it starts, how many bytes that are where it is known, and what came.
+    slots: Vec<(u64, Option<u64>, Slot)>,
+    /// Whether nothing but ranges is wanted, which are all there is to find out.
+    ranges: bool,
+}
+
+/// The decoded bytes of a want, as far as they came.
+enum Slot {
+    Empty,
+    /// All of them, where they came in one piece.
+    Whole(Bytes),
+    /// Memory of their length, and how many came.
+    Part(Buffer, usize),
+    /// Of which nothing told how many there are; they come in order.
+    Growing(Vec<u8>),
+}
+
+impl Lane {
+    async fn run(self, plan: Plan, checksums: Checksums) -> Result<Vec<Bytes>> {
+        let extents: Vec<Extent> = plan.fetches().iter().map(|fetch| fetch.extent).collect();
+        let mut to_come: VecDeque<(usize, Extent)> = extents.into_iter().enumerate().collect();
+        let mut filling = self.filling(plan, checksums)?;
+        let mut reads = JoinSet::new();
+        loop {
+            while reads.len() < self.at_once
+                && let Some((number, extent)) = to_come.pop_front()
+            {
+                let (file, permits) = (self.file.clone(), Arc::clone(&self.permits));
+                reads.spawn(async move {
+                    // Held until the bytes are decoded. It is never closed.
+                    let permit = permits.acquire_owned().await.ok();
+                    Ok((number, fetch(file, extent).await?, permit))
+                });
+            }
+            let Some(done) = reads.join_next().await else { break };
+            let (number, bytes, permit) = joined(done)?;
+            let len = bytes.len();
+            filling = match len <= SMALL {
+                true => filling.push(number, bytes)?,
+                false => apart(move || filling.push(number, bytes)).await?,
+            };
+            drop(permit);
+            self.work.advance(len as u64)?;
+            if filling.ranges && filling.is_full() {
+                break;
+            }
+        }
+        filling.finish()
+    }
+
+    fn filling(&self, plan: Plan, checksums: Checksums) -> Result<Filling> {
+        let file = self.file.0.file.clone();
+        let limits = file.limits().clone();
+        let place = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
+            Some(tensor) => want.place(e).in_tensor(tensor.name()),
+            None => want.place(e),
+        };
+        let slot = |want: &Want| (want.wanted().start, len(want), Slot::Empty);
+        let slots = plan.wants().iter().map(slot).collect();
+        let ranges = plan.wants().iter().all(|want| want.range.is_some());
+        let assembly = Assembly::placing(plan, &limits, place)?.with_checksums(checksums);
+        Ok(Filling { assembly, slots, ranges })
+    }
+}
+
+impl Filling {
+    /// Takes the bytes of a fetch.
+    fn push(mut self, number: usize, bytes: Bytes) -> Result<Filling> {
+        let Filling { assembly, slots, .. } = &mut self;
+        assembly.push(number, 0, bytes, |Arrival { want, offset, bytes }| {
+            let (start, len, slot) = &mut slots[want as usize];
+            slot.take(offset - *start, *len, bytes)
+        })?;
+        Ok(self)
+    }
+
+    /// Whether all that is wanted came.
+    fn is_full(&self) -> bool {
+        self.slots.iter().all(|(_, len, slot)| *len == Some(slot.len() as u64))
+    }
+
+    /// All of it, when every digest is right.
+    fn finish(self) -> Result<Vec<Bytes>> {
+        if !self.ranges || !self.is_full() {
+            self.assembly.finish()?;
+        }
+        Ok(self.slots.into_iter().map(|(_, _, slot)| slot.bytes()).collect())
+    }
+}
+
+/// How many decoded bytes are wanted, where that is known.
+fn len(want: &Want) -> Option<u64> {
+    match &want.range {
+        Some(range) => Some(range.end - range.start),
+        None if want.is_plain() => Some(want.component.stored_len()),
+        None => want.component.decoded_len,
+    }
+}
+
+impl Slot {
+    /// Takes bytes that begin at `at`, of `len` in all.
+    fn take(&mut self, at: u64, len: Option<u64>, bytes: Bytes) -> Result<()> {
+        if len == Some(bytes.len() as u64) {
+            *self = Slot::Whole(bytes);
+            return Ok(());
+        }
+        if let Slot::Empty = self {
+            *self = match len {
+                Some(len) => Slot::Part(Buffer::new(len as usize)?, 0),
+                None => Slot::Growing(Vec::new()),
+            };
+        }
+        match self {
+            Slot::Part(buffer, came) => {
+                buffer.as_mut()[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+                *came += bytes.len();
+            }
+            Slot::Growing(all) => all.extend_from_slice(&bytes),
+            Slot::Empty | Slot::Whole(_) => {}
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Slot::Empty => 0,
+            Slot::Whole(bytes) => bytes.len(),
+            Slot::Part(_, came) => *came,
+            Slot::Growing(all) => all.len(),
+        }
+    }
+
+    fn bytes(self) -> Bytes {
+        match self {
+            Slot::Empty => Bytes::new(),
+            Slot::Whole(bytes) => bytes,
+            // Of what decodes to less than was wanted, they are the first.
+            Slot::Part(buffer, came) => buffer.freeze().slice(..came),
+            Slot::Growing(all) => all.into(),
+        }
+    }
+}
+
+/// The bytes of an extent, wherever it is.
+async fn fetch(file: File, extent: Extent) -> Result<Bytes> {
+    if extent.is_stated() {
+        return file.0.file.sources().read(extent);
+    }
+    if extent.chunked().is_some() {
+        // What chunks are, and keeping those that are needed again, is one matter for both executors.
+        return file.run(move |file, _| file.sources().read(extent)).await;
+    }
+    let mut all = read(file.source(extent.source), std::slice::from_ref(&extent.range())).await?;
+    Ok(all.pop().unwrap_or_default())
+}
+
+/// What a task came to.
+fn joined<T>(done: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    match done {
+        Ok(done) => done,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        Err(_) => Err(crate::work::cancelled()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Folders written here that go to an object store: every file, and last of all the one by which a model is opened.
+
+use super::upload::{Upload, temporary};
+use super::{Address, Stores, open::Store};
+use crate::error::{SHARDS_PLACE, io};
+use crate::http::{Client, Outgoing, Policy, retrying};
+use holdall_core::{Error, Limits, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A model of several files that will be in an object store: a folder here first, filled by whatever writes one, and uploaded by
+/// [`StagedFolder::publish`]. Dropped before, it leaves nothing behind.
+///
+/// A store has no folder that appears at once. The file by which a model is opened (the index, or the first part) is uploaded after all
+/// others, so that whoever opens the address finds all of it or no model; where one is replaced, that file is removed first.
+#[derive(Debug)]
+pub struct StagedFolder {
+    /// Its key is empty or ends with a slash.
+    address: Address,
+    stores: Stores,
+    policy: Policy,
+    overwrite: bool,
+    path: PathBuf,
+    /// Removed when this is dropped.
+    _folder: tempfile::TempDir,
+}
+
+impl Stores {
+    /// Begins a folder that will be at an address: `s3://bucket/model/`.
+    ///
+    /// # Errors
+    /// Misuse where there are objects below the address and `overwrite` is not set; what the store refuses.
+    pub fn stage_folder(
+        &self,
+        text: &str,
+        policy: &Policy,
+        overwrite: bool,
+    ) -> Result<StagedFolder> {
+        let mut address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
+        if !address.is_folder() {
+            address.key.push('/');
+        }
+        let shown = address.to_string();
+        let begin = || {
+            self.store(&address, policy)?.check_writable()?;
+            if !overwrite && self.has_any(&address, policy)? {
+                return Err(SHARDS_PLACE.broken("there are objects below this address"));
+            }
+            let folder = temporary()?;
+            // Its name is no one's; the folder is made by who fills it.
+            let (path, policy) = (folder.path().join("model"), policy.clone());
+            let (address, stores) = (address.clone(), self.clone());
+            Ok(StagedFolder { address, stores, policy, overwrite, path, _folder: folder })
+        };
+        begin().map_err(|e: Error| e.in_source(shown))
+    }
+}
+
+impl StagedFolder {
+    /// Where the folder is to be made.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Uploads the files of the folder. Where that fails, those that were uploaded are removed.
+    ///
+    /// # Errors
+    /// Misuse where there is an object that may not be replaced; what the store refuses; Io.
+    pub fn publish(self) -> Result<()> {
+        let name = self.address.to_string();
+        let run = || {
+            let names = files(&self.path)?;
+            let store = self.stores.store(&self.address, &self.policy)?;
+            let old = match self.overwrite {
+                true => self.old()?,
+                false => Vec::new(),
+            };
+            // From here on there is no model until all of the new one is there.
+            let (first, then): (Vec<_>, Vec<_>) = old.iter().partition(|name| opens(name));
+            first.iter().try_for_each(|name| self.remove(&store, name))?;
+            for (at, name) in names.iter().enumerate() {
+                if let Err(e) = self.upload(&store, name) {
+                    // What removing them fails with is worth less than what failed before. The one that failed is not there, or is
+                    // someone's who was faster.
+                    names[..at].iter().rev().for_each(|name| drop(self.remove(&store, name)));
+                    return Err(e);
+                }
+            }
+            let is_left = |name: &&&String| is_part(name) && !names.contains(name);
+            then.iter().filter(is_left).try_for_each(|name| self.remove(&store, name))
+        };
+        run().map_err(|e| e.in_source(name))
+    }
+
+    /// The names of objects that lie in the folder itself, an index before others.
+    fn old(&self) -> Result<Vec<String>> {
+        let key = &self.address.key;
+        let all = self.stores.below(&self.address, key, &self.policy, &Limits::default())?;
+        let own = all.into_iter().filter_map(|(all, _)| Some(all.strip_prefix(key)?.to_owned()));
+        let mut own: Vec<String> =
+            own.filter(|name| !name.is_empty() && !name.contains('/')).collect();
+        own.sort_by_key(|name| (!is_index(name), name.clone()));
+        Ok(own)
+    }
+
+    fn upload(&self, store: &Arc<dyn Store>, name: &str) -> Result<()> {
+        let failed = |e| io(e, "reading what is to be uploaded");
+        let file = File::open(self.path.join(name)).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        let client = Client::new(&self.policy).with_service(store.clone());
+        let url = store.url(&format!("{}{name}", self.address.key))?;
+        store.upload(&Upload { client, url, file, len, overwrite: self.overwrite })
+    }
+
+    fn remove(&self, store: &Arc<dyn Store>, name: &str) -> Result<()> {
+        let client = Client::new(&self.policy).with_service(store.clone());
+        let url = store.url(&format!("{}{name}", self.address.key))?;
+        let request = Outgoing::new("DELETE", url, b"");
+        retrying(&self.policy.patience, || {
+            let mut answer = client.send(&request)?;
+            match answer.status {
+                200..=299 | 404 => Ok(()),
+                _ => Err(answer.refused()),
+            }
+        })
+    }
+}
+
+/// The files of a folder that has no others in it: by name, and last the one by which it is opened.
+fn files(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e| io(e, "reading the folder that is to be uploaded");
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        match (entry.file_name().into_string(), entry.file_type().map_err(failed)?.is_file()) {
+            (Ok(name), true) => all.push(name),
+            (name, _) => {
+                let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
+                let e = format!("`{}` is not a file that can be uploaded", name.escape_debug());
+                return Err(SHARDS_PLACE.broken(e));
+            }
+        }
+    }
+    let has_index = all.iter().any(|name| is_index(name));
+    let is_last = |name: &str| if has_index { is_index(name) } else { opens(name) };
+    all.sort_by_key(|name| (is_last(name), name.clone()));
+    Ok(all)
+}
+
+/// Whether a model may be opened by a file of this name: its index, its first part, its only file.
+fn opens(name: &str) -> bool {
+    is_index(name) || is_part(name) && (name.contains("-00001-of-") || !name.contains("-of-"))
+}
+
+fn is_index(name: &str) -> bool {
+    is_part(name) && name.ends_with(".index.json")
+}
+
+/// Whether a name is one that files of models get here: `model-00001-of-00002.gguf`, `model.safetensors`, its index.
+fn is_part(name: &str) -> bool {
+    let rest = name.strip_prefix("model");
+    let five = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
+    rest.and_then(|rest| rest.split_once('.')).is_some_and(|(part, _)| {
+        let numbers = part.strip_prefix('-').and_then(|part| part.split_once("-of-"));
+        part.is_empty() || numbers.is_some_and(|(number, count)| five(number) && five(count))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_opens_a_model_is_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |names: &[&str]| {
+            for name in names {
+                std::fs::write(folder.path().join(name), b"").unwrap();
+            }
+            let all = files(folder.path()).unwrap();
+            names.iter().for_each(|name| std::fs::remove_file(folder.path().join(name)).unwrap());
+            all
+        };
+        let shards =
+            ["model-00002-of-00003.gguf", "model-00003-of-00003.gguf", "model-00001-of-00003.gguf"];
+        assert_eq!(of(&["model-00001-of-00003.gguf", shards[0], shards[1]]), shards);
+        let index = "model.safetensors.index.json";
+        let first = "model-00001-of-00002.safetensors";
+        assert_eq!(of(&[index, "x", first, "zz"]), [first, "x", "zz", index]);
+        std::fs::create_dir(folder.path().join("inner")).unwrap();
+        assert_eq!(files(folder.path()).unwrap_err().code(), "shards/place");
+        for (name, is) in [
+            ("model-00001-of-00003.safetensors", true),
+            ("model.safetensors.index.json", true),
+            ("model.gguf", true),
+            ("model-1-of-3.gguf", false),
+            ("other.safetensors", false),
+            ("model", false),
+            ("models.gguf", false),
+        ] {
+            assert_eq!(is_part(name), is, "{name}");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Files that are waited for: the same plans as with threads, so the same bytes and the same errors.
+#![cfg(feature = "aio")]
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
+
+mod corpus_files;
+mod make;
+#[cfg(feature = "http")]
+mod server;
+
+use corpus_files::files;
+use holdall::aio::{self, ByteSource, Reading};
+use holdall::{
+    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
+    Role, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
+};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll};
+
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).build().unwrap().block_on(work)
+}
+
+/// Bytes whose reads end after a number of turns that looks random, so in any order.
+struct Turns {
+    bytes: Bytes,
+    terms: Terms,
+    /// Reads that were begun, that are under way, and the most of those.
+    begun: AtomicUsize,
+    under_way: AtomicUsize,
+    most: AtomicUsize,
+    /// After so many reads no more of them end.
+    stops: usize,
+}
+
+impl Turns {
+    fn of(bytes: impl Into<Bytes>) -> Turns {
+        let mut terms = Terms::REMOTE;
+        (terms.piece, terms.gap, terms.at_once) = (4096, 16, 8);
+        let (begun, under_way, most) = Default::default();
+        Turns { bytes: bytes.into(), terms, begun, under_way, most, stops: usize::MAX }
+    }
+}
+
+/// Waits so many turns.
+struct Wait(usize);
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.0 == 0 {
+            return Poll::Ready(());
+        }
+        self.0 -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// One read less is under way when this is dropped.
+struct Less<'a>(&'a AtomicUsize);
+
+impl Drop for Less<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl ByteSource for Turns {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a> {
+        Box::pin(async move {
+            let number = self.begun.fetch_add(1, Ordering::SeqCst);
+            let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            let _less = Less(&self.under_way);
+            if number >= self.stops {
+                std::future::pending::<()>().await;
+            }
+            Wait((number.wrapping_mul(0x9e37_79b9) >> 7) & 0x1f).await;
+            let part = |r: &Range<u64>| self.bytes.slice(r.start as usize..r.end as usize);
+            Ok(ranges.iter().map(part).collect())
+        })
+    }
+
+    fn terms(&self) -> Terms {
+        self.terms
+    }
+}
+
+/// The same bytes for threads, at the same terms.
+struct Threads(Bytes, Terms);
+
+impl holdall::ByteSource for Threads {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let part = |r: &Range<u64>| self.0.slice(r.start as usize..r.end as usize);
+        Ok(ranges.iter().map(part).collect())
+    }
+
+    fn terms(&self) -> Terms {
+        self.1
+    }
+}
+
+/// The bytes of a component, or all that an error says.
+fn told<T>(found: Result<T>) -> std::result::Result<T, String> {
+    found.map_err(|e| format!("{:?} {e} {:?}", e.code(), e.remedies()))
+}
+
+async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
+    let options = OpenOptions::new().with_check(check);
+    let source = Arc::new(Turns::of(bytes.clone()));
+    let terms = source.terms;
+    let blocking: Arc<dyn holdall::ByteSource> = Arc::new(Threads(bytes, terms));
+    let waited = told(aio::open_source(source, "made", &options).await);
+    let (file, whole) = match (waited, told(options.open_source(blocking, "made"))) {
+        (Ok(file), Ok(whole)) => (file, whole),
+        (waited, whole) => {
+            assert_eq!(waited.err(), whole.err(), "{place}");
+            return 0;
+        }
+    };
+    let mut count = 0;
+    for (tensor, whole) in file.tensors().zip(whole.tensors()) {
+        for c in whole.components() {
+            let of = format!("{place}: {} {}", whole.name(), c.role);
+            let role = &c.role;
+            let (waited, found) = (told(tensor.bytes(role).await), told(whole.bytes(role)));
+            assert!(waited == found, "{of}: {:?}", (waited.err(), found.err()));
+            let len = whole.bytes(role).map_or(0, |bytes| bytes.len() as u64);
+            for range in [len / 3..len / 2, 0..len.min(5), len..len, len / 2..len] {
+                let waited = told(tensor.bytes_range(role, range.clone()).await);
+                let found = told(whole.bytes_range(role, range.clone()));
+                // Frames are decoded whole here, and there as far as they must: what is wrong further on is found here alone.
+                if found.is_err() || waited.is_ok() || whole.bytes(role).is_ok() {
+                    assert!(waited == found, "{of}: {range:?}, {:?}", (waited.err(), found.err()));
+                }
+            }
+            let beyond = 1..len + 2;
+            let waited = told(tensor.bytes_range(role, beyond.clone()).await).map(|b| b.len());
+            let found = told(whole.bytes_range(role, beyond)).map(|b| b.len());
+            assert!(waited.is_ok() == found.is_ok() || whole.bytes(role).is_err(), "{of}");
+            count += 1;
+        }
+    }
+    let all = file.load_all(&LoadOptions::new()).await;
+    match (all, whole.load_all()) {
+        (Ok(all), Ok(whole)) => {
+            for (one, other) in all.iter().zip(whole.iter()) {
+                for c in one.info().components() {
+                    let (one, other) = (one.bytes(&c.role).unwrap(), other.bytes(&c.role).unwrap());
+                    let at = one.iter().zip(other).position(|(a, b)| a != b);
+                    assert!(
+                        at.is_none() && one.len() == other.len(),
+                        "{place}: {c:?} {at:?} {} {}",
+                        one.len(),
+                        other.len()
+                    );
+                }
+            }
+        }
+        // Which of several comes first is left to chance.
+        (all, whole) => assert_eq!(all.is_ok(), whole.is_ok(), "{place}"),
+    }
+    count
+}
+
+#[test]
+fn every_file_of_the_corpus_is_the_same_and_fails_the_same() {
+    wait(async {
+        let mut count = 0;
+        for path in files("accept").into_iter().chain(files("reject")) {
+            let bytes = Bytes::from(std::fs::read(&path).unwrap());
+            count += same(bytes, Check::All, &path.display().to_string()).await;
+        }
+        assert!(count > 1000, "{count}");
+    });
+}
+
+/// Large and small, raw and compressed, with frames and without, tied.
+fn model() -> Vec<u8> {
+    let mut all = Vec::new();
+    for (at, len) in [0usize, 8, 5000, 70_000, 600_000, 6 << 20].into_iter().enumerate() {
+        let data = || make::part(Role::Data, DType::U8, make::noise(len, at as u64));
+        all.push(make::dense(&format!("raw{at}"), &[len as u64], data().sha256()));
+        all.push(make::dense(&format!("zstd{at}"), &[len as u64], data().zstd()));
+        all.push(make::dense(&format!("one{at}"), &[len as u64], data().one_frame().sha256()));
+    }
+    make::bytes_of("ztensor@1.2.0", &Attributes::new(), &all)
+}
+
+#[test]
+fn a_model_is_the_same_whole_and_with_any_byte_changed() {
+    let bytes = model();
+    wait(async {
+        assert_eq!(same(bytes.clone().into(), Check::Read, "sound").await, 18);
+        for at in (0..bytes.len()).step_by(bytes.len() / 23) {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x41;
+            for check in [Check::Read, Check::Off] {
+                same(bytes.clone().into(), check, &format!("byte {at}, {check:?}")).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
+    let bytes = model();
+    wait(async {
+        let source = Arc::new(Turns::of(bytes));
+        let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
+        source.most.store(0, Ordering::SeqCst);
+        file.load_all(&LoadOptions::new()).await.unwrap();
+        // As many for each run of tensors as the source says are good; of those permits, all lanes share as many.
+        let most = source.most.load(Ordering::SeqCst);
+        assert!((2..=8).contains(&most), "{most}");
+        let before = source.begun.load(Ordering::SeqCst);
+        let range = 100_000..100_100;
+        let few = file.tensor("raw5").unwrap().bytes_range(&Role::Data, range).await.unwrap();
+        assert_eq!(few, make::noise(6 << 20, 5)[100_000..100_100]);
+        assert_eq!(source.begun.load(Ordering::SeqCst) - before, 1);
+        // Of what has no frames to be found, the end is not read.
+        let before = source.begun.load(Ordering::SeqCst);
+        file.tensor("one5").unwrap().bytes_range(&Role::Data, 10..20).await.unwrap();
+        let all = (6 << 20) / 4096;
+        let begun = source.begun.load(Ordering::SeqCst) - before;
+        assert!(begun < all, "{begun} of {all}");
+    });
+}
+
+#[test]
+fn what_is_dropped_ends() {
+    let bytes = model();
+    wait(async {
+        let mut source = Turns::of(bytes);
+        source.stops = 40;
+        let source = Arc::new(source);
+        let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
+        let mut load = Box::pin(async { file.load_all(&LoadOptions::new()).await.map(drop) });
+        // It is waited for until reads no longer end.
+        let mut turns = 0;
+        while source.begun.load(Ordering::SeqCst) < source.stops + 1 {
+            let now = std::future::poll_fn(|cx| Poll::Ready(load.as_mut().poll(cx))).await;
+            assert!(now.is_pending());
+            tokio::task::yield_now().await;
+            turns += 1;
+        }
+        assert!(turns > 0 && source.under_way.load(Ordering::SeqCst) > 0);
+        drop(load);
+        while source.under_way.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let begun = source.begun.load(Ordering::SeqCst);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(source.begun.load(Ordering::SeqCst), begun);
+
+        // The same of what threads do: the thread is told, too.
+        let (tell, told) = mpsc::channel();
+        let mut run = Box::pin(file.run(move |file, work| {
+            let options = VerifyOptions::new().with_work(work);
+            let found = holdall::verify(file, &options).map(drop);
+            tell.send(found.map_err(|e| e.code())).unwrap();
+            Ok(())
+        }));
+        while source.under_way.load(Ordering::SeqCst) == 0 {
+            let now = std::future::poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+            assert!(now.is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(run);
+        assert_eq!(told.recv().unwrap(), Err("work/cancelled"));
+        while source.under_way.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn files_verify_and_records_are_read() {
+    wait(async {
+        for path in files("accept") {
+            let Ok(whole) = holdall::open(&path) else { continue };
+            let file = aio::open(&path).await.unwrap();
+            let waited = aio::verify(&file, &VerifyOptions::new()).await.unwrap();
+            let found = holdall::verify(&whole, &VerifyOptions::new()).unwrap();
+            assert_eq!(format!("{waited:?}"), format!("{found:?}"), "{}", path.display());
+        }
+        let path = corpus_files::root().join("accept/metatensor");
+        let records = path.read_dir().unwrap().map(|f| f.unwrap().path()).find_map(|path| {
+            let file = holdall::open(&path).ok()?;
+            let all = file.tensors().find_map(|t| t.records().ok().map(|r| (t, r)))?;
+            (!all.1.is_empty()).then(|| (path, all.0.name().to_owned(), all.1.len()))
+        });
+        let (path, name, len) = records.expect("the corpus has records");
+        let bytes = Bytes::from(std::fs::read(path).unwrap());
+        let source = Arc::new(Turns::of(bytes));
+        let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
+        let of = file.run(move |file, _| Ok(file.tensor(&name)?.records()?.len()));
+        assert_eq!(of.await.unwrap(), len);
+    });
+}
+
+/// The snippets of `docs/rust.md`.
+async fn guide(path: PathBuf, written: PathBuf) -> Result<()> {
+    let file = holdall::aio::open(path).await?;
+    let embedding = file.tensor("embed.weight")?.bytes(&Role::Data).await?;
+    let rows = file.tensor("embed.weight")?.bytes_ranges(&Role::Data, &[0..64, 640..704]).await?;
+    let all = file.load(["embed.weight", "router.weight"], &LoadOptions::new()).await?;
+    let report = holdall::aio::verify(&file, &VerifyOptions::new()).await?;
+    assert_eq!([&embedding[..64], &embedding[640..704]], [&rows[0][..], &rows[1][..]]);
+    assert_eq!(all.get("embed.weight").unwrap().bytes(&Role::Data)?, &embedding);
+    assert!(report.is_sound());
+
+    let convert = file.run(move |file, work| {
+        let options = WriteOptions::new().with_work(work);
+        holdall::convert(file, written, &Convert::new(options))
+    });
+    assert_eq!(convert.await?.tensors, file.tensors().len() as u64);
+    Ok(())
+}
+
+#[test]
+fn the_guide_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = corpus_files::root().join("../examples/tiny.zt");
+    wait(guide(path, folder.path().join("written.zt"))).unwrap();
+}
+
+/// A source that gives what it was not asked for.
+struct Wrong(Bytes, fn(Vec<Bytes>) -> Vec<Bytes>, AtomicUsize);
+
+impl ByteSource for Wrong {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a> {
+        let part = |r: &Range<u64>| self.0.slice(r.start as usize..r.end as usize);
+        let all = ranges.iter().map(part).collect();
+        let is_first = self.2.fetch_add(1, Ordering::SeqCst) == 0;
+        Box::pin(async move { Ok(if is_first { all } else { (self.1)(all) }) })
+    }
+}
+
+#[test]
+fn sources_that_give_too_little_or_too_much_are_found_out() {
+    let shorter = |mut all: Vec<Bytes>| {
+        let len = all[0].len() - 1;
+        all[0].truncate(len);
+        all
+    };
+    let fewer = |mut all: Vec<Bytes>| {
+        all.pop();
+        all
+    };
+    let more = |mut all: Vec<Bytes>| {
+        all.push(Bytes::from_static(b"x"));
+        all
+    };
+    let wrong: [fn(Vec<Bytes>) -> Vec<Bytes>; 3] = [shorter, fewer, more];
+    wait(async {
+        for wrong in wrong {
+            let source = Arc::new(Wrong(model().into(), wrong, AtomicUsize::new(0)));
+            let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
+            let is_found = |e: Error| {
+                assert_eq!((e.code(), e.kind()), ("file/source-len", ErrorKind::Misuse), "{e}");
+                assert_eq!(e.source_name(), Some("made"));
+            };
+            is_found(file.load_all(&LoadOptions::new()).await.map(drop).unwrap_err());
+            let tensor = file.tensor("raw5").unwrap();
+            is_found(tensor.bytes_range(&Role::Data, 5..9).await.unwrap_err());
+            is_found(file.run(|file, _| file.load_all().map(drop)).await.unwrap_err());
+        }
+    });
+}
+
+/// Many at once over one runtime: sources of the web are read on its threads for what blocks.
+#[cfg(feature = "http")]
+#[test]
+fn files_at_addresses_are_waited_for() {
+    let bytes = model();
+    let server = server::Server::of(bytes.clone());
+    let options = OpenOptions::new().with_policy(server::policy());
+    wait(async {
+        let file = aio::open_with(server.url("/model.zt"), &options).await.unwrap();
+        let whole: holdall::File = options.open_bytes(bytes, "made").unwrap();
+        let names: Vec<String> = whole.names().map(str::to_owned).collect();
+        let mut all = tokio::task::JoinSet::new();
+        for name in names {
+            let tensor = file.tensor(&name).unwrap();
+            all.spawn(async move { (name, tensor.bytes(&Role::Data).await.unwrap()) });
+        }
+        while let Some(done) = all.join_next().await {
+            let (name, bytes) = done.unwrap();
+            assert!(bytes == whole.tensor(&name).unwrap().bytes(&Role::Data).unwrap(), "{name}");
+        }
+        let missing = aio::open_with(server.url("/none"), &options).await.map(drop);
+        assert_eq!(told(missing), told(options.open(server.url("/none")).map(drop)));
+    });
+}
