@@ -255,7 +255,9 @@ fn numbers_are_quantised_as_gguf_py_does() {
     let text = include_str!("gguf_files/quantize.json");
     let expected: serde_json::Value = serde_json::from_str(text).unwrap();
     let numbers = numbers();
-    for of in BLOCK_TYPES.iter().filter(|of| can_quantize(of)) {
+    // The others are searched for: see `gguf_quantise.rs`.
+    let made = |of: &&BlockType| can_quantize(of) && expected.get(of.as_str()).is_some();
+    for of in BLOCK_TYPES.iter().filter(made) {
         let mut out = Vec::new();
         quantize(of, &numbers, &mut out).unwrap();
         assert_eq!(out.len() as u64, of.stored_len(&[numbers.len() as u64]).unwrap());
