@@ -6,7 +6,7 @@
 use half::f16;
 
 /// What numbers become, 256 of them.
-pub fn quantised(of: &str, x: &[f32]) -> Vec<f32> {
+pub(crate) fn quantised(of: &str, x: &[f32]) -> Vec<f32> {
     match of {
         "q2_k" => with_offsets(x, &weights(of, x), 16, 3.0, 15.0, (-0.5, 15, true)),
         "q4_k" => with_offsets(x, &weights(of, x), 32, 15.0, 63.0, (-1.0, 20, false)),
@@ -18,7 +18,7 @@ pub fn quantised(of: &str, x: &[f32]) -> Vec<f32> {
 }
 
 /// What errors are weighed with.
-pub fn weights(of: &str, x: &[f32]) -> Vec<f32> {
+pub(crate) fn weights(of: &str, x: &[f32]) -> Vec<f32> {
     match of {
         "q2_k" => x.iter().map(|x| x.abs()).collect(),
         "q3_k" | "q6_k" => x.iter().map(|x| x * x).collect(),
