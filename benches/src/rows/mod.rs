@@ -2,6 +2,7 @@
 
 mod build;
 mod convert;
+pub mod gguf;
 mod header;
 mod load;
 mod open;
@@ -115,6 +116,7 @@ pub fn all() -> Vec<Comparison> {
         verify::COMPARISONS,
         save::COMPARISONS,
         convert::COMPARISONS,
+        gguf::COMPARISONS,
         header::COMPARISONS,
         records::COMPARISONS,
         texts::COMPARISONS,

@@ -313,8 +313,12 @@ fn files_have_at_most_so_many_tensors() {
         let out = dir.path().join("out");
         let report = convert(&file, &out, &options).unwrap();
         let files = report.files.iter().filter(|name| !name.ends_with(".json"));
-        let found: Vec<_> =
-            files.map(|name| holdall::open(out.join(name)).unwrap().len()).collect();
+        // A part of GGUF would be opened with the others: its header says how many tensors it has itself.
+        let found = files.map(|name| match format {
+            "gguf" => std::fs::read(out.join(name)).unwrap()[8].into(),
+            _ => holdall::open(out.join(name)).unwrap().len(),
+        });
+        let found: Vec<_> = found.collect();
         // A larger tensor comes before the file that is being filled.
         assert_eq!(found, counts, "{format}, {most} tensors, {len:?} bytes");
         let model = holdall::open(&out).unwrap();
