@@ -124,7 +124,9 @@ impl Workload {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
-            | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf => Vec::new(),
+            | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf => {
+                Vec::new()
+            }
         }
     }
 

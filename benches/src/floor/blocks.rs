@@ -75,7 +75,8 @@ fn mxfp4(b: &[u8], y: &mut [f32]) {
 
 #[inline(always)]
 fn iq4_xs(b: &[u8], y: &mut [f32]) {
-    const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+    const VALUES: [i8; 16] =
+        [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     let d = half(b, 0);
     let high = u16::from_le_bytes([b[2], b[3]]);
     for i in 0..8 {

@@ -63,7 +63,8 @@ pub fn write_tokens(path: &Path, quick: bool) -> Result<()> {
     let count = if quick { 1_000 } else { 128_256 };
     let mut attributes = Attributes::new();
     let mut add = |key: &str, one: &dyn Fn(u32) -> Value| {
-        attributes.push(format!("tokenizer.ggml.{key}"), Value::Array((0..count).map(one).collect()));
+        attributes
+            .push(format!("tokenizer.ggml.{key}"), Value::Array((0..count).map(one).collect()));
     };
     add("tokens", &|i| Value::Text(format!("token {i}")));
     add("scores", &|i| Value::Float(-f64::from(i)));

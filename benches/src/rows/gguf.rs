@@ -60,8 +60,9 @@ pub const COMPARISONS: &[Comparison] = dequantise! {
 
 /// The types that a file for these comparisons has tensors of.
 pub const TYPES: &[&str] = &[
-    "q4_0", "q5_0", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4", "q4_1", "q5_1", "iq4_nl",
-    "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0", "tq2_0", "nvfp4",
+    "q4_0", "q5_0", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4", "q4_1",
+    "q5_1", "iq4_nl", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0",
+    "tq2_0", "nvfp4",
 ];
 
 const OPEN: Comparison = Comparison {
@@ -113,13 +114,11 @@ const SAVE: Comparison = Comparison {
     files: &[LlamaSafetensors],
     contestants: &[
         ours("holdall", ours::gguf::save),
-        floor("fallocate + write", |c| save::saved(c, |output, model| write::buffered(output, model))),
+        floor("fallocate + write", |c| {
+            save::saved(c, |output, model| write::buffered(output, model))
+        }),
     ],
-    goals: &[Goal {
-        ours: "holdall",
-        target: TimeAtMost(1.1, &["fallocate + write"]),
-        note: "",
-    }],
+    goals: &[Goal { ours: "holdall", target: TimeAtMost(1.1, &["fallocate + write"]), note: "" }],
 };
 
 /// Makes the tensor of that name numbers by plain loops on all cores.

@@ -3,8 +3,8 @@
 #[path = "gguf_files/reference.rs"]
 mod reference;
 
-use holdall_core::layout::blocks::{Blocks, can_quantize, quantize};
 use holdall_core::layout::Computed as _;
+use holdall_core::layout::blocks::{Blocks, can_quantize, quantize};
 use holdall_core::model::BlockType;
 use holdall_core::{Limits, Role, Window, formats};
 
@@ -84,7 +84,9 @@ fn kinds() -> Vec<(&'static str, Vec<f32>)> {
     add("above 0", &mut |_| random.next() + 3.0);
     add("below 0", &mut |_| -random.next() * 5.0 - 0.1);
     add("mostly zeros", &mut |i| if i % 19 == 0 { random.normal() } else { 0.0 });
-    add("groups of many sizes", &mut |i| random.normal() * f64::powi(10.0, (i / 16 % 9) as i32 - 4));
+    add("groups of many sizes", &mut |i| {
+        random.normal() * f64::powi(10.0, (i / 16 % 9) as i32 - 4)
+    });
     add("of a few values", &mut |_| (random.next() * 8.0).floor() * 0.25 - 1.0);
     add("tiny", &mut |_| random.normal() * 1e-7);
     add("too tiny", &mut |_| random.normal() * 1e-20);

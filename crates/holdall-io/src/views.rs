@@ -32,10 +32,15 @@ fn on_all_cores(view: &dyn Computed, limits: &Limits) -> Result<Dense> {
     let mut out = Buffer::mapped(len)?;
     let floats: &mut [f32] = bytemuck::cast_slice_mut(out.as_mut());
     let jobs = floats.chunks_mut(AT_A_TIME).enumerate().collect();
-    workers::for_each(workers::threads(None), jobs, || (), |(), (at, floats)| {
-        let start = (at * AT_A_TIME) as u64;
-        view.dequantize_range(start..start + floats.len() as u64, floats)
-    })?;
+    workers::for_each(
+        workers::threads(None),
+        jobs,
+        || (),
+        |(), (at, floats)| {
+            let start = (at * AT_A_TIME) as u64;
+            view.dequantize_range(start..start + floats.len() as u64, floats)
+        },
+    )?;
     Ok(Dense::new(DType::F32, None, view.shape().to_vec(), out.freeze()))
 }
 

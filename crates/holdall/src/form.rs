@@ -371,18 +371,22 @@ fn blocks_of(of: &'static BlockType, dense: &Dense, len: u64) -> Result<(Bytes, 
     let runs = out.chunks_mut((AT_A_TIME / of.elements * of.bytes) as usize);
     let mut errors = vec![(0f64, 0f64); runs.len()];
     let jobs = runs.zip(&mut errors).enumerate().collect();
-    Work::new().for_each(jobs, || (), |(), (at, (out, errors))| {
-        let count = out.len() as u64 / of.bytes * of.elements;
-        let start = at as u64 * AT_A_TIME;
-        let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
-        let bytes = dense.bytes().slice(bytes);
-        let part = Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
-        let made = Blocks::quantize(of, &part)?;
-        out.copy_from_slice(made.bytes());
-        let (most, rms) = errors_of(&part, &made)?;
-        *errors = (most, rms * rms * count as f64);
-        Ok(())
-    })?;
+    Work::new().for_each(
+        jobs,
+        || (),
+        |(), (at, (out, errors))| {
+            let count = out.len() as u64 / of.bytes * of.elements;
+            let start = at as u64 * AT_A_TIME;
+            let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
+            let bytes = dense.bytes().slice(bytes);
+            let part = Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
+            let made = Blocks::quantize(of, &part)?;
+            out.copy_from_slice(made.bytes());
+            let (most, rms) = errors_of(&part, &made)?;
+            *errors = (most, rms * rms * count as f64);
+            Ok(())
+        },
+    )?;
     let most = errors.iter().fold(0f64, |most, (own, _)| most.max(*own));
     let squares: f64 = errors.iter().map(|(_, squares)| squares).sum();
     let count = (len / of.bytes * of.elements).max(1);

@@ -251,7 +251,9 @@ fn a_model_in_blocks_of_256_tells_its_error() {
     let numbers = values(320 * 256);
     let w = dense("w", &[320, 256], part(Role::Data, DType::F32, f32s(&numbers)));
     let narrow = dense("narrow", &[8, 32], part(Role::Data, DType::F32, f32s(&values(256))));
-    for (name, len) in [("q2_k", 84), ("q3_k", 110), ("Q4_K", 144), ("q5_k", 176), ("gguf.q6_k", 210)] {
+    for (name, len) in
+        [("q2_k", 84), ("q3_k", 110), ("Q4_K", 144), ("q5_k", 176), ("gguf.q6_k", 210)]
+    {
         let mut stored = Vec::new();
         for to in ["gguf", "zt"] {
             let (out, report) = dir.convert(&[w.clone(), narrow.clone()], to, &[name]).unwrap();

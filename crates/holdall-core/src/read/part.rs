@@ -5,8 +5,8 @@ use crate::codec::crc::Crc32;
 use crate::codec::zstd::Checksums;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::read::sums::check_decoded;
 use crate::read::Want;
+use crate::read::sums::check_decoded;
 
 /// Decodes parts that need nothing but their own bytes; keeps its tables from one to the next.
 pub struct PartDecoder {

@@ -173,8 +173,7 @@ fn best_of_widths(x: &[f32], bound: f32) -> f32 {
 fn one_by_one(x: &[f32], bound: f32) -> f32 {
     let Some(peak) = peak(x) else { return 0.0 };
     let inverse = -bound / peak;
-    let mut all: Vec<f32> =
-        x.iter().map(|x| nearest(inverse * x, -bound, bound - 1.0)).collect();
+    let mut all: Vec<f32> = x.iter().map(|x| nearest(inverse * x, -bound, bound - 1.0)).collect();
     let (mut of_qx, mut of_q2) = (0.0, 0.0);
     for (x, q) in x.iter().zip(&all) {
         of_qx += x * x * x * q;

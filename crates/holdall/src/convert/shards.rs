@@ -74,7 +74,8 @@ impl Shards {
                 files.push(vec![at]);
                 continue;
             }
-            let is_full = filled.saturating_add(len) > most || tensors + together[at] > most_tensors;
+            let is_full =
+                filled.saturating_add(len) > most || tensors + together[at] > most_tensors;
             if is_full && !filling.is_empty() {
                 files.push(std::mem::take(&mut filling));
                 (filled, tensors) = (0, 0);

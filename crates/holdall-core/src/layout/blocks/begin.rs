@@ -96,9 +96,8 @@ fn lines<const G: usize, const N: usize>(
         for j in 0..N {
             inverse[j] = (first + 0.1 * f32::from(step) + top) / (most[j] - least[j]);
         }
-        let at = |x: f32, j: usize, inverse: &[f32; N]| {
-            level(inverse[j] * (x - least[j]), [0.0, top])
-        };
+        let at =
+            |x: f32, j: usize, inverse: &[f32; N]| level(inverse[j] * (x - least[j]), [0.0, top]);
         for (x, w) in x.iter().zip(w) {
             for j in 0..N {
                 let q = at(x[j], j, &inverse);
@@ -155,7 +154,8 @@ fn widths<const G: usize, const N: usize>(
 ) -> [f32; N] {
     let peaks = peaks(x);
     let [mut best, mut scale] = [[0f32; N]; 2];
-    let others = (-9..=9i8).filter(|step| *step != 0).map(|step| (-q[0] + 0.1 * f32::from(step), false));
+    let others =
+        (-9..=9i8).filter(|step| *step != 0).map(|step| (-q[0] + 0.1 * f32::from(step), false));
     for (width, is_first) in std::iter::once((-q[0], true)).chain(others) {
         let [mut of_qx, mut of_q2, mut inverse] = [[0f32; N]; 3];
         for j in 0..N {

@@ -9,8 +9,10 @@ use half::f16;
 
 /// Whether numbers can be made blocks of that type here.
 pub fn can_quantize(of: &BlockType) -> bool {
-    let simple =
-        matches!(of.as_str(), "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "mxfp4" | "tq1_0" | "tq2_0");
+    let simple = matches!(
+        of.as_str(),
+        "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "mxfp4" | "tq1_0" | "tq2_0"
+    );
     simple || quantize_k::is_made(of)
 }
 

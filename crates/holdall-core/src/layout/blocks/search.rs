@@ -140,7 +140,8 @@ fn descend<const G: usize, const N: usize>(
             // One step at a time, in any of eight directions.
             for _ in 0..ROUNDS {
                 let from = fit;
-                for (s, t) in [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, 1), (-1, 1), (1, -1)] {
+                for (s, t) in [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, 1), (-1, 1), (1, -1)]
+                {
                     try_step(kind, x, u, (&from, s, t), (&mut fit, &mut errors));
                 }
                 if (from.s, from.t) == (fit.s, fit.t) {
@@ -246,4 +247,3 @@ fn fitted<const G: usize, const N: usize>(
     };
     Fit { d: f16::from_f64(d), m: f16::from_f64(m), ..*fit }
 }
-
