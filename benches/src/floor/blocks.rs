@@ -1,5 +1,8 @@
 //! ggml's blocks made f32 by plain loops, as its `dequantize_row_*` go: what the compiler makes of those is the floor.
 
+// As ggml writes them.
+#![allow(clippy::needless_range_loop)]
+
 use half::f16;
 
 /// Makes whole blocks numbers.

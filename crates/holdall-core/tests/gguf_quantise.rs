@@ -140,10 +140,8 @@ fn nor_have_the_weights_of_a_model() {
             let found = compare(tensor.name(), of, some);
             all.blocks += found.blocks;
             all.less += found.less;
-            for k in 0..2 {
-                all.ours[k] += found.ours[k];
-                all.theirs[k] += found.theirs[k];
-            }
+            all.ours.iter_mut().zip(found.ours).for_each(|(sum, own)| *sum += own);
+            all.theirs.iter_mut().zip(found.theirs).for_each(|(sum, own)| *sum += own);
         }
         assert!(all.blocks > 0, "no weights in f32");
         let part = |k: usize| all.ours[k] / all.theirs[k];
