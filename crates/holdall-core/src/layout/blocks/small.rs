@@ -87,11 +87,11 @@ pub(super) fn mxfp4(b: &[u8; 17], out: &mut [f32; 32]) {
 
 /// Half of an E4M3 without its sign; 0x7F is 0 too.
 fn half_of_e4m3(x: u8) -> f32 {
-    let (exponent, mantissa) = (i32::from(x >> 3 & 15), f32::from(x & 7));
+    let (exponent, mantissa) = (u32::from(x >> 3 & 15), u32::from(x & 7));
     match (x, exponent) {
         (0 | 0x7f, _) => 0.0,
-        (_, 0) => mantissa * 2f32.powi(-9) * 0.5,
-        _ => (1.0 + mantissa / 8.0) * 2f32.powi(exponent - 7) * 0.5,
+        (_, 0) => mantissa as f32 / 1024.0,
+        _ => f32::from_bits((exponent + 119) << 23 | mantissa << 20),
     }
 }
 
