@@ -36,6 +36,12 @@ pub enum Workload {
     LlamaZt21,
     /// The same with the encoding `zt.zstd-seekable/1`: frames of 1 MB and a seek table.
     LlamaZt21Zstd,
+    /// The same in GGUF.
+    LlamaGguf,
+    /// The tokens of a large vocabulary, GGUF.
+    TokensGguf,
+    /// 4096 × 4096 elements in blocks of each type, GGUF.
+    BlocksGguf,
     /// All 16 layers, 2.47 GB, safetensors; the data is a hole. For reading the table of contents.
     LlamaHoles,
     /// 51 000 tensors of 10 KB, 522 MB.
@@ -82,6 +88,9 @@ impl Workload {
             LlamaZt12Zstd => "llama-zstd.zt",
             LlamaZt21 => "llama.21.zt",
             LlamaZt21Zstd => "llama-zstd.21.zt",
+            LlamaGguf => "llama.gguf",
+            TokensGguf => "tokens.gguf",
+            BlocksGguf => "blocks.gguf",
             LlamaHoles => "llama-holes.safetensors",
             SmallSafetensors => "small51k.safetensors",
             SmallZt12 => "small51k.zt",
@@ -106,7 +115,7 @@ impl Workload {
     fn specs(self, quick: bool) -> Vec<Spec> {
         match self {
             LlamaSafetensors | LlamaSeekable | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd
-            | LlamaZt21 | LlamaZt21Zstd => llama(LAYERS, quick),
+            | LlamaZt21 | LlamaZt21Zstd | LlamaGguf => llama(LAYERS, quick),
             LlamaHoles => llama(ALL_LAYERS, quick),
             SmallSafetensors | SmallZt12 | SmallZt21 => {
                 many(if quick { 2_000 } else { 51_000 }, &[40, 128])
@@ -115,7 +124,9 @@ impl Workload {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
-            | TextsArrow | TextsArrowLarge | Lines | Package2G => Vec::new(),
+            | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf => {
+                Vec::new()
+            }
         }
     }
 
@@ -132,6 +143,9 @@ impl Workload {
                 ours::convert_file(&source, path, Durability::Disk, Some(LEVEL))
             }
             LlamaHoles => write_holes(path, &specs),
+            LlamaGguf => ours::gguf::write_llama(path),
+            TokensGguf => ours::gguf::write_tokens(path, quick),
+            BlocksGguf => ours::gguf::write_blocks(path, quick),
             LlamaZt12 | SmallZt12 | TinyZt12 => {
                 write_zt12(path, &specs, Compression::Raw, Checksum::Crc32c)
             }
@@ -161,7 +175,7 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut wanted: Vec<Workload> =
         comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
-    if wanted.contains(&LlamaSeekable) {
+    if wanted.contains(&LlamaSeekable) || wanted.contains(&LlamaGguf) {
         wanted.push(LlamaSafetensors);
     }
     wanted.sort();

@@ -1,5 +1,6 @@
 //! Holdall itself, used the way its documentation says.
 
+pub mod gguf;
 pub mod records;
 
 use crate::files::Workload;

@@ -5,6 +5,7 @@ use crate::timing::Outcome;
 use crate::workload::{XorShift, llama};
 use anyhow::{Context as _, Result, ensure};
 use holdall::carton::{Follow, Packer};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,12 @@ pub fn write(package: &Path, part: &Path, quick: bool) -> Result<()> {
 
 /// Runs a Python program that prints how many nanoseconds its work took, and peak memory besides.
 pub fn python(program: &str, argument: &Path) -> Result<Outcome> {
-    let out = Command::new("python3").arg("-c").arg(program).arg(argument).output();
+    run_python(Path::new("python3"), program, &[argument.as_os_str()])
+}
+
+/// The same by that interpreter, with several arguments.
+pub fn run_python(python: &Path, program: &str, arguments: &[&OsStr]) -> Result<Outcome> {
+    let out = Command::new(python).arg("-c").arg(program).args(arguments).output();
     let out = out.context("running python3")?;
     ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let nanos = String::from_utf8(out.stdout)?.trim().parse()?;

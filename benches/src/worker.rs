@@ -20,6 +20,11 @@ impl Context {
         file.path(&self.dir)
     }
 
+    /// Where the files are.
+    pub fn folder(&self) -> &Path {
+        &self.dir
+    }
+
     /// A check of what is delivered: of every byte in the warm-up, of the ends of tensors afterwards.
     pub fn check(&self) -> Check {
         Check::new(self.round == 0)

@@ -142,7 +142,7 @@ const CHECKED: &[Contestant] = &[
     peer("ztensor 2.1, unchecked", |c| zt21::load(c, LlamaZt21, false)),
 ];
 
-fn floor_warm(c: &Context, file: Workload) -> Result<Outcome> {
+pub fn floor_warm(c: &Context, file: Workload) -> Result<Outcome> {
     let path = c.path(file);
     Ok(timed(|| read::buffered(&path))?.1)
 }

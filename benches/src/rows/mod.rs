@@ -2,6 +2,7 @@
 
 mod build;
 mod convert;
+pub mod gguf;
 pub mod gpu;
 mod header;
 mod load;
@@ -118,6 +119,7 @@ pub fn all() -> Vec<Comparison> {
         verify::COMPARISONS,
         save::COMPARISONS,
         convert::COMPARISONS,
+        gguf::COMPARISONS,
         header::COMPARISONS,
         records::COMPARISONS,
         texts::COMPARISONS,

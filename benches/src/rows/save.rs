@@ -64,7 +64,7 @@ const SAVE_SYNCED: &[Contestant] = &[
     peer("ztensor 2.1, xxh3", zt21::save),
 ];
 
-fn saved(
+pub fn saved(
     c: &Context,
     write: fn(&std::path::Path, &HugeMemory) -> Result<std::fs::File>,
 ) -> Result<Outcome> {

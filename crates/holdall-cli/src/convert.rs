@@ -44,7 +44,7 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write, or `-` for standard output; with --max-shard-size the folder
+    /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors the folder
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
@@ -65,6 +65,10 @@ pub(crate) struct ConvertArgs {
     /// their index, as the Hugging Face hub has models, or with `--to gguf` the parts of a split file
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_shard_size: Option<u64>,
+
+    /// The same with at most N tensors each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_shard_tensors: Option<u64>,
 
     /// Write the weights into the graph of this ONNX model, everything else of it as it is
     #[arg(long, value_name = "MODEL")]
@@ -104,8 +108,8 @@ pub(crate) struct ConvertArgs {
     sparse: Vec<String>,
 
     /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row); in the blocks of
-    /// GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, mxfp4, tq1_0, tq2_0; or `keep`; with GLOB= those whose name matches only; may
-    /// be given again
+    /// GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, mxfp4, tq1_0, tq2_0; or `keep`; with GLOB= those whose name
+    /// matches only; may be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     quantize: Vec<String>,
 
@@ -150,6 +154,13 @@ fn external(text: &str) -> Result<ExternalData, String> {
     }
 }
 
+impl ConvertArgs {
+    /// Whether a folder is written.
+    fn is_sharded(&self) -> bool {
+        self.max_shard_size.is_some() || self.max_shard_tensors.is_some()
+    }
+}
+
 /// What will be written.
 struct Target {
     format: &'static Format,
@@ -163,10 +174,10 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
-    let out = match (to_stdout, args.max_shard_size) {
+    let out = match (to_stdout, args.is_sharded()) {
         (true, _) => None,
-        (_, Some(_)) => Some(writing::Output::begin_folder(session, &args.output, args.force)?),
-        (_, None) => Some(writing::Output::begin(session, &args.output, args.force)?),
+        (_, true) => Some(writing::Output::begin_folder(session, &args.output, args.force)?),
+        (_, false) => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
     let file = input::open(session, &args.input)?;
     let options = with_schema(session, args, &target, &file, options)?;
@@ -223,7 +234,7 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
             let named =
                 extension.and_then(formats::by_name).filter(|f| f.encode.is_some() || f.has_graph);
             // What the hub has.
-            let usual = || args.max_shard_size.and_then(|_| formats::by_name("safetensors"));
+            let usual = || formats::by_name("safetensors").filter(|_| args.is_sharded());
             named.or_else(usual)
         }
     };
@@ -253,6 +264,9 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
     options = options.with_forms(forms(args)?);
     if let Some(bytes) = args.max_shard_size {
         options = options.with_max_shard_len(bytes);
+    }
+    if let Some(count) = args.max_shard_tensors {
+        options = options.with_max_shard_tensors(count);
     }
     if args.saturate {
         options = options.with_overflow(Overflow::Saturate);

@@ -557,4 +557,12 @@ fn models_are_written_in_several_files() {
     holdall(["convert", &source, "-", "--max-shard-size", "8KB"]).ends_with(2);
     let e = holdall(["convert", &source, &out, "--max-shard-size", "much"]).ends_with(2);
     assert!(e.err.contains("not a number of bytes"), "{}", e.err);
+    // By number of tensors.
+    let each = path(&dir, "each");
+    let args = ["convert", &source, &each, "--dense", "--max-shard-tensors", "10", "--json"];
+    let report = holdall(args).ends_with(0).json();
+    assert_eq!(report["files"].as_array().unwrap().len(), 34usize.div_ceil(10) + 1);
+    holdall(["verify", "--strict", &each]).ends_with(0);
+    holdall(["convert", &source, "-", "--max-shard-tensors", "1"]).ends_with(2);
+    holdall(["convert", &source, &each, "--max-shard-tensors", "0"]).ends_with(2);
 }

@@ -172,7 +172,8 @@ fn encode(index: &Index, bytes: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// What `gguf` 0.19 wrote is written again to the byte, and its blocks become the numbers that it gives.
+/// What `gguf` 0.19 wrote is written again to the byte, and its blocks become the numbers that it gives: those of big-endian files
+/// as what they are little-endian.
 #[test]
 fn files_of_gguf_py_come_back_and_dequantise_as_there() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/gguf");
@@ -192,8 +193,10 @@ fn files_of_gguf_py_come_back_and_dequantise_as_there() {
             let name = wanted["name"].as_str().unwrap();
             assert_eq!(found.name(), name);
             assert_eq!(serde_json::json!(found.shape()), wanted["shape"], "{name}");
-            let stored = found.component(&Role::Data).unwrap().stored.range();
-            let bytes = &file[stored.start as usize..stored.end as usize];
+            let data = found.component(&Role::Data).unwrap();
+            let stored = data.stored.range();
+            let bytes = &mut file[stored.start as usize..stored.end as usize].to_vec();
+            data.turn(bytes);
             assert_eq!(sha256(bytes), wanted["components"]["data"]["sha256"], "{name}");
             if let (Layout::Blocks(of), Some(sum)) =
                 (found.layout(), wanted.get("dequantized_f32_sha256"))
@@ -216,7 +219,9 @@ fn files_of_gguf_py_come_back_and_dequantise_as_there() {
             let stored = index.get(name).unwrap().component(&Role::Data).unwrap().stored.range();
             file[stored.start as usize..stored.end as usize].to_vec()
         };
-        assert_eq!(encode(&index, of), file, "{}", path.display());
+        if index.warnings().iter().all(|w| w.code != "gguf/big-endian") {
+            assert_eq!(encode(&index, of), file, "{}", path.display());
+        }
     }
     let silent = ["q8_1", "q8_k", "q1_0", "q2_0"];
     let all: BTreeSet<&str> = BLOCK_TYPES.iter().map(BlockType::as_str).collect();
@@ -255,7 +260,9 @@ fn numbers_are_quantised_as_gguf_py_does() {
     let text = include_str!("gguf_files/quantize.json");
     let expected: serde_json::Value = serde_json::from_str(text).unwrap();
     let numbers = numbers();
-    for of in BLOCK_TYPES.iter().filter(|of| can_quantize(of)) {
+    // The others are searched for: see `gguf_quantise.rs`.
+    let made = |of: &&BlockType| can_quantize(of) && expected.get(of.as_str()).is_some();
+    for of in BLOCK_TYPES.iter().filter(made) {
         let mut out = Vec::new();
         quantize(of, &numbers, &mut out).unwrap();
         assert_eq!(out.len() as u64, of.stored_len(&[numbers.len() as u64]).unwrap());
@@ -358,6 +365,47 @@ fn long_headers_take_few_looks() {
     let (index, asked) = decode_windowed(&file);
     assert_eq!(index.unwrap().len(), 1);
     assert!(asked <= 7, "{asked} looks");
+}
+
+/// Blocks as ggml has them on a big-endian machine, whole and a range at a time.
+#[test]
+fn fields_of_big_endian_blocks_are_turned() {
+    let half = |x: f32| half::f16::from_f32(x).to_le_bytes().to_vec();
+    let swapped = |mut bytes: Vec<u8>| {
+        bytes.reverse();
+        bytes
+    };
+    let q: Vec<u8> = (0..192u32).map(|i| (i * 71 % 251) as u8).collect();
+    // Q5_0: a scale of 2 bytes, fifth bits of 4; Q6_K: its scale at the end.
+    let little = [half(0.5), q[..4].to_vec(), q[4..20].to_vec()].concat();
+    let big = [swapped(half(0.5)), swapped(q[..4].to_vec()), q[4..20].to_vec()].concat();
+    let k = |scale: Vec<u8>| [q.clone(), q[..16].to_vec(), scale].concat();
+    let new = Gguf { is_big: true, ..Gguf::new() };
+    let file = new.tensor("a", &[32, 2], 6, &big.repeat(2));
+    let file = file.tensor("b", &[256], 14, &k(swapped(half(0.01)))).finish();
+    let index = decode(&file).unwrap().sound().unwrap();
+    for (name, wanted) in [("a", little.repeat(2)), ("b", k(half(0.01)))] {
+        let data = index.get(name).unwrap().component(&Role::Data).unwrap();
+        assert!(matches!(data.byte_order, ByteOrder::BigBlocks(_)));
+        let stored = data.stored.range();
+        let mut bytes = file[stored.start as usize..stored.end as usize].to_vec();
+        assert_ne!(bytes, wanted);
+        data.turn(&mut bytes);
+        assert_eq!(bytes, wanted, "{name}");
+    }
+    // Every type but one has its fields inside of its block, one after the other.
+    for of in BLOCK_TYPES {
+        let Some(fields) = of.fields() else {
+            assert_eq!(of.as_str(), "iq2_xxs");
+            continue;
+        };
+        let mut at = 0;
+        for (start, width, count) in fields {
+            assert!(*start >= at && matches!(width, 2 | 4), "{of}");
+            at = start + width * count;
+        }
+        assert!(at as u64 <= of.bytes, "{of}");
+    }
 }
 
 /// A tensor whose type is not known does not hide the others.

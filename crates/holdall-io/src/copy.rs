@@ -10,7 +10,7 @@ use crate::writer::{AsIs, Writer};
 use holdall_core::codec::zstd::SINGLE_FRAME_MAX;
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, PartDecoder, Want, check_digest};
-use holdall_core::{Algorithm, ByteOrder, Component, Encoding, Result};
+use holdall_core::{Algorithm, Component, Encoding, Result};
 
 /// Bytes of a raw component read at a time: few enough to stay in the processor's cache until they
 /// are digested and handed on.
@@ -52,7 +52,7 @@ impl<'a> Copier<'a> {
             writer.compressed();
             return self.decoded(writer, tensor, c);
         }
-        if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
+        if c.turned_len() > 1 || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if zstd {

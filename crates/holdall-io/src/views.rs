@@ -1,7 +1,9 @@
 //! What a tensor's components mean together: dense, sparse and quantized views.
 
+use crate::buffer::Buffer;
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
+use crate::workers;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "carton")]
 use holdall_core::formats::carton;
@@ -13,9 +15,34 @@ use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::strided;
-use holdall_core::{DType, Error, Layout, Remedy, Result, Role};
+use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Elements that a thread works out at a time: whole blocks of every type.
+const AT_A_TIME: usize = 1 << 16;
+
+/// The tensor as dense `f32`, worked out on all cores where there is much of it.
+fn on_all_cores(view: &dyn Computed, limits: &Limits) -> Result<Dense> {
+    let len = view.dense_len(limits)? as usize;
+    if len <= 4 * AT_A_TIME || cfg!(target_endian = "big") {
+        return view.to_dense(limits);
+    }
+    // Begins at a page.
+    let mut out = Buffer::mapped(len)?;
+    let floats: &mut [f32] = bytemuck::cast_slice_mut(out.as_mut());
+    let jobs = floats.chunks_mut(AT_A_TIME).enumerate().collect();
+    workers::for_each(
+        workers::threads(None),
+        jobs,
+        || (),
+        |(), (at, floats)| {
+            let start = (at * AT_A_TIME) as u64;
+            view.dequantize_range(start..start + floats.len() as u64, floats)
+        },
+    )?;
+    Ok(Dense::new(DType::F32, None, view.shape().to_vec(), out.freeze()))
+}
 
 impl Tensor {
     /// A dense tensor's elements.
@@ -155,7 +182,9 @@ impl Tensor {
             Layout::Dense => self.dense(),
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
-            layout if layout.is_computed() => self.computed()?.to_dense(limits).map_err(placed),
+            layout if layout.is_computed() => {
+                on_all_cores(&*self.computed()?, limits).map_err(placed)
+            }
             Layout::Strided => {
                 let get = |role: &Role| self.bytes(role);
                 strided::to_dense(self.info(), get, limits).map_err(placed)

@@ -245,7 +245,7 @@ impl NativeFile {
         let out = PyList::empty(py);
         for c in self.tensor(py, at)?.components() {
             let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
-            let order = if c.byte_order == ByteOrder::Big { "big" } else { "little" };
+            let order = if c.byte_order == ByteOrder::Little { "little" } else { "big" };
             let digest = c.digest.map(|d| d.to_string());
             let in_file = (!c.stored.is_stated()).then(|| c.stored.range());
             out.append((

@@ -199,6 +199,12 @@ impl Writing<'_> {
         if let Some(size) = &how.max_shard_size {
             convert = convert.with_max_shard_len(size.bytes(py, "max_shard_size")?);
         }
+        if let Some(count) = how.max_shard_tensors {
+            if count == 0 {
+                return Err(misuse(py, "python/option", "max_shard_tensors is at least 1", None));
+            }
+            convert = convert.with_max_shard_tensors(count);
+        }
         convert = convert.with_external(match &how.external {
             None => ExternalData::default(),
             Some(Size::Text(text)) if text == "none" => ExternalData::None,
@@ -237,6 +243,7 @@ pub(crate) struct Converting {
     forms: Vec<String>,
     saturate: bool,
     max_shard_size: Option<Size>,
+    max_shard_tensors: Option<u64>,
     external: Option<Size>,
 }
 

@@ -48,8 +48,34 @@ def test_floats_become_blocks_of_gguf(tmp_path: Path) -> None:
         holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize={"odd": "q4_0"})
     assert e.value.code == "convert/not-formed"
     with pytest.raises(holdall.Misuse) as e:
-        holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize="q4_k")
+        holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize="iq4_xs")
     assert e.value.code == "convert/form-rule"
+
+
+def test_k_quants_are_what_gguf_reads(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    w = np.random.default_rng(0).normal(size=(6, 512)).astype(np.float32)
+    w[2], w[3, :256], w[4, 7] = 0, -1.25, 900
+    holdall.save(tmp_path / "a.safetensors", {"w": w})
+    for of in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k"):
+        path = tmp_path / f"{of}.gguf"
+        (told,) = holdall.convert(tmp_path / "a.safetensors", path, quantize=of).reformed
+        (t,) = gguf.GGUFReader(path).tensors
+        assert t.tensor_type.name.lower() == of
+        read = gguf.quants.dequantize(t.data, t.tensor_type)
+        with holdall.open(path) as file:
+            assert file["w"].dequantize().tobytes() == read.tobytes()
+        assert told.max_error == np.abs(w.astype(np.float64) - read).max()
+
+
+def test_files_have_at_most_so_many_tensors(tmp_path: Path) -> None:
+    holdall.save(tmp_path / "a.zt", {name: np.ones(4, np.float32) for name in "abcde"})
+    for format, count in (("gguf", 3), ("safetensors", 4)):
+        report = holdall.convert(tmp_path / "a.zt", tmp_path / format, max_shard_tensors=2, format=format)
+        assert len(report.files) == count
+        assert sorted(holdall.load(tmp_path / format)) == list("abcde")
+    with pytest.raises(holdall.Misuse):
+        holdall.convert(tmp_path / "a.zt", tmp_path / "none", max_shard_tensors=0)
 
 
 def test_wrong_forms_are_refused(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ pub struct Convert {
     casts: Casts,
     reforms: Reforms,
     max_shard_len: Option<u64>,
+    max_shard_tensors: Option<u64>,
     #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
     graph: Option<File>,
     #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
@@ -80,6 +81,7 @@ impl Convert {
             casts: Casts::default(),
             reforms: Reforms::default(),
             max_shard_len: None,
+            max_shard_tensors: None,
             graph: None,
             external: ExternalData::default(),
         }
@@ -182,6 +184,20 @@ impl Convert {
         self
     }
 
+    /// The same with at most so many tensors in a file, and at least one: alone, or beside a limit on bytes. Tensors that share
+    /// their bytes stay together.
+    pub fn with_max_shard_tensors(mut self, count: u64) -> Convert {
+        self.max_shard_tensors = Some(count);
+        self
+    }
+
+    /// The most bytes and tensors of a file, where there may be several.
+    fn shard_limits(&self) -> Option<(u64, u64)> {
+        let is_limited = self.max_shard_len.is_some() || self.max_shard_tensors.is_some();
+        let or_all = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        is_limited.then(|| (or_all(self.max_shard_len), or_all(self.max_shard_tensors)))
+    }
+
     /// Writes the tensors into the graph of this ONNX model, and everything else of it as it is; the target is ONNX. Without
     /// this a model is written into its own graph. Types stay those of the graph, but for what [`Convert::with_dtypes`]
     /// asks for: the graph makes of that what it goes on with.
@@ -252,7 +268,7 @@ pub struct Overflowed {
 }
 
 /// Writes what `file` contains to `path`, which appears when it is whole: a file, or a folder of them
-/// ([`Convert::with_max_shard_len`]).
+/// ([`Convert::with_max_shard_len`], [`Convert::with_max_shard_tensors`]).
 ///
 /// # Errors
 /// Before anything is written: Unsupported, naming the tensors that the target cannot hold and what
@@ -276,7 +292,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// # Errors
 /// As [`convert`]; what was written before an error stays written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
-    if options.max_shard_len.is_some() {
+    if options.shard_limits().is_some() {
         return Err(SHARDS_PLACE.broken("a stream is not a folder"));
     }
     let prepared = prepare(file, Path::new("-"), options)?;
@@ -324,7 +340,7 @@ struct Prepared {
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut write = options.write.clone();
     write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
-    if options.max_shard_len.is_some() {
+    if options.shard_limits().is_some() {
         write = shards::check(file, path, write)?;
     }
     let into = graph::of(file, path, options)?;
@@ -400,7 +416,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
     let items = items::arrange(items, &*encoder, options.sharing)?;
-    let shards = match options.max_shard_len {
+    let shards = match options.shard_limits() {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
     };

@@ -229,7 +229,7 @@ fn blocks_take_rows_of_whole_ones() {
     nan[7] = f32::NAN;
     let nan = dense("nan", &[1, 32], part(Role::Data, DType::F32, f32s(&nan)));
     assert_eq!(dir.fails(&[nan], "gguf", &["q8_0"]), "layout/not-finite");
-    for rule in ["q4_k", "q9_0", "gguf.q6_k"] {
+    for rule in ["q8_k", "q9_0", "gguf.iq4_xs"] {
         assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
     // From one block type into another, by name.
@@ -242,6 +242,43 @@ fn blocks_take_rows_of_whole_ones() {
     assert_eq!(out.tensor("w").unwrap().layout().as_str(), "gguf.q4_0");
     // What GGUF does not hold is refused.
     assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "safetensors/layout");
+}
+
+/// Blocks whose scales are searched for, of more elements than one thread makes at a time.
+#[test]
+fn a_model_in_blocks_of_256_tells_its_error() {
+    let dir = Folder::new();
+    let numbers = values(320 * 256);
+    let w = dense("w", &[320, 256], part(Role::Data, DType::F32, f32s(&numbers)));
+    let narrow = dense("narrow", &[8, 32], part(Role::Data, DType::F32, f32s(&values(256))));
+    for (name, len) in
+        [("q2_k", 84), ("q3_k", 110), ("Q4_K", 144), ("q5_k", 176), ("gguf.q6_k", 210)]
+    {
+        let mut stored = Vec::new();
+        for to in ["gguf", "zt"] {
+            let (out, report) = dir.convert(&[w.clone(), narrow.clone()], to, &[name]).unwrap();
+            assert_eq!(out.tensor("narrow").unwrap().layout(), &Layout::Dense);
+            let told = &report.reformed[0];
+            assert_eq!((told.name.as_str(), told.len), ("w", 320 * len), "{name}");
+            let w = out.tensor("w").unwrap();
+            let read = w.to_dense().unwrap().to_vec::<f32>().unwrap();
+            let errors = numbers.iter().zip(&read).map(|(x, y)| f64::from(*x) - f64::from(*y));
+            let errors: Vec<f64> = errors.collect();
+            let most = errors.iter().fold(0f64, |most, e| most.max(e.abs()));
+            assert_eq!(told.max_error, Some(most), "{name}");
+            let squares: f64 = errors.iter().map(|e| e * e).sum();
+            let rms = (squares / errors.len() as f64).sqrt();
+            assert!((told.rms_error.unwrap() / rms - 1.0).abs() < 1e-12, "{name}");
+            assert!(rms < 1.2, "{name}: {rms}");
+            stored.push(w.bytes(&Role::Data).unwrap());
+        }
+        assert_eq!(stored[0], stored[1], "{name}");
+    }
+    assert_eq!(dir.fails(&[narrow], "gguf", &["narrow=q4_k"]), "convert/not-formed");
+    let mut odd = numbers[..512].to_vec();
+    odd[300] = f32::INFINITY;
+    let odd = dense("odd", &[2, 256], part(Role::Data, DType::F32, f32s(&odd)));
+    assert_eq!(dir.fails(&[odd], "gguf", &["q6_k"]), "layout/not-finite");
 }
 
 fn values(count: u32) -> Vec<f32> {

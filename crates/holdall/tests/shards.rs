@@ -285,6 +285,64 @@ fn a_gguf_model_is_written_in_parts() {
     assert_eq!(files, ["model.gguf"]);
 }
 
+/// By number of tensors, alone and beside a limit on bytes, as safetensors and as parts of GGUF.
+#[test]
+fn files_have_at_most_so_many_tensors() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.zt");
+    let tensors = [("a", 4, 1.0), ("b", 4, 2.0), ("c", 4, 3.0), ("d", 64, 4.0), ("e", 4, 5.0)];
+    write(&path, &tensors, &[]);
+    let file = holdall::open(&path).unwrap();
+    for (format, most, len, counts) in [
+        ("safetensors", 2, None, vec![2, 2, 1]),
+        ("gguf", 2, None, vec![2, 2, 1]),
+        ("gguf", 3, Some(48), vec![1, 3, 1]),
+        ("gguf", 2, Some(16), vec![1, 1, 1, 1, 1]),
+        ("gguf", 1, None, vec![1; 5]),
+        ("safetensors", 5, None, vec![5]),
+        ("gguf", u64::MAX, None, vec![5]),
+        // None is no number of tensors: each has a file of its own.
+        ("gguf", 0, None, vec![1; 5]),
+    ] {
+        let of = holdall::formats::by_name(format).unwrap();
+        let write = WriteOptions::new().with_format(of).with_overwrite(true);
+        let mut options = Convert::new(write).with_max_shard_tensors(most);
+        if let Some(len) = len {
+            options = options.with_max_shard_len(len);
+        }
+        let out = dir.path().join("out");
+        let report = convert(&file, &out, &options).unwrap();
+        let files = report.files.iter().filter(|name| !name.ends_with(".json"));
+        // A part of GGUF would be opened with the others: its header says how many tensors it has itself.
+        let found = files.map(|name| match format {
+            "gguf" => std::fs::read(out.join(name)).unwrap()[8].into(),
+            _ => holdall::open(out.join(name)).unwrap().len(),
+        });
+        let found: Vec<_> = found.collect();
+        // A larger tensor comes before the file that is being filled.
+        assert_eq!(found, counts, "{format}, {most} tensors, {len:?} bytes");
+        let model = holdall::open(&out).unwrap();
+        assert!(holdall::diff(&file, &model, &Default::default()).unwrap().changed.is_empty());
+        assert_eq!(model.len(), 5);
+    }
+    let options = Convert::new(WriteOptions::new()).with_max_shard_tensors(2);
+    let e = holdall::convert_to(&file, Vec::new(), &options).unwrap_err();
+    assert_eq!(e.code(), "shards/place");
+    // Tensors that share their bytes are together, and counted.
+    let tied = dir.path().join("tied.zt");
+    write_tied(&dir.path().join("pairs.zt"), &tied);
+    let report = convert(&holdall::open(&tied).unwrap(), dir.path().join("of-pairs"), &options);
+    let report = report.unwrap();
+    assert_eq!(report.files.len(), 3, "{:?}", report.files);
+}
+
+/// Two pairs of tensors, each tied.
+fn write_tied(plain: &Path, path: &Path) {
+    write(plain, &[("a", 4, 1.0), ("b", 4, 2.0), ("c", 4, 1.0), ("d", 4, 2.0)], &[]);
+    let options = Convert::new(WriteOptions::new()).with_sharing(holdall::Sharing::Dedupe);
+    convert(&holdall::open(plain).unwrap(), path, &options).unwrap();
+}
+
 /// What `save_pretrained(safe_serialization=False)` writes: pickles, of either age, and an index.
 #[test]
 fn pickles_with_an_index_are_one_model() {

@@ -4,7 +4,7 @@ use crate::view::{dense_type, name_of};
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
-use holdall_core::{ByteOrder, Component, Error, Format, Limits, TensorInfo, Value, Warning};
+use holdall_core::{Component, Error, Format, Limits, TensorInfo, Value, Warning};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 
@@ -200,7 +200,6 @@ pub(crate) fn tensor(info: &TensorInfo) -> String {
 }
 
 fn component(c: &Component) -> String {
-    let is_big = c.byte_order == ByteOrder::Big && c.dtype.width() > 1;
     Object::new()
         .text("role", c.role.as_str())
         .text("dtype", c.dtype.as_str())
@@ -211,7 +210,7 @@ fn component(c: &Component) -> String {
         .maybe_number("decodedLen", c.decoded_len)
         .maybe_text("digest", c.digest.as_ref().map(|d| d.to_string()).as_deref())
         .maybe_text("algorithm", c.digest.as_ref().and_then(|d| d.algorithm()).map(|a| a.as_str()))
-        .flag("bigEndian", is_big)
+        .flag("bigEndian", c.turned_len() > 1)
         .finish()
 }
 

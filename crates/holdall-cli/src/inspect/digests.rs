@@ -21,8 +21,7 @@ type Key = (Extent, Encoding, ByteOrder, u64, Option<u64>);
 
 fn key(c: &Component) -> Key {
     // Swapping bytes depends on the width; nothing else about the dtype matters.
-    let width = if c.byte_order == ByteOrder::Big { c.dtype.width() } else { 1 };
-    (c.stored, c.encoding, c.byte_order, width, c.decoded_len)
+    (c.stored, c.encoding, c.byte_order, c.turned_len(), c.decoded_len)
 }
 
 /// What was found, for components of any tensors of one file.

@@ -131,7 +131,7 @@ fn size_line(tensor: &Tensor, components: &[Component]) -> String {
 
 fn component_row(c: &Component) -> Vec<Cell> {
     let mut dtype = component_type(c).into_owned();
-    if c.byte_order == ByteOrder::Big {
+    if c.byte_order != ByteOrder::Little {
         dtype.push_str(" big-endian");
     }
     // Indices of zTensor 0.1 may stand in the manifest as numbers.

@@ -71,16 +71,23 @@ pub trait Computed: Debug + Send + Sync {
         Ok(out)
     }
 
+    /// Bytes of the tensor as dense `f32`.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`].
+    fn dense_len(&self, limits: &Limits) -> Result<u64> {
+        let (most, count) = (limits.decoded_len, self.count());
+        count.checked_mul(4).filter(|len| *len <= most).ok_or_else(|| {
+            DENSE_LIMIT.broken(format!("{count} elements of f32, at most {most} bytes"))
+        })
+    }
+
     /// The tensor as dense `f32`.
     ///
     /// # Errors
     /// [`DENSE_LIMIT`].
     fn to_dense(&self, limits: &Limits) -> Result<dense::Dense> {
-        let (most, count) = (limits.decoded_len, self.count());
-        if count.checked_mul(4).is_none_or(|len| len > most) {
-            let message = format!("{count} elements of f32, at most {most} bytes");
-            return Err(DENSE_LIMIT.broken(message));
-        }
+        self.dense_len(limits)?;
         let values = self.dequantize()?;
         let bytes = if cfg!(target_endian = "little") {
             Bytes::from_owner(FloatBytes(values))

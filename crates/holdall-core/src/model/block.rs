@@ -1,6 +1,10 @@
 //! ggml's block types: so many elements in so many bytes, with scales of their own.
 
+use super::ByteOrder;
 use std::fmt;
+
+/// Where numbers start, bytes of each, and how many there are.
+pub type Field = (usize, usize, usize);
 
 /// A type whose elements are stored in blocks. Two are the same when their ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,6 +71,37 @@ impl BlockType {
     /// Its name: `q4_k`.
     pub fn as_str(&self) -> &'static str {
         self.layout.strip_prefix("gguf.").unwrap_or(self.layout)
+    }
+
+    /// The numbers of more than a byte in a block: where they start, how many bytes each has, how many there are. `None`
+    /// where ggml does not read on a big-endian machine what it writes there.
+    #[rustfmt::skip]
+    pub fn fields(&self) -> Option<&'static [Field]> {
+        Some(match self.as_str() {
+            "mxfp4" | "nvfp4" => &[],
+            "q4_0" | "q8_0" | "q1_0" | "q2_0" | "iq4_nl" | "iq2_s" | "iq3_s" => &[(0, 2, 1)],
+            "q4_1" | "q8_1" | "q4_k" | "q5_k" | "iq4_xs" => &[(0, 2, 2)],
+            "q5_0" => &[(0, 2, 1), (2, 4, 1)],
+            "q5_1" => &[(0, 2, 2), (4, 4, 1)],
+            "q2_k" => &[(80, 2, 2)],
+            "q3_k" => &[(108, 2, 1)],
+            "q6_k" => &[(208, 2, 1)],
+            "q8_k" => &[(0, 4, 1), (260, 2, 16)],
+            "iq2_xs" => &[(0, 2, 33)],
+            "iq3_xxs" => &[(0, 2, 1), (66, 4, 8)],
+            "iq1_s" => &[(0, 2, 1), (34, 2, 8)],
+            "iq1_m" => &[(48, 2, 4)],
+            "tq1_0" => &[(52, 2, 1)],
+            "tq2_0" => &[(64, 2, 1)],
+            _ => return None,
+        })
+    }
+
+    /// Its order of bytes where it is big-endian. `None` as [`BlockType::fields`].
+    pub fn big_endian(&self) -> Option<ByteOrder> {
+        self.fields()?;
+        let at = BLOCK_TYPES.iter().position(|t| t.id == self.id)?;
+        Some(ByteOrder::BigBlocks(u8::try_from(at).ok()?))
     }
 
     /// Bytes of a tensor of that shape. `None` where its rows are not whole blocks, or it passes 2^64.

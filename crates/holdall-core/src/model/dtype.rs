@@ -193,6 +193,8 @@ pub enum ByteOrder {
     Little,
     /// Most significant byte first; swapped on decode.
     Big,
+    /// The same in the fields of blocks, of the type at this place of [`BLOCK_TYPES`](super::block::BLOCK_TYPES).
+    BigBlocks(u8),
 }
 
 /// How stored bytes become decoded bytes.

@@ -5,9 +5,9 @@ use crate::codec::zstd::{Frame, check_decoded_len, most_decoded};
 use crate::codec::{Stream, length_rule};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::model::{Algorithm, ByteOrder, Component, Digest, Hasher};
+use crate::model::{Algorithm, Component, Digest, Hasher};
 use crate::read::sums::check_decoded;
-use crate::read::{Digests, MISSING, check_digest, swap_bytes};
+use crate::read::{Digests, MISSING, check_digest};
 use bytes::Bytes;
 
 /// The most decoded bytes in one piece.
@@ -194,10 +194,7 @@ impl ComponentDecoder {
 
     /// The next raw bytes; `None` where more are needed.
     fn plain(&mut self) -> Option<Bytes> {
-        let width = match self.component.byte_order {
-            ByteOrder::Little => 1,
-            ByteOrder::Big => self.component.dtype.width().max(1) as usize,
-        };
+        let width = self.component.turned_len() as usize;
         let len = self.input.len().min(PIECE_LEN);
         // Whole elements, unless the component ends inside one.
         let whole = if self.is_whole() { len } else { len / width * width };
@@ -254,14 +251,12 @@ impl ComponentDecoder {
     }
 
     fn turned(&self, bytes: Bytes) -> Bytes {
-        match self.component.byte_order {
-            ByteOrder::Little => bytes,
-            ByteOrder::Big => {
-                let mut bytes = Vec::from(bytes);
-                swap_bytes(&mut bytes, self.component.dtype.width());
-                bytes.into()
-            }
+        if self.component.turned_len() == 1 {
+            return bytes;
         }
+        let mut bytes = Vec::from(bytes);
+        self.component.turn(&mut bytes);
+        bytes.into()
     }
 
     fn end(&mut self) -> Result<()> {

@@ -39,6 +39,9 @@ pub use sums::{Digests, Sums, check_digest};
 pub use terms::{Access, Terms};
 pub use want::Want;
 
+use crate::model::block::{BLOCK_TYPES, BlockType};
+use crate::model::{ByteOrder, Component};
+
 crate::error::rules! {
     /// Every rule of reading components.
     pub static RULES;
@@ -51,10 +54,38 @@ crate::error::rules! {
     pub MISSING: Misuse "read/missing" "All bytes of a plan are fetched before it is finished.";
 }
 
-/// Reverses the bytes of each element of `width` bytes.
-pub fn swap_bytes(bytes: &mut [u8], width: u64) {
-    let width = usize::try_from(width).unwrap_or(1);
-    if width > 1 {
-        bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+impl Component {
+    /// How many of its decoded bytes are made little-endian together, elements or blocks; 1 where they are it already.
+    pub fn turned_len(&self) -> u64 {
+        match self.byte_order {
+            ByteOrder::Little => 1,
+            ByteOrder::Big => self.dtype.width().max(1),
+            ByteOrder::BigBlocks(at) => match BLOCK_TYPES.get(usize::from(at)) {
+                Some(of) if of.fields().is_some_and(|fields| !fields.is_empty()) => of.bytes,
+                _ => 1,
+            },
+        }
+    }
+
+    /// Makes its bytes little-endian: whole elements or blocks, as many as there are.
+    pub fn turn(&self, bytes: &mut [u8]) {
+        let len = self.turned_len() as usize;
+        let units = bytes.chunks_exact_mut(len);
+        match self.byte_order {
+            _ if len <= 1 => {}
+            ByteOrder::Little => {}
+            ByteOrder::Big => units.for_each(<[u8]>::reverse),
+            ByteOrder::BigBlocks(at) => {
+                let of = BLOCK_TYPES.get(usize::from(at));
+                let fields = of.and_then(BlockType::fields).unwrap_or_default();
+                for block in units {
+                    for (start, width, count) in fields {
+                        let field = block.get_mut(*start..start + width * count);
+                        let numbers = field.unwrap_or_default().chunks_exact_mut(*width);
+                        numbers.for_each(<[u8]>::reverse);
+                    }
+                }
+            }
+        }
     }
 }

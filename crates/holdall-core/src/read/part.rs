@@ -5,9 +5,8 @@ use crate::codec::crc::Crc32;
 use crate::codec::zstd::Checksums;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::model::ByteOrder;
+use crate::read::Want;
 use crate::read::sums::check_decoded;
-use crate::read::{Want, swap_bytes};
 
 /// Decodes parts that need nothing but their own bytes; keeps its tables from one to the next.
 pub struct PartDecoder {
@@ -41,9 +40,7 @@ impl PartDecoder {
         if c.decoded_crc().is_some() {
             check_decoded(c, Crc32::of_zip(out))?;
         }
-        if c.byte_order == ByteOrder::Big {
-            swap_bytes(out, c.dtype.width());
-        }
+        c.turn(out);
         Ok(())
     }
 }

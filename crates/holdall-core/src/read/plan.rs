@@ -299,8 +299,8 @@ fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
             return;
         }
         if c.encoding == Encoding::Raw {
-            // Whole elements, because they are turned round.
-            let width = c.dtype.width().max(1);
+            // Whole elements or blocks, because they are turned round.
+            let width = c.turned_len();
             let whole = wanted.start / width * width..wanted.end.next_multiple_of(width).min(len);
             let step = piece.next_multiple_of(width);
             for start in (whole.start..whole.end).step_by(usize::try_from(step).unwrap_or(1)) {

@@ -3,7 +3,7 @@
 use crate::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::model::{ByteOrder, Component, Encoding};
+use crate::model::{Component, Encoding};
 use crate::read::{ComponentDecoder, Digests, Extent};
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Want {
 
 /// Whether the decoded bytes of a component are its stored ones.
 fn is_plain(c: &Component) -> bool {
-    c.encoding == Encoding::Raw && (c.byte_order == ByteOrder::Little || c.dtype.width() == 1)
+    c.encoding == Encoding::Raw && c.turned_len() == 1
 }
 
 impl Component {
@@ -111,7 +111,7 @@ impl Component {
     /// The stored bytes in which its seek table is to be looked for; `None` for a component that has none, and for a
     /// big-endian one, whose frames may end inside elements that are to be turned round.
     pub fn table_extent(&self) -> Option<Extent> {
-        let is_cut = self.byte_order == ByteOrder::Big && self.dtype.width() > 1;
+        let is_cut = self.turned_len() > 1;
         let decoded_len =
             self.decoded_len.filter(|_| self.encoding == Encoding::Zstd && !is_cut)?;
         let len = self.stored_len();

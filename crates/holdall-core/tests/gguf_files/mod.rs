@@ -113,7 +113,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         header[..header.len() - from_end].to_vec()
     };
     let mut big = Gguf { is_big: true, ..new() };
-    big = big.tensor("w", &[32], 2, &[1; 18]);
+    big = big.tensor("w", &[256], 16, &[1; 66]);
     vec![
         ("gguf.version.one", version(1)),
         ("gguf.version.four", version(4)),
@@ -174,7 +174,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
             file.finish()
         }),
         ("gguf.truncated.no-data", new().entry(b"w", &[16], 0, 0).finish()),
-        ("gguf.big-endian-blocks.q4_0", big.finish()),
+        ("gguf.big-endian-blocks.iq2_xxs", big.finish()),
         (
             "index.duplicate-name.same",
             two(32).iter().map(|b| if *b == b'b' { b'a' } else { *b }).collect(),

@@ -8,8 +8,8 @@ use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
-use holdall_core::read::{Extent, Plan, Want, swap_bytes};
-use holdall_core::{ByteOrder, Component, Encoding, Error, Result, window};
+use holdall_core::read::{Extent, Plan, Want};
+use holdall_core::{Component, Encoding, Error, Result, window};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,12 +21,9 @@ const FEW_FRAMES: usize = 2;
 /// The decoded bytes `range` of a component.
 pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
     check_inside(c, &range)?;
-    let width = c.dtype.width();
-    let whole = match c.byte_order {
-        ByteOrder::Little => range.clone(),
-        // Swapping needs whole elements.
-        ByteOrder::Big => range.start / width * width..range.end.next_multiple_of(width),
-    };
+    // Swapping needs whole elements, or blocks.
+    let width = c.turned_len();
+    let whole = range.start / width * width..range.end.next_multiple_of(width);
     let mut bytes = match c.encoding {
         encoding if encoding != Encoding::Raw => return compressed(tensor, c, range),
         _ => {
@@ -34,9 +31,9 @@ pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes>
             read_part(tensor.file().sources().at(source), start..end)?
         }
     };
-    if c.byte_order == ByteOrder::Big {
+    if width > 1 {
         let mut swapped = Vec::from(bytes);
-        swap_bytes(&mut swapped, width);
+        c.turn(&mut swapped);
         bytes = swapped.into();
     }
     let from = (range.start - whole.start) as usize;

@@ -125,6 +125,7 @@ def convert(
     sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
     quantize: Union[None, str, Mapping[str, str]] = None,
     max_shard_size: Union[None, int, str] = None,
+    max_shard_tensors: Optional[int] = None,
     graph: Union[None, Source, File] = None,
     external: Union[None, int, str] = None,
     attributes: Optional[Mapping[str, Any]] = None,
@@ -154,11 +155,12 @@ def convert(
         sparse: Writes tensors as sparse ones where that is smaller: ``"csr"`` (matrices) or ``"coo"``; or one for each
             pattern, as with ``dtype``. A tensor that is named becomes sparse, or is refused.
         quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row);
-            ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"mxfp4"``, ``"tq1_0"`` and ``"tq2_0"`` are blocks of
-            GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
+            ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"q2_k"`` to ``"q6_k"``, ``"mxfp4"``, ``"tq1_0"`` and
+            ``"tq2_0"`` are blocks of GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
         max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
             safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
             file. Their names are in :attr:`ConvertReport.files`.
+        max_shard_tensors: The same with at most so many tensors in each file, alone or beside ``max_shard_size``.
         graph: The ONNX model into whose graph tensors are written, by name; everything else of it stays as it is. Without it a
             model is written into its own.
         external: Of an ONNX model that is written: tensors of so many bytes and more (``"1MiB"``, a number) are in a file beside
@@ -183,6 +185,7 @@ def convert(
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
         "max_shard_size": max_shard_size,
+        "max_shard_tensors": max_shard_tensors,
         "external": external,
         "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }

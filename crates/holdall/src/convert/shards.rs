@@ -45,12 +45,12 @@ pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<Wri
 }
 
 impl Shards {
-    /// The files of these items, greedily in `order`, which has their names: one that is larger than `most` has a file of
-    /// its own, before the one that is being filled; one that shares the bytes of another follows it.
+    /// The files of these items, of at most so many bytes and tensors, greedily in `order`, which has their names: one that is
+    /// larger has a file of its own, before the one that is being filled; one that shares the bytes of another follows it.
     pub(super) fn new(
         order: &[String],
         items: &[Item],
-        most: u64,
+        (most, most_tensors): (u64, u64),
         format: &'static Format,
     ) -> Result<Shards> {
         let places: HashMap<&str, usize> =
@@ -60,7 +60,9 @@ impl Shards {
             shared.and_then(|of| places.get(of.tensor.as_str()).copied()).unwrap_or(at)
         };
         let mut files: Vec<Vec<usize>> = Vec::new();
-        let (mut filling, mut filled) = (Vec::new(), 0u64);
+        let (mut filling, mut filled, mut tensors) = (Vec::new(), 0u64, 0u64);
+        let mut together = vec![0u64; items.len()];
+        (0..items.len()).for_each(|at| together[owner(at)] += 1);
         let mut seen = HashSet::new();
         for at in order.iter().filter_map(|name| places.get(name.as_str())) {
             let at = owner(*at);
@@ -72,12 +74,15 @@ impl Shards {
                 files.push(vec![at]);
                 continue;
             }
-            if filled.saturating_add(len) > most {
+            let is_full =
+                filled.saturating_add(len) > most || tensors + together[at] > most_tensors;
+            if is_full && !filling.is_empty() {
                 files.push(std::mem::take(&mut filling));
-                filled = 0;
+                (filled, tensors) = (0, 0);
             }
             filling.push(at);
             filled += len;
+            tensors += together[at];
         }
         if !filling.is_empty() || files.is_empty() {
             files.push(filling);

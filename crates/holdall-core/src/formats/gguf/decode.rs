@@ -297,17 +297,23 @@ impl Data {
         if let Some(own) = attributes {
             self.builder.tensor_attributes(own);
         }
-        if self.is_big && matches!(element, Element::Blocks(_)) {
-            let e = BIG_ENDIAN_BLOCKS.broken("its blocks are big-endian");
-            self.builder.fault(e.at(entry.at.clone()));
+        let byte_order = match element {
+            _ if !self.is_big => Some(ByteOrder::Little),
+            Element::Plain(_) => Some(ByteOrder::Big),
+            Element::Blocks(of) => of.big_endian(),
+        };
+        let Some(byte_order) = byte_order else {
+            let layout = element.layout();
+            let message = format!("its blocks are {} and big-endian", layout.as_str());
+            self.builder.fault(BIG_ENDIAN_BLOCKS.broken(message).at(entry.at.clone()));
             return self.builder.claim(stored.into());
-        }
+        };
         self.builder.component(Component {
             role: Role::Data,
             dtype: element.dtype(),
             logical_type: None,
             encoding: Encoding::Raw,
-            byte_order: if self.is_big { ByteOrder::Big } else { ByteOrder::Little },
+            byte_order,
             decoded_len: Some(len),
             stored: stored.into(),
             digest: None,

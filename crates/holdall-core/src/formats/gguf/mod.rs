@@ -19,7 +19,7 @@
 //! `docs/gguf.md` of ggml, and what ggml's own loader refuses. By [`RULES`].
 //!
 //! # Support
-//! Versions 2 and 3 are read, in both byte orders, but for blocks of big-endian files ([`BIG_ENDIAN_BLOCKS`]); version 3 is
+//! Versions 2 and 3 are read, in both byte orders, but for one type of blocks in big-endian files ([`BIG_ENDIAN_BLOCKS`]); version 3 is
 //! written, little-endian. Key–values are attributes of the file, in its order. Which of GGUF's types a value has follows
 //! from the value where it can (a truth value, text, an integer of 32 bits, a float that is one of 32 bits); where the
 //! file has another, the attribute `holdall.gguf.types` names it, so that it is written again as it was. Text that is
@@ -117,7 +117,7 @@ crate::error::rules! {
         remedies [Salvage];
     /// Blocks of a big-endian file.
     pub BIG_ENDIAN_BLOCKS: Unsupported "gguf/big-endian-blocks"
-        "Tensors of a big-endian file are read where they are not in blocks.";
+        "Tensors of a big-endian file are not in blocks of IQ2_XXS, which ggml does not read there as it wrote them.";
 
     /// A layout that the format cannot hold.
     pub LAYOUT: Unsupported "gguf/layout" "A tensor that is written is dense or in blocks."

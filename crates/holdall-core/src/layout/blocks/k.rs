@@ -106,17 +106,16 @@ pub(super) fn tq1_0(b: &[u8; 54], out: &mut [f32; 256]) {
         let q = q.wrapping_mul(power);
         d * f32::from(((u16::from(q) * 3) >> 8) as i8 - 1)
     };
-    let mut at = 0;
+    let mut left = &mut out[..];
     for (bytes, powers) in [
         (&b[..32], &[1u8, 3, 9, 27, 81][..]),
         (&b[32..48], &[1, 3, 9, 27, 81]),
         (&b[48..52], &[1, 3, 9, 27]),
     ] {
         for power in powers {
-            for q in bytes {
-                out[at] = digit(*q, *power);
-                at += 1;
-            }
+            let (now, later) = left.split_at_mut(bytes.len());
+            now.iter_mut().zip(bytes).for_each(|(x, q)| *x = digit(*q, *power));
+            left = later;
         }
     }
 }

@@ -4,10 +4,13 @@
 //! gives them, bit for bit; the types that it does not decode (Q8_1, Q8_K, Q1_0) follow the formula given there. A
 //! number that is none (the scale of a damaged block, say) stays one that is none.
 
+mod begin;
 mod grids;
 mod iq;
 mod k;
 mod quantize;
+mod quantize_k;
+mod search;
 mod small;
 
 pub use quantize::{can_quantize, quantize};

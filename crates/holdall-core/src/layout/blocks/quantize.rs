@@ -1,5 +1,6 @@
-//! Numbers into blocks, as `gguf` 0.19 makes them, bit for bit.
+//! Numbers into blocks: as `gguf` 0.19 makes them, bit for bit; those that it does not make, by a [search](super::search).
 
+use super::quantize_k::{self, laid};
 use super::small::{E2M1, half_of_e8m0};
 use crate::error::Result;
 use crate::layout::{LENGTH, NOT_FINITE};
@@ -8,7 +9,11 @@ use half::f16;
 
 /// Whether numbers can be made blocks of that type here.
 pub fn can_quantize(of: &BlockType) -> bool {
-    matches!(of.as_str(), "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "mxfp4" | "tq1_0" | "tq2_0")
+    let simple = matches!(
+        of.as_str(),
+        "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "mxfp4" | "tq1_0" | "tq2_0"
+    );
+    simple || quantize_k::is_made(of)
 }
 
 /// Numbers, whole blocks of them, as blocks of that type, after what is in `out`.
@@ -24,7 +29,13 @@ pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()
     for block in numbers.chunks_exact(of.elements as usize) {
         let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
         let is_number = block.iter().all(|x| x.is_finite());
-        if !is_number || (of.as_str() != "mxfp4" && !f16::from_f32(most).is_finite()) {
+        let has_place = match of.as_str() {
+            _ if !is_number => false,
+            "mxfp4" => true,
+            _ if quantize_k::is_made(of) => quantize_k::block(of, block, most, out).is_some(),
+            _ => f16::from_f32(most).is_finite(),
+        };
+        if !has_place {
             let odd = block.iter().find(|x| !x.is_finite() || x.abs() == most);
             let message = format!("{} has no place in a block of {of}", odd.unwrap_or(&most));
             return Err(NOT_FINITE.broken(message));
@@ -37,7 +48,9 @@ pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()
             "q8_0" => q8_0(block, most, out),
             "mxfp4" => mxfp4(block, most, out),
             "tq1_0" => tq1_0(block, most, out),
-            _ => tq2_0(block, most, out),
+            "tq2_0" => tq2_0(block, most, out),
+            // Made above.
+            _ => {}
         }
     }
     Ok(())
@@ -141,11 +154,6 @@ fn tq1_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
 }
 
 fn tq2_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
-    let all = ternary(block, most);
-    for half in all.chunks_exact(128) {
-        for i in 0..32 {
-            out.push((0..4).fold(0, |byte, k| byte | half[32 * k + i] << (2 * k)));
-        }
-    }
+    out.extend(laid(&ternary(block, most), 2, 32));
     half(most, out);
 }

@@ -87,11 +87,11 @@ pub(super) fn mxfp4(b: &[u8; 17], out: &mut [f32; 32]) {
 
 /// Half of an E4M3 without its sign; 0x7F is 0 too.
 fn half_of_e4m3(x: u8) -> f32 {
-    let (exponent, mantissa) = (i32::from(x >> 3 & 15), f32::from(x & 7));
+    let (exponent, mantissa) = (u32::from(x >> 3 & 15), u32::from(x & 7));
     match (x, exponent) {
         (0 | 0x7f, _) => 0.0,
-        (_, 0) => mantissa * 2f32.powi(-9) * 0.5,
-        _ => (1.0 + mantissa / 8.0) * 2f32.powi(exponent - 7) * 0.5,
+        (_, 0) => mantissa as f32 / 1024.0,
+        _ => f32::from_bits((exponent + 119) << 23 | mantissa << 20),
     }
 }
 
@@ -107,16 +107,20 @@ pub(super) fn nvfp4(b: &[u8; 36], out: &mut [f32; 64]) {
 /// d or −d, a bit each, the first lowest.
 pub(super) fn q1_0(b: &[u8; 18], out: &mut [f32; 128]) {
     let d = half_at(b, 0);
-    for (j, x) in out.iter_mut().enumerate() {
-        *x = if b[2 + j / 8] >> (j % 8) & 1 == 1 { d } else { -d };
+    for (out, bits) in out.as_chunks_mut::<8>().0.iter_mut().zip(&b[2..]) {
+        for (j, x) in out.iter_mut().enumerate() {
+            *x = if bits >> j & 1 == 1 { d } else { -d };
+        }
     }
 }
 
 /// d·(q − 1), two bits each, the first lowest.
 pub(super) fn q2_0(b: &[u8; 18], out: &mut [f32; 64]) {
     let d = half_at(b, 0);
-    for (j, x) in out.iter_mut().enumerate() {
-        *x = f32::from((b[2 + j / 4] >> (2 * (j % 4)) & 3) as i8 - 1) * d;
+    for (out, bits) in out.as_chunks_mut::<4>().0.iter_mut().zip(&b[2..]) {
+        for (j, x) in out.iter_mut().enumerate() {
+            *x = f32::from((bits >> (2 * j) & 3) as i8 - 1) * d;
+        }
     }
 }
 

@@ -1,0 +1,78 @@
+//! The Python package `gguf` 0.19, in an environment of its own beside the files; it times itself.
+
+use crate::files::Workload;
+use crate::packages::run_python;
+use crate::timing::Outcome;
+use crate::worker::Context;
+use anyhow::{Context as _, Result, ensure};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A Python that has it, fetched at the first call.
+fn interpreter(c: &Context) -> Result<PathBuf> {
+    let folder = c.folder().join("gguf-py");
+    let python = folder.join("bin/python");
+    if !folder.join("done").exists() {
+        let run = |command: &mut Command| -> Result<()> {
+            let out = command.output()?;
+            ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+            Ok(())
+        };
+        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        let wanted = ["-m", "pip", "install", "--quiet", "gguf==0.19.0", "numpy==2.4.6"];
+        run(Command::new(&python).args(wanted)).context("installing gguf 0.19")?;
+        std::fs::write(folder.join("done"), "")?;
+    }
+    Ok(python)
+}
+
+/// Opens the file and goes through names, types and shapes.
+pub fn list(c: &Context, file: Workload) -> Result<Outcome> {
+    run_python(&interpreter(c)?, LIST, &[c.path(file).as_os_str()])
+}
+
+/// Makes the tensor of that name numbers; its bytes are in memory before.
+pub fn dequantise(c: &Context, file: Workload, name: &str) -> Result<Outcome> {
+    run_python(&interpreter(c)?, DEQUANTISE, &[c.path(file).as_os_str(), name.as_ref()])
+}
+
+/// Copies every tensor into an array that owns its memory.
+pub fn load(c: &Context, file: Workload) -> Result<Outcome> {
+    run_python(&interpreter(c)?, LOAD, &[c.path(file).as_os_str()])
+}
+
+const LIST: &str = r#"
+import sys, time
+from gguf import GGUFReader
+def work():
+    return [(t.name, t.tensor_type, tuple(t.shape)) for t in GGUFReader(sys.argv[1]).tensors]
+work()
+times = []
+for _ in range(5):
+    start = time.perf_counter_ns()
+    work()
+    times.append(time.perf_counter_ns() - start)
+print(sorted(times)[2])
+"#;
+
+const DEQUANTISE: &str = r#"
+import sys, time
+import numpy as np
+from gguf import GGUFReader
+from gguf.quants import dequantize
+(t,) = [t for t in GGUFReader(sys.argv[1]).tensors if t.name == sys.argv[2]]
+data = np.array(t.data)
+dequantize(data[:64], t.tensor_type)
+start = time.perf_counter_ns()
+kept = dequantize(data, t.tensor_type)
+print(time.perf_counter_ns() - start)
+"#;
+
+const LOAD: &str = r#"
+import sys, time
+import numpy as np
+from gguf import GGUFReader
+start = time.perf_counter_ns()
+kept = {t.name: np.array(t.data) for t in GGUFReader(sys.argv[1]).tensors}
+print(time.perf_counter_ns() - start)
+"#;

@@ -1,0 +1,151 @@
+//! GGUF: opened, loaded, written, and its blocks made numbers.
+
+use super::Target::{SpeedAtLeast, TimeAtMost};
+use super::{Cache, Comparison, Goal, floor, load::floor_warm, ours, peer, save};
+use crate::files::Workload::*;
+use crate::floor::{blocks, cores, in_pieces, memory::HugeMemory, read, write};
+use crate::ours;
+use crate::peers::gguf;
+use crate::timing::{Outcome, repeated};
+use crate::worker::Context;
+use anyhow::{Context as _, Result};
+use holdall::{Check, Role};
+
+/// How often a process opens or makes numbers; the median counts.
+const TIMES: usize = 5;
+
+macro_rules! dequantise {
+    (with_loops: $($with:literal)*; alone: $($alone:literal)*) => {
+        &[
+            OPEN, OPEN_TOKENS, LOAD, SAVE,
+            $(Comparison {
+                name: concat!("dequantise-", $with),
+                cache: Cache::Warm,
+                rate: false,
+                what: concat!(
+                    "Make the 16.8 million elements of a tensor in blocks of ", $with, " f32, in fresh memory, on all \
+                     cores; the floor does it by plain loops, compiled the same way, on as many; gguf 0.19 by NumPy."
+                ),
+                files: &[BlocksGguf],
+                contestants: &[
+                    ours("holdall", |c| ours::gguf::dequantise(c, $with)),
+                    floor("plain loops", |c| loops(c, $with)),
+                    peer("gguf-py", |c| gguf::dequantise(c, BlocksGguf, $with)),
+                ],
+                goals: &[
+                    Goal { ours: "holdall", target: SpeedAtLeast(0.8, &["plain loops"]), note: "" },
+                    Goal { ours: "holdall", target: SpeedAtLeast(20.0, &["gguf-py"]), note: "" },
+                ],
+            },)*
+            $(Comparison {
+                name: concat!("dequantise-", $alone),
+                cache: Cache::Warm,
+                rate: false,
+                what: concat!("The same of ", $alone, ", without a floor."),
+                files: &[BlocksGguf],
+                contestants: &[
+                    ours("holdall", |c| ours::gguf::dequantise(c, $alone)),
+                    peer("gguf-py", |c| gguf::dequantise(c, BlocksGguf, $alone)),
+                ],
+                goals: &[Goal { ours: "holdall", target: SpeedAtLeast(20.0, &["gguf-py"]), note: "" }],
+            },)*
+        ]
+    };
+}
+
+pub const COMPARISONS: &[Comparison] = dequantise! {
+    with_loops: "q4_0" "q5_0" "q8_0" "q2_k" "q3_k" "q4_k" "q5_k" "q6_k" "iq4_xs" "mxfp4";
+    alone: "q4_1" "q5_1" "iq4_nl" "iq1_s" "iq1_m" "iq2_xxs" "iq2_xs" "iq2_s" "iq3_xxs" "iq3_s" "tq1_0" "tq2_0" "nvfp4"
+};
+
+/// The types that a file for these comparisons has tensors of.
+pub const TYPES: &[&str] = &[
+    "q4_0", "q5_0", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4", "q4_1",
+    "q5_1", "iq4_nl", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0",
+    "tq2_0", "nvfp4",
+];
+
+const OPEN: Comparison = Comparison {
+    name: "open-gguf",
+    cache: Cache::Warm,
+    rate: false,
+    what: "Open and go through names, types and shapes: Llama shapes in GGUF; warm.",
+    files: &[LlamaGguf],
+    contestants: &[
+        ours("holdall", |c| ours::list(c, LlamaGguf, 200)),
+        peer("gguf-py", |c| gguf::list(c, LlamaGguf)),
+    ],
+    goals: &[Goal { ours: "holdall", target: TimeAtMost(0.2, &["gguf-py"]), note: "" }],
+};
+
+const OPEN_TOKENS: Comparison = Comparison {
+    name: "open-gguf-tokens",
+    what: "The same of a file whose key–values have 128,256 tokens, with scores and types.",
+    files: &[TokensGguf],
+    contestants: &[
+        ours("holdall", |c| ours::list(c, TokensGguf, 10)),
+        peer("gguf-py", |c| gguf::list(c, TokensGguf)),
+    ],
+    ..OPEN
+};
+
+const LOAD: Comparison = Comparison {
+    name: "load-gguf",
+    cache: Cache::Warm,
+    rate: true,
+    what: "Load every tensor into owned buffers: Llama shapes in GGUF, warm.",
+    files: &[LlamaGguf],
+    contestants: &[
+        ours("holdall", |c| ours::load(c, LlamaGguf, Check::Off)),
+        floor("pread", |c| floor_warm(c, LlamaGguf)),
+        peer("gguf-py", |c| gguf::load(c, LlamaGguf)),
+    ],
+    goals: &[
+        Goal { ours: "holdall", target: TimeAtMost(1.15, &["pread"]), note: "" },
+        Goal { ours: "holdall", target: SpeedAtLeast(3.0, &["gguf-py"]), note: "" },
+    ],
+};
+
+const SAVE: Comparison = Comparison {
+    name: "save-gguf",
+    cache: Cache::Warm,
+    rate: true,
+    what: "Write a model in memory to a new GGUF file, without waiting for the disk: Llama shapes.",
+    files: &[LlamaSafetensors],
+    contestants: &[
+        ours("holdall", ours::gguf::save),
+        floor("fallocate + write", |c| {
+            save::saved(c, |output, model| write::buffered(output, model))
+        }),
+    ],
+    goals: &[Goal { ours: "holdall", target: TimeAtMost(1.1, &["fallocate + write"]), note: "" }],
+};
+
+/// Makes the tensor of that name numbers by plain loops on all cores.
+fn loops(c: &Context, name: &str) -> Result<Outcome> {
+    let (each, bytes, elements) = blocks::of(name).context("no such loop")?;
+    let path = c.path(BlocksGguf);
+    let stored = {
+        let data = holdall::open(&path)?.tensor(name)?.component(&Role::Data);
+        data.context("no data")?.stored.range()
+    };
+    let map = read::map(&path)?;
+    let data = &map[stored.start as usize..stored.end as usize];
+    let count = data.len() / bytes;
+    let (made, mut outcome) = repeated(TIMES, || -> Result<HugeMemory> {
+        let out = HugeMemory::new(count * elements * 4);
+        in_pieces(count as u64, 256, cores(), |blocks| {
+            let len = (blocks.end - blocks.start) as usize * elements;
+            let at = out.at(blocks.start * elements as u64 * 4).cast::<f32>();
+            // SAFETY: pieces do not overlap, lie inside, and begin at multiples of 4.
+            let room = unsafe { std::slice::from_raw_parts_mut(at, len) };
+            each(&data[blocks.start as usize * bytes..blocks.end as usize * bytes], room);
+            Ok::<(), anyhow::Error>(())
+        })?;
+        Ok(out)
+    })?;
+    let mut check = c.check();
+    check.tensor(name, &made);
+    outcome.check = check.value();
+    Ok(outcome)
+}

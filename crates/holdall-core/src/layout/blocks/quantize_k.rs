@@ -1,0 +1,161 @@
+//! Numbers into blocks of 256 whose groups have scales of their own: Q2_K to Q6_K.
+
+use super::begin::Begin;
+use super::search::{Beside, Fit, Kind, search};
+use crate::model::block::BlockType;
+
+/// What blocks of each type can say.
+static Q2_K: Kind = Kind {
+    q: [0.0, 3.0],
+    s: [0, 15],
+    t: 15,
+    begin: Begin::Lines { first: -0.5, steps: 15, is_absolute: true },
+};
+static Q3_K: Kind = Kind { q: [-4.0, 3.0], s: [-32, 31], t: 0, begin: Begin::Turns };
+static Q4_K: Kind = Kind {
+    q: [0.0, 15.0],
+    s: [0, 63],
+    t: 63,
+    begin: Begin::Lines { first: -1.0, steps: 20, is_absolute: false },
+};
+static Q5_K: Kind = Kind {
+    q: [0.0, 31.0],
+    s: [0, 63],
+    t: 63,
+    begin: Begin::Lines { first: -0.5, steps: 15, is_absolute: false },
+};
+static Q6_K: Kind = Kind { q: [-32.0, 31.0], s: [-128, 127], t: 0, begin: Begin::Widths };
+
+/// What blocks of a type can say, where it is one of these.
+fn kind(of: &BlockType) -> Option<&'static Kind> {
+    Some(match of.as_str() {
+        "q2_k" => &Q2_K,
+        "q3_k" => &Q3_K,
+        "q4_k" => &Q4_K,
+        "q5_k" => &Q5_K,
+        "q6_k" => &Q6_K,
+        _ => return None,
+    })
+}
+
+/// Whether blocks of a type are made here.
+pub(super) fn is_made(of: &BlockType) -> bool {
+    kind(of).is_some()
+}
+
+/// Appends a block of these 256 numbers, the greatest of which has that size. `None` where it has no place: a scale passes an
+/// f16.
+pub(super) fn block(of: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
+    let kind = kind(of)?;
+    // The scale that would be needed at least.
+    let reach = kind.q[1].max(-kind.q[0]) * kind.s[1].max(-kind.s[0]) as f32;
+    if !half::f16::from_f32(most / reach).is_finite() {
+        return None;
+    }
+    match of.as_str() {
+        "q2_k" => {
+            let x = beside::<16, 16>(x);
+            let (fit, q) = found(kind, &x, &x.map(|line| line.map(f32::abs)))?;
+            out.extend(fit.s.iter().zip(fit.t).map(|(s, t)| *s as u8 | (t as u8) << 4));
+            out.extend(laid(&q, 2, 32));
+            ends(&fit, out);
+        }
+        "q3_k" => {
+            let x = beside::<16, 16>(x);
+            let (fit, q) = found(kind, &x, &squares(&x))?;
+            out.extend(laid(&q.map(|q| q >> 2), 1, 32));
+            out.extend(laid(&q.map(|q| q & 3), 2, 32));
+            let s = fit.s.map(|s| (s + 32) as u8);
+            out.extend(laid(&s.map(|s| s & 15), 4, 8));
+            out.extend(laid(&s.map(|s| s >> 4), 2, 4));
+            out.extend_from_slice(&fit.d.to_le_bytes());
+        }
+        "q4_k" | "q5_k" => {
+            let x = beside::<32, 8>(x);
+            let (fit, q) = found(kind, &x, &beside_mean(&x))?;
+            ends(&fit, out);
+            six_bits(&fit, out);
+            if kind.q[1] > 15.0 {
+                out.extend(laid(&q.map(|q| q >> 4), 1, 32));
+            }
+            out.extend(laid(&q.map(|q| q & 15), 4, 32));
+        }
+        _ => {
+            let x = beside::<16, 16>(x);
+            let (fit, q) = found(kind, &x, &squares(&x))?;
+            out.extend(laid(&q.map(|q| q & 15), 4, 64));
+            out.extend(laid(&q.map(|q| q >> 4), 2, 32));
+            out.extend(fit.s.map(|s| s as u8));
+            out.extend_from_slice(&fit.d.to_le_bytes());
+        }
+    }
+    Some(())
+}
+
+/// Groups side by side.
+fn beside<const G: usize, const N: usize>(x: &[f32]) -> Beside<G, N> {
+    let mut out = [[0.0; N]; G];
+    for (j, group) in x.chunks_exact(G).enumerate() {
+        group.iter().zip(&mut out).for_each(|(x, line)| line[j] = *x);
+    }
+    out
+}
+
+/// The scales of a block and its q, the least of which is 0.
+fn found<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    w: &Beside<G, N>,
+) -> Option<(Fit<N>, [u8; 256])> {
+    let fit = search(kind, x, w)?;
+    let mut out = [0; 256];
+    for (i, line) in fit.levels(kind, x).iter().enumerate() {
+        line.iter().enumerate().for_each(|(j, q)| out[G * j + i] = (q - kind.q[0]) as u8);
+    }
+    Some((fit, out))
+}
+
+/// What Q3_K and Q6_K weigh errors with: squares of the numbers.
+fn squares<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
+    x.map(|line| line.map(|x| x * x))
+}
+
+/// What Q4_K and Q5_K weigh errors with: sizes of the numbers, and the root of the mean of the squares of their group.
+fn beside_mean<const G: usize, const N: usize>(x: &Beside<G, N>) -> Beside<G, N> {
+    let mut mean = [0f32; N];
+    for line in x {
+        mean.iter_mut().zip(line).for_each(|(mean, x)| *mean += x * x);
+    }
+    let mean = mean.map(|mean| (mean / G as f32).sqrt());
+    x.map(|line| {
+        let mut weights = mean;
+        weights.iter_mut().zip(line).for_each(|(weight, x)| *weight += x.abs());
+        weights
+    })
+}
+
+/// d and m.
+fn ends<const N: usize>(fit: &Fit<N>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&fit.d.to_le_bytes());
+    out.extend_from_slice(&fit.m.to_le_bytes());
+}
+
+/// Scales and offsets of eight groups, six bits each, in 12 bytes: those of the first four groups have a byte each, above
+/// which stand the highest two bits of the last four, whose lowest four share a byte.
+fn six_bits(fit: &Fit<8>, out: &mut Vec<u8>) {
+    let (s, t) = (fit.s.map(|s| s as u8), fit.t.map(|t| t as u8));
+    for all in [s, t] {
+        out.extend((0..4).map(|j| all[j] | (all[j + 4] >> 4) << 6));
+    }
+    out.extend((4..8).map(|j| s[j] & 15 | (t[j] & 15) << 4));
+}
+
+/// Numbers of so many bits: each run of bytes has as many at its lowest bits, then as many above them, and so on.
+pub(super) fn laid(all: &[u8], bits: usize, run: usize) -> Vec<u8> {
+    let mut out = vec![0; all.len() * bits / 8];
+    for (i, q) in all.iter().enumerate() {
+        let (of_run, within) = (i / (run * 8 / bits), i % (run * 8 / bits));
+        out[of_run * run + within % run] |= q << (bits * (within / run));
+    }
+    out
+}

@@ -1,0 +1,249 @@
+//! Which scales a block of 256 numbers gets: a search for little error.
+//!
+//! The numbers of a group are written as a·q − b, with a = d·s and b = m·t, where d and m are f16 of the whole block and s, t
+//! and q a few bits. Given those, the nearest q is best whatever errors count, so what is looked for is d, m, s and t. The
+//! search begins at what ggml's own method finds (`quantize_row_*_ref` of `ggml-quants.c`), worked out in the same
+//! order, and from there goes down in the sum of two errors: that of all numbers alike, and that which ggml weighs. What
+//! it ends at is taken where neither is above that of its begin, so no block has more of either than ggml's.
+//!
+//! All groups go side by side, number `i` of each in a line `x[i]`: sums run in the order of the numbers, as in ggml, and the
+//! compiler makes vectors of lines.
+
+// Several arrays go by one index, in loops that become vectors.
+#![allow(clippy::needless_range_loop)]
+
+use super::begin::{Begin, begin};
+use half::f16;
+
+/// What blocks of a type can say.
+pub(super) struct Kind {
+    /// The least and the greatest q.
+    pub(super) q: [f32; 2],
+    /// The least and the greatest s.
+    pub(super) s: [i32; 2],
+    /// The greatest t: 0 where there are no offsets.
+    pub(super) t: i32,
+    /// Where the search begins.
+    pub(super) begin: Begin,
+}
+
+/// Numbers of groups side by side: number `i` of group `j` is `x[i][j]`.
+pub(super) type Beside<const G: usize, const N: usize> = [[f32; N]; G];
+
+/// A block: its numbers are d·s·q − m·t, with an s and a t for each group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fit<const N: usize> {
+    pub(super) d: f16,
+    pub(super) m: f16,
+    pub(super) s: [i32; N],
+    pub(super) t: [i32; N],
+}
+
+/// How often scales and d and m are improved in turn.
+const ROUNDS: usize = 4;
+/// How far from where it is an s is looked for at once, where there are no offsets.
+const REACH: i32 = 3;
+
+/// Scales for these numbers, whose errors ggml weighs with `w`. `None` where a scale passes an f16.
+pub(super) fn search<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    w: &Beside<G, N>,
+) -> Option<Fit<N>> {
+    let begin = begin(kind, x, w);
+    if !begin.d.is_finite() || !begin.m.is_finite() {
+        return None;
+    }
+    let limits = begin.errors(kind, x, w);
+    if limits.0 == 0.0 {
+        return Some(begin);
+    }
+    // Both errors count alike at first; where one rises, it counts more.
+    let mut weight = if limits.1 > 0.0 { limits.0 / limits.1 } else { 0.0 };
+    for _ in 0..3 {
+        let found = descend(kind, x, &mixed(w, weight as f32), begin);
+        let errors = found.errors(kind, x, w);
+        if errors.0 <= limits.0 && errors.1 <= limits.1 {
+            return Some(found);
+        }
+        weight *= if errors.1 > limits.1 { 6.0 } else { 1.0 / 6.0 };
+    }
+    Some(begin)
+}
+
+impl<const N: usize> Fit<N> {
+    /// a and b of each group.
+    pub(super) fn lines(&self) -> ([f32; N], [f32; N]) {
+        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        (self.s.map(|s| d * s as f32), self.t.map(|t| m * t as f32))
+    }
+
+    /// The nearest q of each number.
+    pub(super) fn levels<const G: usize>(&self, kind: &Kind, x: &Beside<G, N>) -> Beside<G, N> {
+        let (a, b) = self.lines();
+        let mut all = [[0.0; N]; G];
+        for (q, x) in all.iter_mut().zip(x) {
+            for j in 0..N {
+                // Where a is 0, so is what q stands for.
+                let of = if a[j] == 0.0 { 0.0 } else { (x[j] + b[j]) / a[j] };
+                q[j] = level(of, kind.q);
+            }
+        }
+        all
+    }
+
+    /// The sum of squares of errors, and of those with their weights.
+    fn errors<const G: usize>(
+        &self,
+        kind: &Kind,
+        x: &Beside<G, N>,
+        w: &Beside<G, N>,
+    ) -> (f64, f64) {
+        let (a, b) = self.lines();
+        let (mut all, mut weighed) = (0.0, 0.0);
+        for ((q, x), w) in self.levels(kind, x).iter().zip(x).zip(w) {
+            for j in 0..N {
+                let e = f64::from(a[j] * q[j] - b[j]) - f64::from(x[j]);
+                all += e * e;
+                weighed += f64::from(w[j]) * e * e;
+            }
+        }
+        (all, weighed)
+    }
+}
+
+/// The q nearest to a number, half to even.
+#[inline(always)]
+pub(super) fn level(x: f32, [least, most]: [f32; 2]) -> f32 {
+    // Where this is added, a float has no place for fractions.
+    const WHOLE: f32 = 12_582_912.0;
+    let x = if x < least { least } else { x };
+    let x = if x > most { most } else { x };
+    (x + WHOLE) - WHOLE
+}
+
+/// 1 and `weight` times what ggml weighs with, together.
+fn mixed<const G: usize, const N: usize>(w: &Beside<G, N>, weight: f32) -> Beside<G, N> {
+    w.map(|line| line.map(|w| 1.0 + w * weight))
+}
+
+/// Goes down from `fit` in the error that `u` weighs.
+fn descend<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    u: &Beside<G, N>,
+    mut fit: Fit<N>,
+) -> Fit<N> {
+    let mut errors = sums(kind, x, u, &fit);
+    for _ in 0..ROUNDS {
+        if kind.t > 0 {
+            // One step at a time, in any of eight directions.
+            for _ in 0..ROUNDS {
+                let from = fit;
+                for (s, t) in [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, 1), (-1, 1), (1, -1)]
+                {
+                    try_step(kind, x, u, (&from, s, t), (&mut fit, &mut errors));
+                }
+                if (from.s, from.t) == (fit.s, fit.t) {
+                    break;
+                }
+            }
+        } else {
+            let from = fit;
+            for s in (-REACH..=REACH).filter(|s| *s != 0) {
+                try_step(kind, x, u, (&from, s, 0), (&mut fit, &mut errors));
+            }
+        }
+        let next = fitted(kind, x, u, &fit);
+        let found = sums(kind, x, u, &next);
+        let total = |errors: &[f32; N]| errors.iter().map(|e| f64::from(*e)).sum::<f64>();
+        // A number that is none is not less.
+        if total(&found) < total(&errors) {
+            (fit, errors) = (next, found);
+        } else {
+            break;
+        }
+    }
+    fit
+}
+
+/// Takes another s and t for each group whose error gets less by it.
+fn try_step<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    u: &Beside<G, N>,
+    (from, s, t): (&Fit<N>, i32, i32),
+    (fit, errors): (&mut Fit<N>, &mut [f32; N]),
+) {
+    let mut tried = *from;
+    for j in 0..N {
+        tried.s[j] = (from.s[j] + s).clamp(kind.s[0], kind.s[1]);
+        tried.t[j] = (from.t[j] + t).clamp(0, kind.t);
+    }
+    let found = sums(kind, x, u, &tried);
+    for j in 0..N {
+        if found[j] < errors[j] {
+            (fit.s[j], fit.t[j], errors[j]) = (tried.s[j], tried.t[j], found[j]);
+        }
+    }
+}
+
+/// The weighed error of each group.
+fn sums<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    u: &Beside<G, N>,
+    fit: &Fit<N>,
+) -> [f32; N] {
+    let (a, b) = fit.lines();
+    let inverse = a.map(|a| if a == 0.0 { 0.0 } else { 1.0 / a });
+    let mut all = [0.0; N];
+    for (x, u) in x.iter().zip(u) {
+        for j in 0..N {
+            let e = a[j] * level((x[j] + b[j]) * inverse[j], kind.q) - b[j] - x[j];
+            all[j] += u[j] * (e * e);
+        }
+    }
+    all
+}
+
+/// The same s and t with the d and m that are best for the q that they have, by least squares.
+fn fitted<const G: usize, const N: usize>(
+    kind: &Kind,
+    x: &Beside<G, N>,
+    u: &Beside<G, N>,
+    fit: &Fit<N>,
+) -> Fit<N> {
+    let [mut of_q2, mut of_q, mut of_1, mut of_qx, mut of_x] = [[0f32; N]; 5];
+    for ((q, x), u) in fit.levels(kind, x).iter().zip(x).zip(u) {
+        for j in 0..N {
+            let uq = u[j] * q[j];
+            of_q2[j] += uq * q[j];
+            of_q[j] += uq;
+            of_1[j] += u[j];
+            of_qx[j] += uq * x[j];
+            of_x[j] += u[j] * x[j];
+        }
+    }
+    let [mut dd, mut dm, mut mm, mut dx, mut mx] = [0f64; 5];
+    for j in 0..N {
+        let (s, t) = (f64::from(fit.s[j]), f64::from(fit.t[j]));
+        dd += s * s * f64::from(of_q2[j]);
+        dm -= s * t * f64::from(of_q[j]);
+        mm += t * t * f64::from(of_1[j]);
+        dx += s * f64::from(of_qx[j]);
+        mx -= t * f64::from(of_x[j]);
+    }
+    let (d, m) = (fit.d.to_f64(), fit.m.to_f64());
+    let both = dd * mm - dm * dm;
+    let (d, m) = if both > 1e-9 * dd * mm {
+        ((dx * mm - mx * dm) / both, (mx * dd - dx * dm) / both)
+    } else if dd > 0.0 {
+        ((dx - dm * m) / dd, m)
+    } else if mm > 0.0 {
+        (d, (mx - dm * d) / mm)
+    } else {
+        (d, m)
+    };
+    Fit { d: f16::from_f64(d), m: f16::from_f64(m), ..*fit }
+}
