@@ -1,4 +1,4 @@
-import { Core, decode, encode, type Answer } from './core.js'
+import { Core, decode, encode, numbersOf, type Answer } from './core.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
@@ -50,8 +50,8 @@ export async function open(from: Openable, options: OpenOptions = {}): Promise<T
   }
 }
 
-/** What was given, as a source. */
-async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
+/** @internal What was given, as a source. */
+export async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const text = String(from)
     const isWeb = /^https?:/i.test(text)
@@ -264,14 +264,14 @@ async function opened(
     got.forEach((bytes, at) => core.call('add', [BigInt(need[at]![0])], bytes))
     const answer = core.call('decode', [BigInt(gap)])
     if (answer.done) return [core, JSON.parse(decode(answer.bytes)) as Facts]
-    need = pairs(answer)
+    need = rangesOf(answer)
   }
 }
 
-function pairs({ bytes }: Answer): [number, number][] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const at = (place: number) => Number(view.getBigUint64(place, true))
-  return Array.from({ length: bytes.length / 16 }, (_, n) => [at(n * 16), at(n * 16 + 8)])
+/** @internal Ranges as the module asks for them: starts and ends. */
+export function rangesOf({ bytes }: Answer): [number, number][] {
+  const numbers = numbersOf(bytes)
+  return Array.from({ length: numbers.length / 2 }, (_, n) => [numbers[n * 2]!, numbers[n * 2 + 1]!])
 }
 
 /** Names as the module gives them: their number, their lengths, their texts. */
