@@ -3,7 +3,7 @@ import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
 import {
-  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type Source,
+  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type ReadOptions, type Source,
 } from './source.js'
 import { Tensor } from './tensor.js'
 import { attributesOf, type Value, type Written } from './values.js'
@@ -256,20 +256,28 @@ async function opened(
   const { signal, limits } = options
   const { ends, gap } = source.terms ?? DISK
   core.call('begin', [BigInt(size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
-  let need: [number, number][] = ends === 0 || size === 0
+  const first: [number, number][] = ends === 0 || size === 0
     ? []
     : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
-  for (;;) {
-    const got = await readRanges(source, need, { signal })
-    got.forEach((bytes, at) => core.call('add', [BigInt(need[at]![0])], bytes))
-    const answer = core.call('decode', [BigInt(gap)])
-    if (answer.done) return [core, JSON.parse(decode(answer.bytes)) as Facts]
+  const bytes = await answered(core, source, 'add', () => core.call('decode', [BigInt(gap)]), { signal }, first)
+  return [core, JSON.parse(decode(bytes)) as Facts]
+}
+
+/** @internal Asks the module until it needs no more of a source: `add` is what takes bytes that it asked for. */
+export async function answered(
+  core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
+): Promise<Uint8Array> {
+  for (let need = first; ;) {
+    const got = await readRanges(source, need, options)
+    got.forEach((bytes, at) => core.call(add, [BigInt(need[at]![0])], bytes))
+    const answer = ask()
+    if (answer.done) return answer.bytes
     need = rangesOf(answer)
   }
 }
 
-/** @internal Ranges as the module asks for them: starts and ends. */
-export function rangesOf({ bytes }: Answer): [number, number][] {
+/** Ranges as the module asks for them: starts and ends. */
+function rangesOf({ bytes }: Answer): [number, number][] {
   const numbers = numbersOf(bytes)
   return Array.from({ length: numbers.length / 2 }, (_, n) => [numbers[n * 2]!, numbers[n * 2 + 1]!])
 }

@@ -1,8 +1,8 @@
 import { Core, encode } from '../core.js'
 import { HoldallError, type Told } from '../errors.js'
-import { rangesOf, sourceOf, type Openable, type OpenOptions } from '../file.js'
+import { answered, sourceOf, type Openable, type OpenOptions } from '../file.js'
 import { DEFAULTS } from '../limits.js'
-import { DISK, readRanges } from '../source.js'
+import { DISK } from '../source.js'
 
 /** What is known of something that a pickle would import, and of a pickle: the worst of its imports. */
 export type ScanVerdict = 'safe' | 'unknown' | 'suspicious' | 'dangerous'
@@ -76,13 +76,7 @@ export async function scan(from: Openable, options: OpenOptions = {}): Promise<S
     core.call('begin', [size], encode(JSON.stringify({ ...DEFAULTS, ...options.limits })))
     core.call('scan_begin', [size], encode(options.name ?? source.name ?? ''))
     const { gap } = source.terms ?? DISK
-    for (;;) {
-      const answer = core.call('scan_step', [BigInt(gap)])
-      if (answer.done) break
-      const ranges = rangesOf(answer)
-      const all = await readRanges(source, ranges, { signal: options.signal })
-      all.forEach((bytes, at) => core.call('scan_add', [BigInt(ranges[at]![0])], bytes))
-    }
+    await answered(core, source, 'scan_add', () => core.call('scan_step', [BigInt(gap)]), options)
     const { verdict, files, pickles, unread } = core.json<Found>('scan_finish')
     return {
       verdict, files, unread: unread.map(errorOf),

@@ -3,7 +3,7 @@ import { count, h, size, table } from './dom.js'
 import { markdown } from './markdown.js'
 import type { FileFacts } from './protocol.js'
 import { Backend, core } from './rpc.js'
-import { TensorPane, alert, pairsTable, troubleOf, type View } from './tensor.js'
+import { TensorPane, alert, pairsTable, picture, troubleOf, type View } from './tensor.js'
 import { Tree } from './tree.js'
 
 /** What the address of the page says: which file, which tensor, what of it. */
@@ -178,6 +178,10 @@ class App {
         alert({ code, message: `${tensor === null ? '' : `${tensor}: `}${message}${n > 1 ? ` (${n} times)` : ''}`, advice: null }, 'odd')))
     }
     if (card.length > 0) section('Card', h('div', { class: 'box card' }, card.flatMap((text) => markdown(text!))))
+    // A place for what takes a while.
+    const gallery = h('div')
+    out.append(gallery)
+    void this.#pictures(gallery)
     if (rest.length > 0) section('Attributes', pairsTable(rest))
     const groups = [...file.groups].sort((a, b) => b.members.length - a.members.length).slice(0, 12)
     if (groups.length > 0) {
@@ -187,6 +191,18 @@ class App {
       ]), ['long', 'n', 'mono long']))
     }
     this.#into(out)
+  }
+
+  /** The pictures of a package. */
+  async #pictures(gallery: HTMLElement): Promise<void> {
+    const file = this.#file
+    const found = await this.#backend.call('pictures', [0]).catch((e: unknown) => alert(troubleOf(e)))
+    if (file !== this.#file || (Array.isArray(found) && found.length === 0)) return
+    const shown = Array.isArray(found)
+      ? h('div', { class: 'gallery' }, found.map(({ name, image, type }) =>
+          h('figure', { class: 'box' }, picture(image, type, name), h('figcaption', { class: 'mono' }, name))))
+      : found
+    gallery.append(h('section', {}, h('h2', {}, 'Pictures'), shown))
   }
 
   #go(at: number): void {

@@ -4,6 +4,7 @@
 //! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
 
+mod archive;
 mod check;
 mod dataset;
 mod diff;
@@ -18,6 +19,7 @@ mod stats;
 mod view;
 mod write;
 
+use archive::Archive;
 use dataset::{Blob, Dataset, Part};
 use diff::Differ;
 use file::File;
@@ -46,6 +48,7 @@ struct State {
     differ: Option<Differ>,
     pass: Option<Pass>,
     scanner: Option<Scanner>,
+    archive: Option<Archive>,
 }
 
 thread_local! {
@@ -114,6 +117,10 @@ impl State {
 
     fn scanner(&mut self) -> Result<&mut Scanner, Error> {
         self.scanner.as_mut().ok_or_else(|| json::CALL.broken("nothing is scanned"))
+    }
+
+    fn archive(&mut self) -> Result<&mut Archive, Error> {
+        self.archive.as_mut().ok_or_else(|| json::CALL.broken("no archive is open"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
@@ -491,6 +498,37 @@ pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
         let bytes = state.take();
         check::gap(state.file()?, start, &bytes, tensor)
     })
+}
+
+/// Begins to read a zip of `len` bytes, under the limits of the last [`begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_begin(len: u64) -> u32 {
+    call(|state| {
+        state.archive = Some(Archive::begin(len, &state.limits));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is what that zip has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_add(offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.archive()?.add(offset, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The files in it: see [`Archive::list`].
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_list(gap: u64) -> u32 {
+    call(|state| state.archive()?.list(gap))
+}
+
+/// The bytes of the file of that number.
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
+    call(|state| state.archive()?.read(at, gap))
 }
 
 /// Begins to look for pickles in a file of `len` bytes, under the limits of the last [`begin`]. The input is its name.

@@ -1,13 +1,10 @@
 //! What pickles in a file would import: nothing is imported.
 
+use crate::Answer;
+use crate::file::stopped;
 use crate::json::{self, Object};
-use crate::{Answer, le};
-use holdall_core::read::join;
 use holdall_core::scan::{Pickle, Scan, ScanReport};
-use holdall_core::{Bytes, Error, Limits, Stop, Window};
-
-/// The most that neighbours are joined to.
-const JOINED: u64 = 64 << 20;
+use holdall_core::{Bytes, Error, Limits, Window};
 
 /// A look through a file.
 pub(crate) struct Scanner {
@@ -31,12 +28,7 @@ impl Scanner {
         while !self.scan.is_done() {
             match self.scan.step(&self.window) {
                 Ok(()) => self.window = Window::new(self.window.len()),
-                Err(Stop::Fail(e)) => return Err(e),
-                Err(Stop::Need(ranges)) => {
-                    let joined = join(&ranges, gap, JOINED);
-                    let ends = joined.iter().flat_map(|j| [j.range.start, j.range.end]);
-                    return Ok(Answer::Need(le(ends)));
-                }
+                Err(stop) => return stopped(stop, gap),
             }
         }
         Ok(Answer::NOTHING)
