@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 
 /** What is installed beside the package. */
 const VERSIONS = {
-  vite: 'vite@7.1.12', webpack: 'webpack@5.102.1', cli: 'webpack-cli@6.0.1', esbuild: 'esbuild@0.25.11', deno: 'deno@2.5.6',
-  bun: 'bun@1.3.2', typescript: 'typescript@5.9.3', publint: 'publint@0.3.15', attw: '@arethetypeswrong/cli@0.18.2',
+  vite: 'vite@8.3.8', webpack: 'webpack@5.112.2', cli: 'webpack-cli@7.3.1', esbuild: 'esbuild@0.28.2', deno: 'deno@2.9.6',
+  bun: 'bun@1.4.5', typescript: 'typescript@5.9.3', publint: 'publint@0.3.25', attw: '@arethetypeswrong/cli@0.18.5',
 }
 const SAYS = 'safetensors 1 sound'
 

@@ -94,7 +94,7 @@ class Readers {
 
   /** Texts of the heap, many decoded at once. */
   texts(count: number, entry: (n: number) => [offset: number, length: number] | undefined): (string | undefined)[] {
-    const out = new Array<string | undefined>(count)
+    const out = new Array<string | undefined>(count).fill(undefined)
     const heap = this.#heap
     const bytes = new Uint8Array(TEXTS)
     // In units of the decoded text: where each of those at hand ends, the first of which is number `from`.

@@ -140,7 +140,7 @@ impl Document {
         let own = |e: Error| e.in_source(&self.name);
         let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
         let root = self.root().map_err(own)?;
-        let Some(at) = self.schema.walk(root, &path) else {
+        let Some(at) = self.schema.follow(root, &path) else {
             let e = UNKNOWN_PATH.broken(format!("`{}` leads to nothing", name.shown()));
             return Err(own(e));
         };
@@ -163,7 +163,7 @@ impl Document {
     }
 
     fn dataset_at(&self, root: NodeId, path: &Path) -> Result<String> {
-        let at = self.schema.walk(root, path);
+        let at = self.schema.follow(root, path);
         let at = at.ok_or_else(|| UNKNOWN_PATH.broken(format!("`{path}` leads to nothing")))?;
         match self.schema.node(at) {
             Node::Dataset { pointer, .. } => Ok(pointer.clone()),
@@ -230,7 +230,7 @@ const MOST_NAMED: usize = 9;
 
 impl Schema {
     /// What a path leads to from a node, where it leads to anything.
-    pub fn walk(&self, from: NodeId, path: &Path) -> Option<NodeId> {
+    pub fn follow(&self, from: NodeId, path: &Path) -> Option<NodeId> {
         path.0.iter().try_fold(from, |at, segment| self.step(at, segment))
     }
 

@@ -24,8 +24,8 @@ class App {
   readonly #main = h('main')
   readonly #name = h('span', { class: 'name grow' })
   readonly #fileButtons = [
-    h('button', { class: 'wide', hidden: true, click: () => this.#choose(1) }, 'Compare…'),
-    h('button', { class: 'wide', hidden: true, click: () => void this.#verify() }, 'Verify'),
+    h('button', { hidden: true, click: () => this.#choose(1) }, 'Compare…'),
+    h('button', { hidden: true, click: () => void this.#verify() }, 'Verify'),
   ]
   #file: FileFacts | null = null
   #tree: Tree | null = null
@@ -43,7 +43,7 @@ class App {
       } }, 'Holdall'), this.#name,
       h('button', { click: () => this.#choose(0) }, 'Open…'), ...this.#fileButtons,
       h('button', { class: 'plain icon', title: 'light or dark', 'aria-label': 'light or dark', click: () => this.#toggleTheme() }, '◐'),
-      h('button', { class: 'plain icon wide', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
+      h('button', { class: 'plain icon keys', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
     this.#ready = core().then((wasm) => this.#backend.call('init', [wasm], {}, [wasm]))
     this.#welcome()
     this.#listen()

@@ -9,7 +9,7 @@ use holdall_core::{
 };
 use holdall_schema::record::check_run;
 use holdall_schema::{
-    Content, Document, Encoder, Entry, Heap as _, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
+    Content, Document, Encoder, Entry, Heap, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
 };
 
 /// What a file gets besides flat tensors.
@@ -75,7 +75,7 @@ impl Blob {
             input = rest;
             let align = check_run(self.content, run, &self.limits)
                 .map_err(|e| e.within(format!("run {}", self.count)))?;
-            let offset = if run.is_empty() { 0 } else { self.heap.append(run, align)? };
+            let offset = if run.is_empty() { 0 } else { Heap::append(&mut self.heap, run, align)? };
             self.entries.extend(Entry { offset, len: run.len() as u64 }.to_bytes());
             self.count += 1;
         }

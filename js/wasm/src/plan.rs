@@ -218,7 +218,7 @@ const MEMBERS: &str = "a member is named with the path of its dataset: `points[]
 /// What the schema of a file has at a path.
 fn node_at<'d>(of: &'d Document, path: &Path) -> Option<&'d Node> {
     let Root::References(root) = of.schema.root() else { return None };
-    Some(of.schema.node(of.schema.walk(root, path)?))
+    Some(of.schema.node(of.schema.follow(root, path)?))
 }
 
 fn tensor_at<'d>(of: &'d Document, path: &Path) -> Option<&'d TensorType> {
