@@ -164,7 +164,8 @@ struct Found {
 impl Scan {
     /// Begins with a file of `len` bytes; its name tells by its extension whether pickles are to be expected.
     pub fn new(name: impl Into<String>, len: u64, limits: &Limits) -> Scan {
-        let first = Job { what: What::File, place: Place::File(0..len), name: name.into(), depth: 0 };
+        let first =
+            Job { what: What::File, place: Place::File(0..len), name: name.into(), depth: 0 };
         let (limits, ahead) = (limits.clone(), vec![first]);
         Scan { limits, ahead, found: Found::default(), zips: 0, odd: BTreeSet::new() }
     }
@@ -258,7 +259,8 @@ impl Scan {
         } else if !self.pickles(&head, job, window, found)? {
             let name = job.name.as_str();
             if let Some(what) = pack_of(&head) {
-                let e = PACKED.broken(format!("it is packed by {what}, and may have pickles in it"));
+                let e =
+                    PACKED.broken(format!("it is packed by {what}, and may have pickles in it"));
                 found.report.unread.push(e.in_source(name));
             } else if is_named(name) && !is_of_a_format(window)? {
                 let e = NONE.broken("it is named as a pickle, and is none");
@@ -381,8 +383,7 @@ impl Scan {
             return Ok(());
         }
         let most = self.limits.header_len;
-        let stored =
-            window.bytes(range.start..range.end.min(range.start.saturating_add(most)))?;
+        let stored = window.bytes(range.start..range.end.min(range.start.saturating_add(most)))?;
         let (head, _) = self.decoded(method, &stored, HEAD);
         let is_zip = head.starts_with(b"PK");
         if (head.len() as u64) == HEAD && !is_zip && !may_be_pickle(&head) {
@@ -394,7 +395,9 @@ impl Scan {
         if !is_whole {
             let own = &self.found.report;
             let before = (own.pickles.len(), own.unread.len());
-            found.next.push(Job { what: What::Cut { before }, ..inside(Place::Memory(Bytes::new())) });
+            found
+                .next
+                .push(Job { what: What::Cut { before }, ..inside(Place::Memory(Bytes::new())) });
         }
         Ok(())
     }

@@ -130,7 +130,10 @@ impl Window {
             let (from, to) = (range.start.max(*offset), range.end.min(end));
             if from < to {
                 // Both lie inside `bytes`.
-                part.add(from - range.start, bytes.slice((from - offset) as usize..(to - offset) as usize));
+                part.add(
+                    from - range.start,
+                    bytes.slice((from - offset) as usize..(to - offset) as usize),
+                );
             }
         }
         part

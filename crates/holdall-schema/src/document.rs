@@ -177,7 +177,8 @@ impl Document {
             Root::References(root) => Some(root),
             Root::Record(_) => None,
         };
-        let mut ahead: Vec<(Path, NodeId)> = root.map(|id| (Path::root(), id)).into_iter().collect();
+        let mut ahead: Vec<(Path, NodeId)> =
+            root.map(|id| (Path::root(), id)).into_iter().collect();
         let mut left = 1u32 << 20;
         std::iter::from_fn(move || {
             while let Some((path, node)) = ahead.pop() {

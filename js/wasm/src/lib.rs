@@ -108,7 +108,9 @@ impl State {
     }
 
     fn part(&mut self) -> Result<&mut Part, Error> {
-        self.parts.last_mut().ok_or_else(|| json::CALL.broken("no dataset or blob is being written"))
+        self.parts
+            .last_mut()
+            .ok_or_else(|| json::CALL.broken("no dataset or blob is being written"))
     }
 
     fn pass(&mut self) -> Result<&mut Pass, Error> {

@@ -199,14 +199,19 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
         let is_tensor = both.is_some_and(|(new, old)| is_tensor(new) && is_tensor(old));
         if !is_tensor && !is_member(path, Some(source)) {
             let (source, path) = (shown(source), shown(path));
-            let message = format!("the schemas have no tensor, and no member of a dataset, that is `{source}`, to be `{path}`");
+            let message = format!(
+                "the schemas have no tensor, and no member of a dataset, that is `{source}`, to be `{path}`"
+            );
             return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
     }
     for path in told.converters.keys() {
         let both = tensor_at(new, path).zip(tensor_at(old, &was(path)));
         if both.is_none() && !is_member(path, None) {
-            let message = format!("the schemas have no tensor, and no member of a dataset, to be `{}`, which has a converter", shown(path));
+            let message = format!(
+                "the schemas have no tensor, and no member of a dataset, to be `{}`, which has a converter",
+                shown(path)
+            );
             return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
     }
