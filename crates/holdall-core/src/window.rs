@@ -209,7 +209,7 @@ mod tests {
             let own = part(range.start + 35..range.end + 35);
             assert_eq!(inside.bytes(range).unwrap(), own);
         }
-        assert!(matches!(inside.bytes(4..6), Err(Stop::Need(ranges)) if ranges == [4..6]));
+        assert!(matches!(inside.bytes(4..6), Err(Stop::Need(ranges)) if ranges.first() == Some(&(4..6))));
         assert!(matches!(inside.bytes(59..61), Err(Stop::Fail(_))));
         assert_eq!(window.part_of(90..1000).len(), 10);
     }
