@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -201,6 +202,9 @@ test('the pictures of a package are shown, and its names are text', { skip }, as
   files['misc/dot.png'] = dot
   files['misc/"><img src=x onerror=document.title=1>.png'] = dot
   files['misc/no-picture.png'] = new TextEncoder().encode('<svg onload="document.title=1">')
+  const lines = Object.entries(files).filter(([name]) => name !== 'MANIFEST')
+    .map(([name, bytes]) => `${name}=${createHash('sha256').update(bytes).digest('hex')}`)
+  files['MANIFEST'] = new TextEncoder().encode(`${lines.sort((a, b) => Buffer.compare(Buffer.from(a.slice(0, -65)), Buffer.from(b.slice(0, -65)))).join('\n')}\n`)
   const path = join(folder, 'pictures.carton')
   await writeFile(path, zipOf(files))
   const tab = await opened(path)
