@@ -34,7 +34,9 @@ async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   if (typeof Response !== 'undefined' && source instanceof Response) {
     return WebAssembly.compile(await source.arrayBuffer())
   }
-  const url = new URL(String(source), import.meta.url)
+  // Apart, so that no bundler takes this for a file beside it.
+  const base = import.meta.url
+  const url = new URL(String(source), base)
   if (url.protocol === 'file:') {
     const { readFile } = await nodeModule('node:fs/promises')
     return WebAssembly.compile(await readFile(url))

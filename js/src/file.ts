@@ -1,9 +1,9 @@
-import { Core, decode, encode, type Answer } from './core.js'
+import { Core, decode, encode, numbersOf, type Answer } from './core.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
 import {
-  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type Source,
+  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type ReadOptions, type Source,
 } from './source.js'
 import { Tensor } from './tensor.js'
 import { attributesOf, type Value, type Written } from './values.js'
@@ -50,8 +50,8 @@ export async function open(from: Openable, options: OpenOptions = {}): Promise<T
   }
 }
 
-/** What was given, as a source. */
-async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
+/** @internal What was given, as a source. */
+export async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const text = String(from)
     const isWeb = /^https?:/i.test(text)
@@ -256,22 +256,30 @@ async function opened(
   const { signal, limits } = options
   const { ends, gap } = source.terms ?? DISK
   core.call('begin', [BigInt(size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
-  let need: [number, number][] = ends === 0 || size === 0
+  const first: [number, number][] = ends === 0 || size === 0
     ? []
     : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
-  for (;;) {
-    const got = await readRanges(source, need, { signal })
-    got.forEach((bytes, at) => core.call('add', [BigInt(need[at]![0])], bytes))
-    const answer = core.call('decode', [BigInt(gap)])
-    if (answer.done) return [core, JSON.parse(decode(answer.bytes)) as Facts]
-    need = pairs(answer)
+  const bytes = await answered(core, source, 'add', () => core.call('decode', [BigInt(gap)]), { signal }, first)
+  return [core, JSON.parse(decode(bytes)) as Facts]
+}
+
+/** @internal Asks the module until it needs no more of a source: `add` is what takes bytes that it asked for. */
+export async function answered(
+  core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
+): Promise<Uint8Array> {
+  for (let need = first; ;) {
+    const got = await readRanges(source, need, options)
+    got.forEach((bytes, at) => core.call(add, [BigInt(need[at]![0])], bytes))
+    const answer = ask()
+    if (answer.done) return answer.bytes
+    need = rangesOf(answer)
   }
 }
 
-function pairs({ bytes }: Answer): [number, number][] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const at = (place: number) => Number(view.getBigUint64(place, true))
-  return Array.from({ length: bytes.length / 16 }, (_, n) => [at(n * 16), at(n * 16 + 8)])
+/** Ranges as the module asks for them: starts and ends. */
+function rangesOf({ bytes }: Answer): [number, number][] {
+  const numbers = numbersOf(bytes)
+  return Array.from({ length: numbers.length / 2 }, (_, n) => [numbers[n * 2]!, numbers[n * 2 + 1]!])
 }
 
 /** Names as the module gives them: their number, their lengths, their texts. */

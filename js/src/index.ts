@@ -12,7 +12,7 @@ export { open, type Openable, type OpenOptions, type TensorFile, type Warning } 
 export { fromUrl, type UrlOptions } from './http.js'
 export type { Limits } from './limits.js'
 export type { Records } from './records.js'
-export type { RecordsInput } from './rows.js'
+export type { BlobInput, RecordsInput } from './rows.js'
 export {
   diffSchemas, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'

@@ -1,4 +1,4 @@
-import { numbersOf, type Core } from './core.js'
+import type { Core } from './core.js'
 import { elementsOf, type TypedArray } from './elements.js'
 import { broken } from './errors.js'
 
@@ -64,7 +64,8 @@ const SMALL: Record<string, [width: 1 | 2, name: string]> = {
   Float8E4M3: [1, 'u8 f8_e4m3fn'], Float8E5M2: [1, 'u8 f8_e5m2'],
 }
 
-const decoder = new TextDecoder()
+// A mark at the start is a character as others are.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const COUNTS = { 1: 'getUint8', 2: 'getUint16', 4: 'getUint32' } as const
 
 /** A number of a place: of an enum's value, or of a variant. */
@@ -89,6 +90,45 @@ class Readers {
 
   of(type: number): Read {
     return this.#made[type]!
+  }
+
+  /** Texts of the heap, many decoded at once. */
+  texts(count: number, entry: (n: number) => [offset: number, length: number] | undefined): (string | undefined)[] {
+    const out = new Array<string | undefined>(count).fill(undefined)
+    const heap = this.#heap
+    const bytes = new Uint8Array(TEXTS)
+    // In units of the decoded text: where each of those at hand ends, the first of which is number `from`.
+    let [from, ends, len, units]: [number, number[], number, number] = [0, [], 0, 0]
+    const flush = () => {
+      const all = decoder.decode(bytes.subarray(0, len))
+      let start = 0
+      for (const [n, end] of ends.entries()) {
+        if (end >= 0) {
+          out[from + n] = all.slice(start, end)
+          start = end
+        }
+      }
+      ;[from, ends, len, units] = [from + ends.length, [], 0, 0]
+    }
+    for (let n = 0; n < count; n++) {
+      const place = entry(n)
+      const [offset, length] = place ?? [0, 0]
+      if (len + length > TEXTS) flush()
+      if (place === undefined || length > TEXTS) {
+        if (place !== undefined) out[n] = decoder.decode(heap.subarray(offset, offset + length))
+        ends.push(-1)
+        continue
+      }
+      for (let at = offset; at < offset + length; at++) {
+        const byte = heap[at]!
+        bytes[len++] = byte
+        // A character beyond 16 bits is two units, and starts so.
+        if ((byte & 0xc0) !== 0x80) units += byte >= 0xf0 ? 2 : 1
+      }
+      ends.push(units)
+    }
+    flush()
+    return out
   }
 
   #make(type: Type): Read {
@@ -220,8 +260,28 @@ const FLOATS: Record<string, string> = {
 
 const viewOf = (bytes: Uint8Array): Bytes => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 const bytesOf = (b: Bytes, at: number, len: number): Uint8Array => new Uint8Array(b.buffer, b.byteOffset + at, len)
-const entryAt = (b: Bytes, at: number): [number, number] =>
-  numbersOf(bytesOf(b, at, 16)) as [number, number]
+const placeOf = (b: Bytes, at: number): number => b.getUint32(at, true) + b.getUint32(at + 4, true) * 2 ** 32
+const entryAt = (b: Bytes, at: number): [number, number] => [placeOf(b, at), placeOf(b, at + 8)]
+
+/** Fills an array with a number of every record. Each loop is one of its own, so that it is compiled for its type alone. */
+type Fill = (out: any, b: Bytes, at: number, stride: number) => void
+const FILLS: Record<string, Fill> = {
+  Int8: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getInt8(at) },
+  Int16: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getInt16(at, true) },
+  Int32: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getInt32(at, true) },
+  Int64: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getBigInt64(at, true) },
+  Uint8: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getUint8(at) },
+  Uint16: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getUint16(at, true) },
+  Uint32: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getUint32(at, true) },
+  Uint64: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getBigUint64(at, true) },
+  Float32: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getFloat32(at, true) },
+  Float64: (out, b, at, step) => { for (let n = 0; n < out.length; n++, at += step) out[n] = b.getFloat64(at, true) },
+}
+FILLS['Boolean'] = FILLS['Uint8']!
+FILLS['Timestamp'] = FILLS['Int64']!
+
+/** Bytes of texts that are decoded at a time. */
+const TEXTS = 1 << 20
 
 /**
  * Records of a dataset that are in memory. The core has checked each of them; `T` is what they are, as
@@ -279,14 +339,19 @@ export class Records<T = any> implements Iterable<T> {
     const b = this.#bytes
     const array = ARRAYS[types[type]!.kind]
     if (bits.length === 0 && array !== undefined) {
-      const out = new array(this.length) as { [at: number]: unknown }
-      for (let at = 0, from = offset; at < this.length; at++, from += stride) out[at] = read(b, from)
-      return out as unknown as TypedArray
+      const out = new array(this.length)
+      const fill = FILLS[types[type]!.kind]
+      if (fill !== undefined) fill(out, b, offset, stride)
+      else for (let at = 0, from = offset; at < this.length; at++, from += stride) (out as { [at: number]: unknown })[at] = read(b, from)
+      return out
+    }
+    const isThere = (at: number) => bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
+    if (types[type]!.kind === 'String') {
+      return this.#readers.texts(this.length, (n) => (isThere(n * stride) ? entryAt(b, n * stride + offset) : undefined))
     }
     return Array.from({ length: this.length }, (_, n) => {
       const at = n * stride
-      const isThere = bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
-      return isThere ? read(b, at + offset) : undefined
+      return isThere(at) ? read(b, at + offset) : undefined
     })
   }
 }

@@ -13,11 +13,19 @@ export interface RecordsInput {
   schema?: object | undefined
 }
 
-/** A dataset as bytes. */
+/** Many runs of bytes to be written: a blob. */
+export interface BlobInput {
+  /** The runs, in order: texts, bytes, typed arrays; any value where `content` is `json`. */
+  runs: Iterable<unknown> | AsyncIterable<unknown>
+  /** What they hold: `utf-8`, `bytes`, `json`, or an element type as `F32`. Without it, what the first is. */
+  content?: string | undefined
+}
+
+/** A dataset or a blob as bytes. */
 export interface Encoded {
   /** The number that the core has given it. */
-  records: number
-  /** Its records; what they point into, where they do. */
+  part: number
+  /** Its records, or entries; what they point into, where they do. */
   components: Uint8Array[]
 }
 
@@ -26,7 +34,7 @@ const BATCH = 1 << 20
 
 /** Makes bytes of records, by the core. */
 export async function encodeRecords(
-  core: Core, records: number, name: string, input: RecordsInput, ofFile: object | undefined,
+  core: Core, part: number, name: string, input: RecordsInput, ofFile: object | undefined,
 ): Promise<Encoded> {
   const schema = input.schema ?? ofFile
   if (schema === undefined) throw broken('js/source', 'nothing says what a record is: give its schema', { tensor: name })
@@ -35,7 +43,7 @@ export async function encodeRecords(
   const kind = core.json<Schema>('dataset_begin', [path.length], joined([path, encode(JSON.stringify(schema))]))
   let [lines, len]: [string[], number] = [[], 0]
   const flush = () => {
-    if (lines.length > 0) core.call('dataset_push', [], encode(lines.join('\n')))
+    if (lines.length > 0) core.call('part_push', [], encode(lines.join('\n')))
     ;[lines, len] = [[], 0]
   }
   const given = input.records ?? rowsOf(name, input.columns ?? {})
@@ -47,11 +55,59 @@ export async function encodeRecords(
     if (len >= BATCH) flush()
   }
   flush()
-  const components = [0, 1].flatMap((heap) => {
-    const { bytes } = core.call('dataset_take', [heap])
-    return bytes[0] === 1 ? [bytes.slice(8)] : []
-  })
-  return { records, components }
+  return { part, components: taken(core) }
+}
+
+/** The bytes of what was just made. */
+const taken = (core: Core): Uint8Array[] => [0, 1].flatMap((heap) => {
+  const { bytes } = core.call('part_take', [heap])
+  return bytes[0] === 1 ? [bytes.slice(8)] : []
+})
+
+/** Element types of arrays that runs may be. */
+const CONTENTS: Record<string, string> = {
+  Float64Array: 'F64', Float32Array: 'F32', Float16Array: 'F16', BigInt64Array: 'I64', Int32Array: 'I32', Int16Array: 'I16',
+  Int8Array: 'I8', BigUint64Array: 'U64', Uint32Array: 'U32', Uint16Array: 'U16',
+}
+
+/** What a run holds, where nobody says it. */
+function contentOf(run: unknown): string {
+  if (typeof run === 'string') return 'utf-8'
+  if (ArrayBuffer.isView(run)) return CONTENTS[run.constructor.name] ?? 'bytes'
+  return 'json'
+}
+
+/** The bytes of a run. */
+function bytesOf(run: unknown, content: string, name: string, at: number): Uint8Array {
+  if (content === 'json') return encode(lineOf(undefined, run, {}))
+  if (typeof run === 'string') return encode(run)
+  if (ArrayBuffer.isView(run)) return new Uint8Array(run.buffer, run.byteOffset, run.byteLength)
+  throw broken('js/source', `run ${at} is a ${run === null ? 'null' : typeof run}, in a blob of ${content}`, { tensor: name })
+}
+
+/** Makes bytes of runs, by the core. */
+export async function encodeBlob(core: Core, part: number, name: string, input: BlobInput): Promise<Encoded> {
+  let { content } = input
+  const begin = (of: string) => {
+    core.call('blob_begin', [], encode(of))
+    return of
+  }
+  if (content !== undefined) begin(content)
+  let [pieces, len, count]: [Uint8Array[], number, number] = [[], 0, 0]
+  const flush = () => {
+    core.call('part_push', [], joined(pieces))
+    ;[pieces, len] = [[], 0]
+  }
+  for await (const run of input.runs as AsyncIterable<unknown>) {
+    content ??= begin(contentOf(run))
+    const bytes = bytesOf(run, content, name, count++)
+    pieces.push(new Uint8Array(Uint32Array.of(bytes.length).buffer), bytes)
+    len += bytes.length
+    if (len >= BATCH) flush()
+  }
+  if (content === undefined) begin('bytes')
+  flush()
+  return { part, components: taken(core) }
 }
 
 /** Records of their columns. */

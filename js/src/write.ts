@@ -2,7 +2,7 @@ import { Core, encode, nodeModule, numbersOf } from './core.js'
 import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
 import { joined } from './read.js'
-import type { RecordsInput } from './rows.js'
+import type { BlobInput, RecordsInput } from './rows.js'
 import { messageOf, type FileHandle } from './source.js'
 import { written, type Value } from './values.js'
 
@@ -19,9 +19,9 @@ export interface TensorInput {
 }
 
 /** What one name of a file stands for. */
-type Input = TypedArray | TensorInput | RecordsInput
+type Input = TypedArray | TensorInput | RecordsInput | BlobInput
 
-/** Tensors, and datasets of records, by their names. */
+/** Tensors, datasets of records, and blobs, by their names. */
 export type TensorsInput = Readonly<Record<string, Input>> | ReadonlyMap<string, Input>
 
 /** How a file is written. */
@@ -61,10 +61,10 @@ const DTYPES: Record<string, string> = {
   Uint16Array: 'u16', Uint8Array: 'u8', Uint8ClampedArray: 'u8', Float16Array: 'f16',
 }
 
-/** A tensor as the core is told of it; a dataset has a number there. */
+/** A tensor as the core is told of it; a dataset or blob has a number there. */
 type Spec = { name: string } & (
   | { dtype: string; shape: readonly number[]; attributes: ReadonlyMap<string, Value> | undefined }
-  | { records: number }
+  | { part: number }
 )
 
 /** A file as the core is told of it. */
@@ -74,7 +74,7 @@ function told(format: string, specs: readonly Spec[], options: WriteOptions): Ui
   const object = (of: ReadonlyMap<string, Value> | undefined) => written(new Map(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
-    if ('records' in spec) return `${name},"records":${spec.records}}`
+    if ('part' in spec) return `${name},"part":${spec.part}}`
     const { dtype, shape, attributes } = spec
     return `${name},"dtype":${JSON.stringify(dtype)},"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`
   })
@@ -98,15 +98,16 @@ export async function* encodeTensors(
   const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as [string, Input][]
   const core = await Core.create()
   const inputs: (Spec & { components: Uint8Array[] })[] = []
-  let datasets = 0
+  let parts = 0
   for (const [name, given] of all) {
-    if (!isRecords(given)) {
+    if (!isPart(given)) {
       inputs.push(inputOf(name, given))
       continue
     }
     // Who writes no records does not load what makes them.
-    const { encodeRecords } = await import('./rows.js')
-    inputs.push({ name, ...(await encodeRecords(core, datasets++, name, given, options.schema)) })
+    const { encodeBlob, encodeRecords } = await import('./rows.js')
+    const encoded = 'runs' in given ? encodeBlob(core, parts++, name, given) : encodeRecords(core, parts++, name, given, options.schema)
+    inputs.push({ name, ...(await encoded) })
   }
   const [order, head] = begin(core, told(options.format, inputs, options))
   yield head
@@ -211,8 +212,8 @@ async function formatOf(name: string): Promise<string> {
   return found.id
 }
 
-const isRecords = (given: Input): given is RecordsInput =>
-  !ArrayBuffer.isView(given) && ('records' in given || 'columns' in given)
+const isPart = (given: Input): given is RecordsInput | BlobInput =>
+  !ArrayBuffer.isView(given) && ('records' in given || 'columns' in given || 'runs' in given)
 
 function inputOf(name: string, given: TypedArray | TensorInput): Spec & { components: Uint8Array[] } {
   const input: TensorInput = ArrayBuffer.isView(given) ? { data: given as TypedArray } : given

@@ -145,3 +145,47 @@ test('the model of the concept in TypeBox, builders and JSX is one file, which g
   holdall('schema', 'migrate', path('next.mt'), path('schema.json'), '--convert', 'conv1.bias=cast', '--convert', 'conv2.bias=cast', '-o', path('back.mt'))
   assert.deepEqual(await tensors(readFileSync(path('back.mt'))), await tensors(files[0]!))
 })
+
+test('blobs are written: what they hold is what the first run is, and every run is checked', async () => {
+  const blobs = {
+    texts: { runs: ['a', '', 'é'] },
+    pictures: { runs: [new Uint8Array([1, 2, 3]), new Uint8Array(0)] },
+    vectors: { runs: [new Float32Array([1, 2]), new Float32Array([3])] },
+    values: { runs: [{ a: 2n ** 63n }, null, [1.5]], content: 'json' },
+    none: { runs: [] },
+    w: new Float32Array([1]),
+  }
+  for (const format of ['metatensor', 'ztensor']) {
+    const file = await open(await toBytes(blobs, { format }))
+    assert.deepEqual(await file.verify().then(({ verdict, findings }) => [verdict, findings]), ['sound', []])
+    const heap = (name: string) => file.tensor(name).bytes({ role: 'blob_data' }).then((bytes) => new TextDecoder().decode(bytes))
+    assert.equal(await heap('texts'), 'aé')
+    assert.equal(await heap('values'), '{"a":9223372036854775808}null[1.5]')
+    assert.deepEqual(await file.tensor('pictures').bytes({ role: 'blob_data' }), new Uint8Array([1, 2, 3]))
+    assert.deepEqual([...new BigUint64Array((await file.tensor('vectors').bytes({ role: 'entries' })).slice().buffer)], [0n, 8n, 8n, 4n])
+    assert.deepEqual(['texts', 'vectors', 'none'].map((name) => [file.tensor(name).layout, file.tensor(name).count]), [['blob', 3], ['blob', 2], ['blob', 0]])
+  }
+  const bad = (runs: unknown[], content?: string) =>
+    toBytes({ b: { runs, content } }, { format: 'metatensor' }).then(() => 'written', (e) => `${e.code} ${/run \d/.exec(e.message)?.[0]}`)
+  assert.equal(await bad(['a', new Uint8Array([0xff])]), 'record/utf8 run 1')
+  assert.equal(await bad([new Uint8Array(5)], 'F32'), 'record/entry-length run 0')
+  assert.equal(await bad(['a', {}]), 'js/source run 1')
+  assert.equal(await bad([], 'no such'), 'wasm/call undefined')
+})
+
+test('blobs are what the command reads', { skip }, async () => {
+  const path = join(folder, 'blobs.mt')
+  await save(path, { texts: { runs: ['one', 'two'] }, more: { runs: [{ n: 1 }], content: 'json' } }, { overwrite: true })
+  assert.match(holdall('records', path, '--path', 'texts'), /0  one\n1  two\n/)
+  assert.match(holdall('records', path, '--path', 'more'), /0  \{"n":1\}\n/)
+})
+
+test('texts of a column are those of the records, however long and whatever they are', async () => {
+  const schema = s.toSchema(s.Struct({ name: s.Text(), note: s.Optional(s.Text()), data: s.Bytes() }))
+  const texts = ['', 'a', 'é', '日本', '😀😀', '\ufeffmark', '\0', 'x'.repeat((1 << 20) + 7), 'after', `${'é'.repeat(1 << 19)}`, '😀'.repeat(1 << 18), 'end']
+  const records = texts.map((name, n) => ({ name, ...(n % 3 === 0 ? {} : { note: [...name].slice(0, 9).join('') }), data: new Uint8Array([0xe2, 0xff, n]) }))
+  const rows = await (await open(await toBytes({ r: { records, schema } }, { format: 'metatensor' }))).tensor('r').records<any>()
+  assert.deepEqual(rows.column('name'), texts)
+  assert.deepEqual(rows.column('note'), records.map(({ note }) => note))
+  assert.deepEqual([...rows].map((row) => row.name), texts)
+})

@@ -166,6 +166,36 @@ test('the plan of a migration says what becomes of tensors and of members of rec
   await assert.rejects(planMigration(now!, old!), { code: 'evolve/no-converter' })
 })
 
+test('what a plan is told of nothing is an error, as the command says it', async () => {
+  const unknown = { code: 'schema/unknown-path' }
+  const { plan } = await reconcile(
+    <Model><Tensor name="w" dtype="F32" shape={[4]} /><ArrayOf name="points"><Field name="x" type={s.Int16()} /></ArrayOf></Model>,
+    <Model><Tensor name="v" dtype="F32" shape={[4]} /><ArrayOf name="points"><Field name="y" type={s.Int16()} /></ArrayOf></Model>)
+  const renames = { v: 'w', 'points[].y': 'points[].x' }
+  assert.equal((await plan({ renames })).length, 2)
+  for (const more of [{ n: 'w' }, { v: 'n' }, { 'points[].z': 'points[].x' }, { 'points[].y': 'points[].z' }, { 'other[].y': 'points[].x' }, { y: 'x' }]) {
+    await assert.rejects(plan({ renames: { ...renames, ...more }, drop: true }), unknown, JSON.stringify(more))
+  }
+  for (const path of ['n', 'points', 'points[].z', 'z', 'points[]']) {
+    await assert.rejects(plan({ renames, converters: { [path]: 'cast' } }), unknown, path)
+  }
+  const record = [s.Struct({ a: s.Int8() }), s.Struct({ b: s.Int8() })].map((of) => s.toSchema(of)) as [object, object]
+  assert.equal((await planMigration(...record, { renames: { b: 'a' } })).length, 1)
+  await assert.rejects(planMigration(...record, { renames: { b: 'a', c: 'a' } }), unknown)
+  await assert.rejects(planMigration(...record, { renames: { b: 'a' }, converters: { c: 'cast' } }), unknown)
+  // What does not change is made by a converter all the same; one for other types is refused.
+  const of = (dtype: s.DType, shape: number[]) => s.toSchema(s.References({ w: s.Tensor({ dtype, shape }) }))
+  const same = of('F32', [4])
+  assert.deepEqual(await planMigration(same, same, { converters: { w: 'negate' } }).catch((e) => e.code), 'evolve/converter')
+  assert.deepEqual(await planMigration(same, same, { converters: { w: 'cast' } }), [])
+  assert.deepEqual((await planMigration(same, same, { converters: { w: 'scale(2)' } })).map(({ what, by }) => [what, by]), [['converted', 'scale(2)']])
+  await assert.rejects(planMigration(same, of('C64', [4]), { converters: { w: 'scale(2)' } }), { code: 'evolve/no-converter' })
+  // A long shape is more than what is shown of it.
+  const long = (last: number) => [...Array.from({ length: 40 }, () => 1), last]
+  const other = s.toSchema(s.References({ v: s.Tensor({ dtype: 'F32', shape: long(3) }) }))
+  await assert.rejects(planMigration(of('F32', long(2)), other, { renames: { v: 'w' } }), { code: 'evolve/no-converter' })
+})
+
 /** Numbers that are the same for a seed. */
 function* numbers(seed: number): Generator<number> {
   for (let x = seed; ; ) {

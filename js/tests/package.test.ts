@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
+import { publint } from 'publint'
 import { corpus, root } from './corpus.js'
 
 const js = join(root, 'js')
@@ -18,16 +19,34 @@ function run(folder: string, text: string): string {
   return execFileSync(process.execPath, [path], { cwd: folder, encoding: 'utf8' }).trim()
 }
 
+/** What npm packs. */
+function packed(folder: string): string {
+  const args = ['pack', '--json', '--ignore-scripts', '--offline', '--pack-destination', folder]
+  const [{ filename }] = JSON.parse(execFileSync('npm', args, { cwd: js, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+  return join(folder, filename)
+}
+
+test('publint finds nothing wrong with what npm packs', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdall-'))
+  try {
+    const bytes = readFileSync(packed(folder))
+    const tarball = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer
+    const { messages } = await publint({ pack: { tarball }, strict: true })
+    assert.deepEqual(messages, [])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
 test('the package is whole: what it exports is in it, and it works where it is installed', () => {
   const folder = mkdtempSync(join(tmpdir(), 'holdall-'))
   try {
-    const { files, exports } = JSON.parse(readFileSync(join(js, 'package.json'), 'utf8')) as {
-      files: string[]; exports: Record<string, string | Record<string, string>>
+    const { exports } = JSON.parse(readFileSync(join(js, 'package.json'), 'utf8')) as {
+      exports: Record<string, string | Record<string, string>>
     }
-    // What npm would pack.
     const installed = join(folder, 'node_modules/holdall')
     mkdirSync(installed, { recursive: true })
-    for (const name of [...files, 'package.json']) cpSync(join(js, name), join(installed, name), { recursive: true })
+    execFileSync('tar', ['xzf', packed(folder), '-C', installed, '--strip-components=1'])
     const there = new Set((readdirSync(installed, { recursive: true }) as string[]).map((name) => `./${name}`))
     for (const [name, target] of Object.entries(exports)) {
       for (const path of typeof target === 'string' ? [target] : Object.values(target)) {

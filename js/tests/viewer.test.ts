@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -8,7 +9,9 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { toBytes } from 'holdall'
+import { Bytes, Struct, Text, toSchema } from 'holdall/schema'
 import { chromium, type Browser, type Page } from 'playwright-core'
+import { openArchive } from 'holdall/archive'
 import { corpus, root } from './corpus.js'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
@@ -99,6 +102,11 @@ test('whatever a file says is text, never markup', { skip }, async () => {
   const attributes = new Map([[hostile, hostile], ['model_description', `# ${hostile}\n[x](javascript:document.title='owned') ![y](https://a.example/b.png)\n${hostile}`]])
   await writeFile(path, await toBytes({
     [hostile]: new Float32Array([1, NaN, Infinity]), __proto__x: new Int8Array(2), constructor: new Int8Array(1),
+    rows: {
+      records: [{ [hostile]: hostile, __proto__: null, constructor: hostile, bytes: new TextEncoder().encode(`<svg onload="document.title='owned'">`) }],
+      schema: toSchema(Struct([[hostile, Text()], ['constructor', Text()], ['bytes', Bytes()]])),
+    },
+    runs: { runs: [hostile] },
   }, { format: 'ztensor', attributes }))
   const tab = await opened(path)
   const isClean = async () => {
@@ -110,6 +118,14 @@ test('whatever a file says is text, never markup', { skip }, async () => {
   await tab.click(line(hostile))
   await tab.waitForSelector('.figures dl')
   assert.equal(await tab.innerText('.pane h1'), hostile)
+  await isClean()
+  await tab.click(line('rows'))
+  await tab.waitForSelector(`td:text-is(${JSON.stringify(hostile)})`)
+  assert.ok((await tab.innerText('.pane thead')).includes(hostile))
+  await isClean()
+  await tab.click(line('runs'))
+  await tab.waitForSelector('.card pre')
+  assert.ok((await tab.innerText('.pane')).includes(hostile))
   await isClean()
   await choose(tab, 'Compare…', join(root, 'examples/tiny.zt'))
   await tab.waitForSelector('text=They differ')
@@ -136,6 +152,89 @@ test('records are a table, a package has its card, and files are verified and co
   await tab.waitForSelector('text=There is no difference.')
   await choose(tab, 'Open…', join(root, 'README.md'))
   await tab.waitForSelector('.alert >> text=format/unknown')
+  await tab.close()
+})
+
+/** A zip of files as they are. */
+function zipOf(files: Record<string, Uint8Array>): Uint8Array {
+  const [parts, central]: [Buffer[], Buffer[]] = [[], []]
+  let at = 0
+  for (const [name, bytes] of Object.entries(files)) {
+    const [text, crc] = [Buffer.from(name), crc32(bytes)]
+    const common = Buffer.alloc(26)
+    common.writeUInt16LE(20, 0)
+    common.writeUInt16LE(0x800, 2)
+    common.writeUInt32LE(0x00210000, 6)
+    common.writeUInt32LE(crc, 10)
+    common.writeUInt32LE(bytes.length, 14)
+    common.writeUInt32LE(bytes.length, 18)
+    common.writeUInt16LE(text.length, 22)
+    parts.push(Buffer.from('PK\x03\x04'), common, text, Buffer.from(bytes))
+    const place = Buffer.alloc(14)
+    place.writeUInt32LE(at, 10)
+    central.push(Buffer.from('PK\x01\x02\x14\x00', 'latin1'), common, place, text)
+    at += 30 + text.length + bytes.length
+  }
+  const directory = Buffer.concat(central)
+  const end = Buffer.alloc(18)
+  end.writeUInt16LE(Object.keys(files).length, 4)
+  end.writeUInt16LE(Object.keys(files).length, 6)
+  end.writeUInt32LE(directory.length, 8)
+  end.writeUInt32LE(at, 12)
+  return Buffer.concat([...parts, directory, Buffer.from('PK\x05\x06'), end])
+}
+
+function crc32(bytes: Uint8Array): number {
+  let crc = 0xffffffff
+  for (const byte of bytes) {
+    crc ^= byte
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0)
+  }
+  return (crc ^ 0xffffffff) >>> 0
+}
+
+test('the pictures of a package are shown, and its names are text', { skip }, async () => {
+  await using archive = await openArchive(join(corpus, 'accept/carton/made-full.carton'))
+  const files: Record<string, Uint8Array> = {}
+  for (const { name } of archive.entries) files[name] = await archive.read(name)
+  // A red dot.
+  const dot = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC', 'base64')
+  files['misc/dot.png'] = dot
+  files['misc/"><img src=x onerror=document.title=1>.png'] = dot
+  files['misc/no-picture.png'] = new TextEncoder().encode('<svg onload="document.title=1">')
+  const lines = Object.entries(files).filter(([name]) => name !== 'MANIFEST')
+    .map(([name, bytes]) => `${name}=${createHash('sha256').update(bytes).digest('hex')}`)
+  files['MANIFEST'] = new TextEncoder().encode(`${lines.sort((a, b) => Buffer.compare(Buffer.from(a.slice(0, -65)), Buffer.from(b.slice(0, -65)))).join('\n')}\n`)
+  const path = join(folder, 'pictures.carton')
+  await writeFile(path, zipOf(files))
+  const tab = await opened(path)
+  await tab.waitForFunction(() => [...document.querySelectorAll<HTMLImageElement>('.gallery img')].filter((img) => img.naturalWidth === 1).length === 2)
+  const names = await tab.locator('.gallery figcaption').allInnerTexts()
+  assert.ok(names.includes('misc/dot.png') && names.some((name) => name.includes('onerror')) && !names.includes('misc/no-picture.png'), names.join())
+  assert.equal(await tab.evaluate(() => document.querySelectorAll('[onerror], .gallery svg').length), 0)
+  await tab.close()
+})
+
+test('a narrow screen has all that there is, in sight and with room', { skip }, async () => {
+  const tab = await browser.newPage({ viewport: { width: 360, height: 700 } })
+  tab.on('pageerror', (e) => assert.fail(e))
+  await tab.goto(page)
+  await choose(tab, 'Open…', join(root, 'examples/tiny.zt'))
+  await tab.click(line('embed.weight'))
+  await tab.waitForSelector('.bars rect')
+  const isInside = () => tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth &&
+    [...document.querySelectorAll('header button')].filter((one) => one.getBoundingClientRect().width > 0)
+      .every((one) => one.getBoundingClientRect().right <= innerWidth && one.getBoundingClientRect().height < 48))
+  assert.equal(await isInside(), true)
+  await tab.click('text=‹ Tensors')
+  await tab.waitForSelector('aside .foot')
+  for (const [button, says] of [['Verify', 'Everything that can be checked is sound.']] as const) {
+    await tab.click(`header >> text=${button}`)
+    await tab.waitForSelector(`text=${says}`)
+  }
+  assert.equal(await isInside(), true)
+  await choose(tab, 'Compare…', join(root, 'examples/tiny.zt'))
+  await tab.waitForSelector('text=There is no difference.')
   await tab.close()
 })
 

@@ -2,7 +2,7 @@
 
 use crate::command::{self, Outcome, cargo, program, root, target};
 use crate::wasm;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The oldest Node that the package is for: major and minor version.
 const NODE: [u32; 2] = [20, 6];
@@ -16,9 +16,50 @@ const CHROMIUM: [&str; 3] =
 
 /// `cargo xtask js`: arguments name the tests to run, as the files in `js/tests` are named.
 pub(crate) fn js(args: &[String]) -> Outcome {
+    let Some(folder) = build()? else { return Ok(()) };
+    let built = folder.join("build");
+    if built.is_dir() {
+        std::fs::remove_dir_all(&built).map_err(|e| format!("{}: {e}", built.display()))?;
+    }
+    let tsc = ["node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json"];
+    program("node").args(tsc).within(&folder).run()?;
+    let is_wanted = |name: &str| args.is_empty() || args.iter().any(|a| name.starts_with(a));
+    let entries = built.read_dir().map_err(|e| format!("{}: {e}", built.display()))?;
+    let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let mut tests: Vec<String> =
+        names.filter(|name| name.ends_with(".test.js") && is_wanted(name)).collect();
+    tests.sort();
+    if tests.is_empty() {
+        return Err("no test has such a name".to_owned());
+    }
+    if is_wanted(COMMAND) {
+        // With the whole workspace, so that nothing is built again for fewer features.
+        cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+    }
+    program("node").args(["--test"]).args(tests).within(&built).run()
+}
+
+/// `cargo xtask js-pack`: installs what npm packs into empty projects of several kinds, or of those named, and reads a file in each.
+pub(crate) fn pack(args: &[String]) -> Outcome {
+    let Some(folder) = build()? else { return Ok(()) };
+    program("node").args(["pack.mjs"]).args(args).within(&folder).run()
+}
+
+/// `cargo xtask js-bench`: measures against other packages, which it fetches.
+pub(crate) fn bench(args: &[String]) -> Outcome {
+    let Some(folder) = build()? else { return Ok(()) };
+    // What packs a file of zstd.
+    cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+    let own = folder.join("bench");
+    program("npm").args(["ci", "--no-audit", "--no-fund"]).within(&own).run()?;
+    program("node").args(["--expose-gc", "bench.mjs"]).args(args).within(&own).run()
+}
+
+/// Builds the package, where what that needs is to be had; gives its folder.
+fn build() -> Result<Option<PathBuf>, String> {
     let skipped = |why: &str| {
         eprintln!("\n!!! SKIPPED: the JavaScript package, for {why}. Nothing was found out.\n");
-        Ok(())
+        Ok(None)
     };
     match node_version() {
         Some(version) if version >= NODE => {}
@@ -40,31 +81,12 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     if !CHROMIUM.iter().any(|path| Path::new(path).exists()) {
         let _ = command::install(&["chromium"]);
     }
-    let node = |arguments: &[&str]| program("node").args(arguments).within(&folder);
-    node(&["build.mjs"]).args([module]).run()?;
+    program("node").args(["build.mjs"]).args([module]).within(&folder).run()?;
     // Where `holdall view` finds it from what cargo builds.
     let page = target().join("viewer");
     std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;
     program("cp").args(["-r", "dist/viewer/."]).args([&page]).within(&folder).run()?;
-    let built = folder.join("build");
-    if built.is_dir() {
-        std::fs::remove_dir_all(&built).map_err(|e| format!("{}: {e}", built.display()))?;
-    }
-    node(&["node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json"]).run()?;
-    let is_wanted = |name: &str| args.is_empty() || args.iter().any(|a| name.starts_with(a));
-    let entries = built.read_dir().map_err(|e| format!("{}: {e}", built.display()))?;
-    let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
-    let mut tests: Vec<String> =
-        names.filter(|name| name.ends_with(".test.js") && is_wanted(name)).collect();
-    tests.sort();
-    if tests.is_empty() {
-        return Err("no test has such a name".to_owned());
-    }
-    if is_wanted(COMMAND) {
-        // With the whole workspace, so that nothing is built again for fewer features.
-        cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
-    }
-    program("node").args(["--test"]).args(tests).within(&built).run()
+    Ok(Some(folder))
 }
 
 /// Major and minor version of Node.

@@ -93,6 +93,12 @@ const TASKS: &[Task] = &[
     task("python", "builds the Python package, installs and tests it; --release", python::python),
     task("js", "builds the JavaScript package and tests it; or the tests named", js::js),
     task(
+        "js-pack",
+        "installs what npm packs into projects of many kinds; or those named",
+        js::pack,
+    ),
+    task("js-bench", "measures the JavaScript package against others, which it fetches", js::bench),
+    task(
         "ecosystem",
         "torch, transformers and others over our package, in an environment of their own",
         python::ecosystem,

@@ -8,7 +8,7 @@
 //! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
 //! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, TOML, zip), [`codec`]
 //! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
-//! components a meaning (dense, sparse, quantized) and
+//! components a meaning (dense, sparse, quantized), `scan` looks for pickles, and
 //! [`formats`] has one module per file format.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,8 @@ pub mod layout;
 pub mod limits;
 pub mod model;
 pub mod read;
+#[cfg(feature = "pytorch")]
+pub mod scan;
 pub mod window;
 pub mod wire;
 

@@ -121,6 +121,24 @@ impl Window {
         (to <= bytes.len() as u64).then(|| bytes.slice(from as usize..to as usize))
     }
 
+    /// What is at hand of a part of the file, as a window of that: what it needs counts from the start of the part.
+    pub fn part_of(&self, range: Range<u64>) -> Window {
+        let range = range.start.min(self.len)..range.end.min(self.len);
+        let mut part = Window::new(range.end.saturating_sub(range.start));
+        for (offset, bytes) in &self.parts {
+            let end = offset.saturating_add(bytes.len() as u64);
+            let (from, to) = (range.start.max(*offset), range.end.min(end));
+            if from < to {
+                // Both lie inside `bytes`.
+                part.add(
+                    from - range.start,
+                    bytes.slice((from - offset) as usize..(to - offset) as usize),
+                );
+            }
+        }
+        part
+    }
+
     /// Up to `len` bytes from the start of the file: all of it when it is shorter.
     pub fn head(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(0..len.min(self.len))
@@ -185,5 +203,16 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(window.all([0..10, 90..100]).is_ok());
+        let inside = window.part_of(35..95);
+        assert_eq!(inside.len(), 60);
+        for range in [0..5, 10..25, 55..60] {
+            let own = part(range.start + 35..range.end + 35);
+            assert_eq!(inside.bytes(range).unwrap(), own);
+        }
+        assert!(
+            matches!(inside.bytes(4..6), Err(Stop::Need(ranges)) if ranges.first() == Some(&(4..6)))
+        );
+        assert!(matches!(inside.bytes(59..61), Err(Stop::Fail(_))));
+        assert_eq!(window.part_of(90..1000).len(), 10);
     }
 }

@@ -173,11 +173,6 @@ impl std::fmt::Debug for Blob {
     }
 }
 
-/// Bytes of an element; the schema has seen to it that it has whole ones.
-pub(super) fn element_width(dtype: TensorDType) -> u64 {
-    (dtype.bits() / 8).max(1)
-}
-
 mod sealed {
     pub trait Sealed {}
 }

@@ -139,16 +139,11 @@ impl Document {
     pub fn place(&self, name: &str) -> Result<NodeId> {
         let own = |e: Error| e.in_source(&self.name);
         let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
-        let mut at = self.root().map_err(own)?;
-        for segment in &path.0 {
-            at = match self.schema.step(at, segment) {
-                Some(next) => next,
-                None => {
-                    let e = UNKNOWN_PATH.broken(format!("`{}` leads to nothing", name.shown()));
-                    return Err(own(e));
-                }
-            };
-        }
+        let root = self.root().map_err(own)?;
+        let Some(at) = self.schema.follow(root, &path) else {
+            let e = UNKNOWN_PATH.broken(format!("`{}` leads to nothing", name.shown()));
+            return Err(own(e));
+        };
         match self.schema.node(at) {
             Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. } => Ok(at),
             _ => {
@@ -168,42 +163,47 @@ impl Document {
     }
 
     fn dataset_at(&self, root: NodeId, path: &Path) -> Result<String> {
-        let mut at = root;
-        for segment in &path.0 {
-            at = self
-                .schema
-                .step(at, segment)
-                .ok_or_else(|| UNKNOWN_PATH.broken(format!("`{path}` leads to nothing")))?;
-        }
+        let at = self.schema.follow(root, path);
+        let at = at.ok_or_else(|| UNKNOWN_PATH.broken(format!("`{path}` leads to nothing")))?;
         match self.schema.node(at) {
             Node::Dataset { pointer, .. } => Ok(pointer.clone()),
             _ => Err(WHICH_DATASET.broken(format!("`{path}` is not a dataset of records"))),
         }
     }
 
-    fn only_dataset(&self) -> Result<(String, String)> {
-        let mut found: Vec<(Path, String)> = Vec::new();
-        let mut ahead = vec![(Path::root(), self.root()?)];
+    /// The datasets of a file's schema, in its order: the path and the JSON pointer of each. That of a record has none.
+    pub fn datasets(&self) -> impl Iterator<Item = (Path, &str)> {
+        let root = match self.schema.root() {
+            Root::References(root) => Some(root),
+            Root::Record(_) => None,
+        };
+        let mut ahead: Vec<(Path, NodeId)> =
+            root.map(|id| (Path::root(), id)).into_iter().collect();
         let mut left = 1u32 << 20;
-        while let Some((path, node)) = ahead.pop() {
-            left = left.saturating_sub(1);
-            if left == 0 || found.len() > 8 {
-                break;
-            }
-            match self.schema.node(node) {
-                Node::Dataset { pointer, .. } => found.push((path, pointer.clone())),
-                Node::Object(object) => {
-                    for property in object.properties.iter().rev() {
-                        let path = path.then(Segment::Name(property.name.clone()));
-                        ahead.push((path, property.node));
+        std::iter::from_fn(move || {
+            while let Some((path, node)) = ahead.pop() {
+                left = left.checked_sub(1)?;
+                match self.schema.node(node) {
+                    Node::Dataset { pointer, .. } => return Some((path, pointer.as_str())),
+                    Node::Object(object) => {
+                        for property in object.properties.iter().rev() {
+                            let path = path.then(Segment::Name(property.name.clone()));
+                            ahead.push((path, property.node));
+                        }
                     }
+                    Node::List { items, .. } => ahead.push((path.then(Segment::Each), *items)),
+                    _ => {}
                 }
-                Node::List { items, .. } => ahead.push((path.then(Segment::Each), *items)),
-                _ => {}
             }
-        }
+            None
+        })
+    }
+
+    fn only_dataset(&self) -> Result<(String, String)> {
+        self.root()?;
+        let found: Vec<(Path, &str)> = self.datasets().take(MOST_NAMED).collect();
         match &found[..] {
-            [(path, pointer)] => Ok((path.to_string(), pointer.clone())),
+            [(path, pointer)] => Ok((path.to_string(), (*pointer).to_owned())),
             [] => Err(WHICH_DATASET.broken("the schema has no dataset of records")),
             several => {
                 let names: Vec<String> = several
@@ -226,7 +226,15 @@ pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
     Some(kind)
 }
 
+/// How many datasets an error names at most, where one was to be chosen.
+const MOST_NAMED: usize = 9;
+
 impl Schema {
+    /// What a path leads to from a node, where it leads to anything.
+    pub fn follow(&self, from: NodeId, path: &Path) -> Option<NodeId> {
+        path.0.iter().try_fold(from, |at, segment| self.step(at, segment))
+    }
+
     /// What a segment of a path leads to from a node, where it leads to anything. `[]` and an index lead to
     /// the items of a list.
     pub fn step(&self, from: NodeId, segment: &Segment) -> Option<NodeId> {

@@ -78,7 +78,9 @@ fn a_range_at_a_time_is_the_whole() {
             (whole, found) => panic!("{place}: whole {whole:?}, by ranges {found:?}"),
         }
         let is_package = path.extension().is_some_and(|e| {
-            ["carton", "pt", "pt2", "keras", "npz", "onnx", "tflite", "index"].iter().any(|own| e == *own)
+            ["carton", "pt", "pt2", "keras", "npz", "onnx", "tflite", "index"]
+                .iter()
+                .any(|own| e == *own)
         });
         let most = if is_package { MOST_OF_PACKAGES } else { MOST_ROUNDS };
         assert!(asked.len() <= most, "{place}: {asked:?}");

@@ -1,5 +1,6 @@
 /**
- * What is found out about files: statistics, differences, everything that a table of contents says.
+ * What is found out about files: statistics, differences, everything that a table of contents says,
+ * and what pickles in them would import.
  *
  * @module
  */
@@ -7,4 +8,5 @@ export {
   diff, type AttributeDiff, type ComponentDiff, type DiffOptions, type FileDiff, type TensorDiff, type TensorFacts, type ValueDiff,
 } from './diff.js'
 export { inspect, type FileReport, type InspectOptions, type TensorReport } from './inspect.js'
+export { scan, type PickleImport, type PickleReport, type ScanReport, type ScanVerdict } from './scan.js'
 export { stats, type Element, type Stats, type StatsOptions } from './stats.js'

@@ -55,7 +55,8 @@ interface Scope {
   lifted: { [name: string]: Json }
 }
 
-const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+/** @internal A name as a segment of a JSON pointer. */
+export const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 function node(from: unknown, at: string, scope: Scope): Json {
   if (typeof from === 'boolean') return from

@@ -46,7 +46,7 @@ export async function programOf(files: readonly string[]): Promise<ts.Program> {
 
 async function program(ts: typeof import('typescript'), paths: string[]): Promise<ts.Program> {
   const { fileURLToPath } = await nodeModule('node:url')
-  const dirname = (path: string) => path.replace(/[/\\][^/\\]*$/, '')
+  const { dirname } = await nodeModule('node:path')
   let options: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.NodeNext, lib: ['lib.es2022.d.ts'], types: [],
     // Where nobody installed this package.

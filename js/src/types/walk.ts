@@ -1,5 +1,6 @@
 import type ts from 'typescript'
 import * as s from '../schema/kinds.js'
+import { escaped } from '../schema/to-schema.js'
 import { membersOf, unionOf } from './order.js'
 
 type Compiler = typeof ts
@@ -58,8 +59,6 @@ interface At {
   /** Whether it is the type of a member that may be absent. */
   isOptional?: boolean
 }
-
-const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** Goes through a type, and makes kinds of it. */
 export class Walk {

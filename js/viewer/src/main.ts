@@ -3,7 +3,7 @@ import { count, h, size, table } from './dom.js'
 import { markdown } from './markdown.js'
 import type { FileFacts } from './protocol.js'
 import { Backend, core } from './rpc.js'
-import { TensorPane, alert, pairsTable, troubleOf, type View } from './tensor.js'
+import { TensorPane, alert, pairsTable, picture, troubleOf, type View } from './tensor.js'
 import { Tree } from './tree.js'
 
 /** What the address of the page says: which file, which tensor, what of it. */
@@ -24,8 +24,8 @@ class App {
   readonly #main = h('main')
   readonly #name = h('span', { class: 'name grow' })
   readonly #fileButtons = [
-    h('button', { class: 'wide', hidden: true, click: () => this.#choose(1) }, 'Compare…'),
-    h('button', { class: 'wide', hidden: true, click: () => void this.#verify() }, 'Verify'),
+    h('button', { hidden: true, click: () => this.#choose(1) }, 'Compare…'),
+    h('button', { hidden: true, click: () => void this.#verify() }, 'Verify'),
   ]
   #file: FileFacts | null = null
   #tree: Tree | null = null
@@ -43,7 +43,7 @@ class App {
       } }, 'Holdall'), this.#name,
       h('button', { click: () => this.#choose(0) }, 'Open…'), ...this.#fileButtons,
       h('button', { class: 'plain icon', title: 'light or dark', 'aria-label': 'light or dark', click: () => this.#toggleTheme() }, '◐'),
-      h('button', { class: 'plain icon wide', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
+      h('button', { class: 'plain icon keys', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
     this.#ready = core().then((wasm) => this.#backend.call('init', [wasm], {}, [wasm]))
     this.#welcome()
     this.#listen()
@@ -178,6 +178,10 @@ class App {
         alert({ code, message: `${tensor === null ? '' : `${tensor}: `}${message}${n > 1 ? ` (${n} times)` : ''}`, advice: null }, 'odd')))
     }
     if (card.length > 0) section('Card', h('div', { class: 'box card' }, card.flatMap((text) => markdown(text!))))
+    // A place for what takes a while.
+    const gallery = h('div')
+    out.append(gallery)
+    void this.#pictures(gallery)
     if (rest.length > 0) section('Attributes', pairsTable(rest))
     const groups = [...file.groups].sort((a, b) => b.members.length - a.members.length).slice(0, 12)
     if (groups.length > 0) {
@@ -187,6 +191,18 @@ class App {
       ]), ['long', 'n', 'mono long']))
     }
     this.#into(out)
+  }
+
+  /** The pictures of a package. */
+  async #pictures(gallery: HTMLElement): Promise<void> {
+    const file = this.#file
+    const found = await this.#backend.call('pictures', [0]).catch((e: unknown) => alert(troubleOf(e)))
+    if (file !== this.#file || (Array.isArray(found) && found.length === 0)) return
+    const shown = Array.isArray(found)
+      ? h('div', { class: 'gallery' }, found.map(({ name, image, type }) =>
+          h('figure', { class: 'box' }, picture(image, type, name), h('figcaption', { class: 'mono' }, name))))
+      : found
+    gallery.append(h('section', {}, h('h2', {}, 'Pictures'), shown))
   }
 
   #go(at: number): void {

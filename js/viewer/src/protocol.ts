@@ -57,6 +57,13 @@ export interface TensorFacts {
 
 export type Cell = string | { image: Uint8Array; type: string } | { bytes: number }
 
+/** A picture in a package. */
+export interface Picture {
+  name: string
+  image: Uint8Array
+  type: string
+}
+
 export interface RecordsPage {
   count: number
   columns: string[]
@@ -73,6 +80,7 @@ export interface Methods {
   stats(slot: number, at: number, bins: number): any
   records(slot: number, at: number, start: number, end: number): RecordsPage
   bytes(slot: number, at: number, component: number): { text: string | null; hex: string; isCut: boolean }
+  pictures(slot: number): Picture[]
   verify(slot: number): { verdict: string; tensors: number; findings: Trouble[]; unverified: [string, number][] }
   diff(): any
 }

@@ -294,8 +294,14 @@ export function unravel(shape: number[], flat: number): number[] {
 function cellOf(cell: Cell): Node | string {
   if (typeof cell === 'string') return cell
   if ('bytes' in cell) return h('span', { class: 'soft' }, `${count(cell.bytes)} bytes`)
-  const url = URL.createObjectURL(new Blob([cell.image as BlobPart], { type: cell.type }))
-  return h('img', { src: url, alt: `${cell.type}, ${count(cell.image.length)} bytes`, load: () => URL.revokeObjectURL(url) })
+  return picture(cell.image, cell.type, `${cell.type}, ${count(cell.image.length)} bytes`)
+}
+
+/** A picture that the file has, under what is said where it cannot be shown. */
+export function picture(image: Uint8Array, type: string, says: string): HTMLElement {
+  const url = URL.createObjectURL(new Blob([image as BlobPart], { type }))
+  const forget = () => URL.revokeObjectURL(url)
+  return h('img', { src: url, alt: says, load: forget, error: forget })
 }
 
 /** Numbers and a histogram. */

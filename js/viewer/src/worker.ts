@@ -1,6 +1,7 @@
 import { HoldallError, init, open, type Tensor, type TensorFile, type Value } from 'holdall'
+import { openArchive } from 'holdall/archive'
 import { diff, stats } from 'holdall/reports'
-import type { Ask, Cell, FileFacts, Methods, RecordsPage, TensorFacts, Trouble } from './protocol.js'
+import type { Ask, Cell, FileFacts, Methods, Picture, RecordsPage, TensorFacts, Trouble } from './protocol.js'
 
 /** The most that a dense copy takes of a tensor whose elements cannot be had by ranges. */
 const MOST = 64 << 20
@@ -9,7 +10,13 @@ const SHOWN = 4096
 /** Characters of a value that are shown. */
 const LONGEST = 20_000
 
+/** Pictures of a package that are shown, and bytes of one. */
+const PICTURED = 24
+const LARGEST = 16 << 20
+
 const files: (TensorFile | undefined)[] = []
+/** What the files were opened from. */
+const sources: (File | string)[] = []
 /** The last tensor that was made dense as a whole. */
 let whole: { key: string; values: Float32Array | Float64Array } | undefined
 
@@ -64,6 +71,7 @@ async function opened(slot: number, from: File | string, limits: Record<string, 
   whole = undefined
   const file = await open(from, { limits, ...(from instanceof File ? { name: from.name } : {}) })
   files[slot] = file
+  sources[slot] = from
   const groups = file.groups().map(({ name, members }) => {
     const first = tensorOf(slot, members[0]!)
     return { name, members, fact: fact(first), isFault: first.fault !== null }
@@ -141,11 +149,32 @@ const PICTURES: [string, number[]][] = [
   ['image/png', [0x89, 0x50, 0x4e, 0x47]], ['image/jpeg', [0xff, 0xd8, 0xff]], ['image/gif', [0x47, 0x49, 0x46, 0x38]],
 ]
 
+const pictureType = (bytes: Uint8Array): string | undefined =>
+  PICTURES.find(([, start]) => start.every((byte, at) => bytes[at] === byte))?.[0]
+
+/** The pictures in a package, by what they are, whatever they are called. */
+async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
+  const from = sources[slot]
+  if (from === undefined || fileOf(slot).format !== 'carton') return []
+  const archive = await openArchive(from, { signal })
+  try {
+    const likely = archive.entries.filter(({ name, size }) => /\.(png|jpe?g|gif)$/i.test(name) && size <= LARGEST)
+    const out: Picture[] = []
+    for (const { name } of likely.slice(0, PICTURED)) {
+      const image = await archive.read(name, { signal })
+      const type = pictureType(image)
+      if (type !== undefined) out.push({ name, image, type })
+    }
+    return out
+  } finally {
+    await archive.close()
+  }
+}
+
 function cell(value: unknown): Cell {
   if (value instanceof Uint8Array) {
-    const picture = PICTURES.find(([, start]) => start.every((byte, at) => value[at] === byte))
-    if (picture !== undefined && value.length < 16 << 20) return { image: value.slice(), type: picture[0] }
-    return { bytes: value.length }
+    const type = value.length < LARGEST ? pictureType(value) : undefined
+    return type === undefined ? { bytes: value.length } : { image: value.slice(), type }
   }
   if (value === undefined) return ''
   if (typeof value === 'string') return value.length > 500 ? `${value.slice(0, 500)}…` : value
@@ -205,6 +234,7 @@ const methods: Record<keyof Methods, (turn: Turn, ...args: any[]) => unknown> = 
   stats: (turn, slot, at, bins) => stats(tensorOf(slot, at), { ...turn, bins }),
   records: ({ signal }, slot, at, start, end) => records(slot, at, start, end, signal),
   bytes: ({ signal }, slot, at, component) => bytes(slot, at, component, signal),
+  pictures: ({ signal }, slot) => pictures(slot, signal),
   async verify(turn, slot) {
     const { verdict, tensors, findings, unverified } = await fileOf(slot).verify(turn)
     return { verdict, tensors, findings: findings.slice(0, 500).map(troubleOf), unverified: Object.entries(unverified) }

@@ -1,12 +1,109 @@
-//! Datasets that are written: lines of JSON to the bytes of records.
+//! Datasets and blobs that are written: lines of JSON to the bytes of records, and runs of bytes.
 
 use crate::json::CALL;
 use crate::{Answer, le};
+use holdall_core::error::Shown as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, Limits, Role, TensorSpec, Value,
 };
-use holdall_schema::{Document, Encoder, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId};
+use holdall_schema::record::check_run;
+use holdall_schema::{
+    Content, Document, Encoder, Entry, Heap, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId,
+};
+
+/// What a file gets besides flat tensors.
+pub(crate) enum Part {
+    Dataset(Dataset),
+    Blob(Blob),
+}
+
+impl Part {
+    /// Adds records, as lines of JSON; or runs, as [`Blob::push`] takes them.
+    pub(crate) fn push(&mut self, input: &[u8]) -> Result<Answer, Error> {
+        match self {
+            Part::Dataset(dataset) => dataset.push(input),
+            Part::Blob(blob) => blob.push(input),
+        }
+    }
+
+    /// The bytes of its first component, or of its heap: whether it has one, and those. They are no longer here then.
+    pub(crate) fn take(&mut self, heap: bool) -> Answer {
+        match self {
+            Part::Dataset(dataset) => dataset.take(heap),
+            Part::Blob(blob) => blob.take(heap),
+        }
+    }
+
+    /// What it is as a tensor of that name.
+    pub(crate) fn spec(&self, name: &str) -> TensorSpec {
+        match self {
+            Part::Dataset(dataset) => dataset.spec(name),
+            Part::Blob(blob) => blob.spec(name),
+        }
+    }
+}
+
+/// A blob under way.
+pub(crate) struct Blob {
+    content: Content,
+    limits: SchemaLimits,
+    count: u64,
+    entries: Vec<u8>,
+    heap: Vec<u8>,
+    /// Bytes of both, also when they were taken.
+    lens: [u64; 2],
+}
+
+impl Blob {
+    /// Begins a blob. The input is the name of what its runs hold: `utf-8`, `bytes`, `json`, or an element type.
+    pub(crate) fn begin(input: &[u8], limits: &Limits) -> Result<Blob, Error> {
+        let name = std::str::from_utf8(input).unwrap_or_default();
+        let content = Content::from_name(name)
+            .ok_or_else(|| CALL.broken(format!("a blob holds no `{}`", name.shown())))?;
+        let limits = limits.of_schemas();
+        Ok(Blob { content, limits, count: 0, entries: Vec::new(), heap: Vec::new(), lens: [0; 2] })
+    }
+
+    /// Adds runs: each is its length as a `u32`, and its bytes.
+    fn push(&mut self, mut input: &[u8]) -> Result<Answer, Error> {
+        while let Some((len, rest)) = input.split_first_chunk::<4>() {
+            let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
+            let Some((run, rest)) = rest.split_at_checked(len) else {
+                return Err(CALL.broken("a run is longer than all"));
+            };
+            input = rest;
+            let align = check_run(self.content, run, &self.limits)
+                .map_err(|e| e.within(format!("run {}", self.count)))?;
+            let offset = if run.is_empty() { 0 } else { Heap::append(&mut self.heap, run, align)? };
+            self.entries.extend(Entry { offset, len: run.len() as u64 }.to_bytes());
+            self.count += 1;
+        }
+        self.lens = [self.entries.len() as u64, self.heap.len() as u64];
+        Ok(Answer::NOTHING)
+    }
+
+    fn take(&mut self, heap: bool) -> Answer {
+        let mut out = le([1]);
+        out.append(if heap { &mut self.heap } else { &mut self.entries });
+        Answer::Done(out)
+    }
+
+    fn spec(&self, name: &str) -> TensorSpec {
+        let kind = format!("{{\"TypeDef:Blob\":{{\"content\":\"{}\"}}}}", self.content);
+        let [entries, heap] = self.lens;
+        TensorSpec {
+            name: name.to_owned(),
+            shape: vec![self.count],
+            layout: Layout::Blob,
+            attributes: Attributes::from_iter([(KIND_ATTRIBUTE.to_owned(), Value::Text(kind))]),
+            components: vec![
+                ComponentSpec::new(Role::Entries, DType::U64, entries),
+                ComponentSpec::new(Role::BlobData, DType::U8, heap),
+            ],
+        }
+    }
+}
 
 /// A dataset under way.
 pub(crate) struct Dataset {
@@ -52,7 +149,7 @@ impl Dataset {
     }
 
     /// Adds a record for each line.
-    pub(crate) fn push(&mut self, lines: &[u8]) -> Result<Answer, Error> {
+    fn push(&mut self, lines: &[u8]) -> Result<Answer, Error> {
         let mut encoder = Encoder::new(&self.document.schema, self.ty, &self.limits)?;
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let start = self.records.len();
@@ -67,16 +164,14 @@ impl Dataset {
         Ok(Answer::NOTHING)
     }
 
-    /// The bytes of its records, or of their heap: whether it has one, and those. They are no longer here then.
-    pub(crate) fn take(&mut self, heap: bool) -> Answer {
+    fn take(&mut self, heap: bool) -> Answer {
         let has_heap = self.document.schema.ty(self.ty).heap_align.is_some();
         let mut out = le([u64::from(!heap || has_heap)]);
         out.append(if heap { &mut self.heap } else { &mut self.records });
         Answer::Done(out)
     }
 
-    /// What it is as a tensor of that name.
-    pub(crate) fn spec(&self, name: &str) -> TensorSpec {
+    fn spec(&self, name: &str) -> TensorSpec {
         let [data, heap] = self.lens;
         let mut components = vec![ComponentSpec::new(Role::Data, DType::U8, data)];
         if self.document.schema.ty(self.ty).heap_align.is_some() {
@@ -86,7 +181,7 @@ impl Dataset {
         TensorSpec {
             name: name.to_owned(),
             shape: vec![self.count],
-            layout: Layout::from_name("records"),
+            layout: Layout::Records,
             attributes: Attributes::from_iter([kind]),
             components,
         }

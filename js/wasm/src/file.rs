@@ -40,12 +40,7 @@ impl File {
                     self.window = Window::new(self.window.len());
                     self.index = Some(index);
                 }
-                Err(Stop::Fail(e)) => return Err(e),
-                Err(Stop::Need(ranges)) => {
-                    let joined = join(&ranges, gap, JOINED);
-                    let ends = joined.iter().flat_map(|j| [j.range.start, j.range.end]);
-                    return Ok(Answer::Need(le(ends)));
-                }
+                Err(stop) => return stopped(stop, gap),
             }
         }
         let index = self.index()?;
@@ -186,4 +181,15 @@ impl File {
 /// The number of the source that the host has, or of what the index states.
 pub(crate) fn source(extent: &Extent) -> u64 {
     u64::from(extent.source)
+}
+
+/// What is needed, those at most `gap` bytes apart joined; or what is wrong.
+pub(crate) fn stopped(stop: Stop, gap: u64) -> Result<Answer, Error> {
+    match stop {
+        Stop::Fail(e) => Err(e),
+        Stop::Need(ranges) => {
+            let joined = join(&ranges, gap, JOINED);
+            Ok(Answer::Need(le(joined.iter().flat_map(|j| [j.range.start, j.range.end]))))
+        }
+    }
 }

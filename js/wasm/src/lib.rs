@@ -4,6 +4,7 @@
 //! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
 
+mod archive;
 mod check;
 mod dataset;
 mod diff;
@@ -12,16 +13,19 @@ mod json;
 mod plan;
 mod read;
 mod records;
+mod scan;
 mod schema;
 mod stats;
 mod view;
 mod write;
 
-use dataset::Dataset;
+use archive::Archive;
+use dataset::{Blob, Dataset, Part};
 use diff::Differ;
 use file::File;
 use holdall_core::{Bytes, Error, Limits, Remedy, formats};
 use read::Reads;
+use scan::Scanner;
 use stats::Pass;
 use std::cell::RefCell;
 use write::Writer;
@@ -36,12 +40,15 @@ struct State {
     reads: Reads,
     /// Decoded components of the tensor that is looked at next.
     held: view::Held,
-    datasets: Vec<Dataset>,
+    /// Datasets and blobs of the file that is written.
+    parts: Vec<Part>,
     writer: Option<Writer>,
     /// The file that another one is compared with.
     aside: Option<File>,
     differ: Option<Differ>,
     pass: Option<Pass>,
+    scanner: Option<Scanner>,
+    archive: Option<Archive>,
 }
 
 thread_local! {
@@ -100,12 +107,22 @@ impl State {
         self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
     }
 
-    fn dataset(&mut self) -> Result<&mut Dataset, Error> {
-        self.datasets.last_mut().ok_or_else(|| json::CALL.broken("no dataset is being written"))
+    fn part(&mut self) -> Result<&mut Part, Error> {
+        self.parts
+            .last_mut()
+            .ok_or_else(|| json::CALL.broken("no dataset or blob is being written"))
     }
 
     fn pass(&mut self) -> Result<&mut Pass, Error> {
         self.pass.as_mut().ok_or_else(|| json::CALL.broken("no values are gone through"))
+    }
+
+    fn scanner(&mut self) -> Result<&mut Scanner, Error> {
+        self.scanner.as_mut().ok_or_else(|| json::CALL.broken("nothing is scanned"))
+    }
+
+    fn archive(&mut self) -> Result<&mut Archive, Error> {
+        self.archive.as_mut().ok_or_else(|| json::CALL.broken("no archive is open"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
@@ -485,6 +502,71 @@ pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
     })
 }
 
+/// Begins to read a zip of `len` bytes, under the limits of the last [`begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_begin(len: u64) -> u32 {
+    call(|state| {
+        state.archive = Some(Archive::begin(len, &state.limits));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is what that zip has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_add(offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.archive()?.add(offset, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The files in it: see [`Archive::list`].
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_list(gap: u64) -> u32 {
+    call(|state| state.archive()?.list(gap))
+}
+
+/// The bytes of the file of that number.
+#[unsafe(no_mangle)]
+pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
+    call(|state| state.archive()?.read(at, gap))
+}
+
+/// Begins to look for pickles in a file of `len` bytes, under the limits of the last [`begin`]. The input is its name.
+#[unsafe(no_mangle)]
+pub extern "C" fn scan_begin(len: u64) -> u32 {
+    call(|state| {
+        state.scanner = Some(Scanner::begin(&state.take(), len, &state.limits));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is what that file has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn scan_add(offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.scanner()?.add(offset, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Goes on: see [`Scanner::step`].
+#[unsafe(no_mangle)]
+pub extern "C" fn scan_step(gap: u64) -> u32 {
+    call(|state| state.scanner()?.step(gap))
+}
+
+/// What was found.
+#[unsafe(no_mangle)]
+pub extern "C" fn scan_finish() -> u32 {
+    call(|state| match state.scanner.take() {
+        Some(scanner) => Ok(scanner.finish()),
+        None => Err(json::CALL.broken("nothing is scanned")),
+    })
+}
+
 /// The formats that are built in.
 #[unsafe(no_mangle)]
 pub extern "C" fn format_list() -> u32 {
@@ -521,31 +603,41 @@ pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
 pub extern "C" fn dataset_begin(len: usize) -> u32 {
     call(|state| {
         let (dataset, answer) = Dataset::begin(&state.take(), len, &state.limits)?;
-        state.datasets.push(dataset);
+        state.parts.push(Part::Dataset(dataset));
         Ok(answer)
     })
 }
 
-/// The input is lines of JSON: more records of the last dataset.
+/// Begins a blob, one more than there are: see [`Blob::begin`].
 #[unsafe(no_mangle)]
-pub extern "C" fn dataset_push() -> u32 {
+pub extern "C" fn blob_begin() -> u32 {
     call(|state| {
-        let lines = state.take();
-        state.dataset()?.push(&lines)
+        let blob = Blob::begin(&state.take(), &state.limits)?;
+        state.parts.push(Part::Blob(blob));
+        Ok(Answer::NOTHING)
     })
 }
 
-/// Takes the bytes of the records of the last dataset, or of their heap: see [`Dataset::take`].
+/// The input is more of the last dataset or blob: see [`Part::push`].
 #[unsafe(no_mangle)]
-pub extern "C" fn dataset_take(heap: u32) -> u32 {
-    call(|state| Ok(state.dataset()?.take(heap != 0)))
+pub extern "C" fn part_push() -> u32 {
+    call(|state| {
+        let input = state.take();
+        state.part()?.push(&input)
+    })
+}
+
+/// Takes the bytes of the first component of the last dataset or blob, or of its heap: see [`Part::take`].
+#[unsafe(no_mangle)]
+pub extern "C" fn part_take(heap: u32) -> u32 {
+    call(|state| Ok(state.part()?.take(heap != 0)))
 }
 
 /// Begins to write a file: see [`Writer::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn write_begin() -> u32 {
     call(|state| {
-        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth, &state.datasets)?;
+        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth, &state.parts)?;
         state.writer = Some(writer);
         Ok(answer)
     })

@@ -7,11 +7,13 @@ use holdall_core::Error;
 use holdall_core::error::Shown as _;
 use holdall_json::parse;
 use holdall_schema::evolve::rules::{DROPS_MEMBER, NO_CONVERTER, NO_DEFAULT};
+use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
     Chain, Change, Document, Done, MemberStep, Node, Path, ResolveOptions, Root, SchemaLimits,
-    Segment, TensorDType, TypeId, Verdict, What, diff, resolve,
+    Segment, TensorType, TypeId, Verdict, What, diff, resolve,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One thing that is done; fields as those of `MemberStep`.
 struct Step {
@@ -96,22 +98,14 @@ fn records(
     told: &Told,
     steps: &mut Vec<Step>,
 ) -> Result<(), Error> {
-    let within = |path: &Path, base: &Path| {
-        let rest = path.0.strip_prefix(&base.0[..])?;
-        match base.is_root() {
-            true => Some(Path(rest.to_vec())),
-            false => rest.strip_prefix(&[Segment::Each]).map(|rest| Path(rest.to_vec())),
-        }
-    };
     let mut options = ResolveOptions::default();
     for (path, name) in &told.converters {
-        if let Some(path) = within(path, to_path).filter(|path| !path.is_root()) {
+        if let Some(path) = within(path, to_path) {
             options = options.with_converter(path, name.as_str());
         }
     }
     for (path, other) in &told.renames {
-        let both = within(path, to_path).zip(within(other, from_path));
-        if let Some((path, other)) = both.filter(|(path, _)| !path.is_root()) {
+        if let Some((path, other)) = within(path, to_path).zip(within(other, from_path)) {
             options = options.with_rename(path, other);
         }
     }
@@ -128,7 +122,7 @@ fn records(
             (false, false) => format!("{base}[].{path}"),
         })
     };
-    let owned = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
+    let owned = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
     steps.extend(resolution.steps().iter().map(|step: &MemberStep| Step {
         what: step.what,
         from: full(from_path, &step.from),
@@ -140,12 +134,20 @@ fn records(
     Ok(())
 }
 
+/// A path as one in the records that stand at `base`, if it is.
+fn within(path: &Path, base: &Path) -> Option<Path> {
+    let rest = path.0.strip_prefix(&base.0[..])?;
+    let rest = if base.is_root() { rest } else { rest.strip_prefix(&[Segment::Each])? };
+    (!rest.is_empty()).then(|| Path(rest.to_vec()))
+}
+
 /// The steps of all that a file has.
 fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> Result<(), Error> {
     let limits = SchemaLimits::default();
+    check_told(old, new, told)?;
     // What the records are in both is not compared as tensors are.
     let mut resolved: Vec<Path> = Vec::new();
-    for path in datasets(new) {
+    for (path, _) in new.datasets() {
         let source = told.renames.get(&path).unwrap_or(&path);
         let [was, is] = [(old, source), (new, &path)]
             .map(|(of, path)| of.dataset(Some(&path.to_string()), &limits).ok());
@@ -158,79 +160,183 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
             resolved.extend([source.clone(), path]);
         }
     }
-    let changes =
-        diff((&old.schema, &old.json), (&new.schema, &new.json), &SchemaLimits::default())?;
+    let changes = diff((&old.schema, &old.json), (&new.schema, &new.json), &limits)?;
     let is_within = |path: &Path| resolved.iter().any(|base| path.0.starts_with(&base.0));
+    let file = File { old, new, told, changes: &changes };
     for change in changes.iter().filter(|change| !is_within(&change.path)) {
-        if let Some(one) = step_of(change, &changes, new, told)? {
-            steps.push(one);
+        steps.extend(file.step_of(change)?);
+    }
+    // What does not change is converted all the same where that was asked for.
+    for (path, name) in &told.converters {
+        let is_changed = changes.iter().any(|change| change.path == *path);
+        if let (false, Some(tensor)) = (is_changed, tensor_at(new, path)) {
+            file.check_converter(path, path, name)?;
+            if !name.parse::<Chain>()?.is_cast() {
+                let shown = Some(tensor.to_string());
+                let one = step(Done::Converted, Some(path), Some(path));
+                steps.push(Step { old: shown.clone(), new: shown, by: Some(name.clone()), ..one });
+            }
         }
     }
     Ok(())
 }
 
-/// What a change of anything but records takes.
-fn step_of(
-    change: &Change,
-    all: &[Change],
-    new: &Document,
-    told: &Told,
-) -> Result<Option<Step>, Error> {
-    let path = &change.path;
-    let text = |side: &Option<std::sync::Arc<str>>| side.as_deref().map(str::to_owned);
-    let (old, now) = (text(&change.old), text(&change.new));
-    let in_tensor = |e: Error| e.in_tensor(path.to_string());
-    let sides = |step: Step| Some(Step { old: old.clone(), new: now.clone(), ..step });
-    let by = told.converters.get(path);
-    if change.what == What::Added
-        && let Some(source) = told.renames.get(path)
-    {
-        let was = all.iter().find(|c| c.what == What::Removed && c.path == *source);
-        let was = was.and_then(|c| text(&c.old));
-        let what = if was == now { Done::Renamed } else { Done::Converted };
-        if was.is_none() || (was != now && by.is_none()) {
-            let message = format!("what was `{}` does not become it by itself", shown(source));
-            return Err(in_tensor(NO_CONVERTER.broken(message)));
+/// Checks that each rename and each converter is about something: a tensor that both schemas have, or a member of a dataset
+/// that both have.
+fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> {
+    let datasets: Vec<Path> = new.datasets().map(|(path, _)| path).collect();
+    let was = |path: &Path| told.renames.get(path).unwrap_or(path).clone();
+    let is_member = |path: &Path, other: Option<&Path>| {
+        datasets.iter().any(|base| {
+            let source = was(base);
+            let is_there = matches!(node_at(old, &source), Some(Node::Dataset { .. }));
+            let is_old = other.is_none_or(|other| within(other, &source).is_some());
+            is_there && is_old && within(path, base).is_some()
+        })
+    };
+    for (path, source) in &told.renames {
+        let both = node_at(new, path).zip(node_at(old, source));
+        let is_tensor = both.is_some_and(|(new, old)| is_tensor(new) && is_tensor(old));
+        if !is_tensor && !is_member(path, Some(source)) {
+            let (source, path) = (shown(source), shown(path));
+            let message = format!(
+                "the schemas have no tensor, and no member of a dataset, that is `{source}`, to be `{path}`"
+            );
+            return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
-        let one = step(what, Some(source), Some(path));
-        return Ok(Some(Step { old: was, new: now, by: by.cloned(), ..one }));
     }
-    if let Some(name) = by {
-        if let Err(e) = name.parse::<Chain>() {
-            return Err(in_tensor(e));
+    for path in told.converters.keys() {
+        let both = tensor_at(new, path).zip(tensor_at(old, &was(path)));
+        if both.is_none() && !is_member(path, None) {
+            let message = format!(
+                "the schemas have no tensor, and no member of a dataset, to be `{}`, which has a converter",
+                shown(path)
+            );
+            return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
-        if let (Some(was), Some(is)) = (count(&old), count(&now))
+    }
+    Ok(())
+}
+
+const MEMBERS: &str = "a member is named with the path of its dataset: `points[].x`";
+
+/// What the schema of a file has at a path.
+fn node_at<'d>(of: &'d Document, path: &Path) -> Option<&'d Node> {
+    let Root::References(root) = of.schema.root() else { return None };
+    Some(of.schema.node(of.schema.follow(root, path)?))
+}
+
+fn tensor_at<'d>(of: &'d Document, path: &Path) -> Option<&'d TensorType> {
+    match node_at(of, path)? {
+        Node::Flat { tensor, .. } => Some(tensor),
+        _ => None,
+    }
+}
+
+fn is_tensor(node: &Node) -> bool {
+    matches!(node, Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. })
+}
+
+/// Whether what stands at one place may stand at the other as it is.
+fn is_same(old: &Node, new: &Node) -> bool {
+    match (old, new) {
+        (Node::Flat { tensor: old, .. }, Node::Flat { tensor: new, .. }) => old == new,
+        (Node::Blob { content: old, .. }, Node::Blob { content: new, .. }) => old == new,
+        _ => false,
+    }
+}
+
+/// Two schemas of a file, and how they differ.
+struct File<'d> {
+    old: &'d Document,
+    new: &'d Document,
+    told: &'d Told,
+    changes: &'d [Change],
+}
+
+impl File<'_> {
+    /// What a change of anything but records takes.
+    fn step_of(&self, change: &Change) -> Result<Option<Step>, Error> {
+        let (path, told) = (&change.path, self.told);
+        let text = |side: &Option<Arc<str>>| side.as_deref().map(str::to_owned);
+        let (old, now) = (text(&change.old), text(&change.new));
+        let in_tensor = |e: Error| e.in_tensor(path.to_string());
+        let sides = |step: Step| Some(Step { old: old.clone(), new: now.clone(), ..step });
+        let by = told.converters.get(path);
+        let source = told.renames.get(path).filter(|_| change.what == What::Added);
+        if let Some(name) = by {
+            self.check_converter(path, source.unwrap_or(path), name)?;
+        }
+        if let Some(source) = source {
+            let was = self.changes.iter().find(|c| c.what == What::Removed && c.path == *source);
+            let was = was.and_then(|c| text(&c.old));
+            let both = node_at(self.old, source).zip(node_at(self.new, path));
+            let is_same = both.is_some_and(|(old, new)| is_same(old, new));
+            if was.is_none() || (!is_same && by.is_none()) {
+                let message = format!("what was `{}` does not become it by itself", shown(source));
+                return Err(in_tensor(NO_CONVERTER.broken(message)));
+            }
+            let what = if is_same { Done::Renamed } else { Done::Converted };
+            let one = step(what, Some(source), Some(path));
+            return Ok(Some(Step { old: was, new: now, by: by.cloned(), ..one }));
+        }
+        if let Some(name) = by {
+            let one = step(Done::Converted, Some(path), Some(path));
+            return Ok(sides(Step { by: Some(name.clone()), ..one }));
+        }
+        match (change.what, change.verdict) {
+            (What::Removed, _) if told.renames.values().any(|source| source == path) => Ok(None),
+            (What::Removed, _) if told.drops => Ok(sides(step(Done::Dropped, Some(path), None))),
+            (What::Removed, _) => {
+                let message = format!("{} would be left out", shown(path));
+                Err(DROPS_MEMBER.broken(message))
+            }
+            (_, Verdict::NeedsDefault) => {
+                let what = now.unwrap_or_else(|| "it".to_owned());
+                let message = format!("{what} has no default, and may be absent");
+                Err(in_tensor(NO_DEFAULT.broken(message)))
+            }
+            (What::Added, _) => {
+                let what = if has_default(self.new, path) { Done::Default } else { Done::Absent };
+                Ok(sides(step(what, None, Some(path))))
+            }
+            (What::Widened | What::DType, Verdict::Compatible) if self.are_named(path) => {
+                Ok(sides(step(Done::Widened, Some(path), Some(path))))
+            }
+            (_, Verdict::Compatible) => Ok(None),
+            _ => {
+                let sides =
+                    [old, now].map(|side| side.unwrap_or_else(|| "something else".to_owned()));
+                let message = format!("{} does not become {} by itself", sides[0], sides[1]);
+                Err(in_tensor(NO_CONVERTER.broken(message)))
+            }
+        }
+    }
+
+    /// Whether both schemas have an element type at a path, where they might have any.
+    fn are_named(&self, path: &Path) -> bool {
+        [self.old, self.new].iter().all(|of| tensor_at(of, path).is_some_and(|t| t.dtype.is_some()))
+    }
+
+    /// Checks that a converter makes what stands at `path` of what stood at `source`, as far as the schemas tell.
+    fn check_converter(&self, path: &Path, source: &Path, name: &str) -> Result<(), Error> {
+        let in_tensor = |e: Error| e.in_tensor(path.to_string());
+        let chain: Chain = name.parse().map_err(in_tensor)?;
+        let both = tensor_at(self.old, source).zip(tensor_at(self.new, path));
+        let Some((old, new)) = both else { return Ok(()) };
+        if let (Some(was), Some(is)) = (old.known_count(), new.known_count())
             && was != is
         {
             let message = format!("{was} elements do not become {is}");
             return Err(in_tensor(NO_CONVERTER.broken(message)));
         }
-        let one = step(Done::Converted, (change.what != What::Added).then_some(path), Some(path));
-        return Ok(sides(Step { by: Some(name.clone()), ..one }));
-    }
-    match (change.what, change.verdict) {
-        (What::Removed, _) if told.renames.values().any(|source| source == path) => Ok(None),
-        (What::Removed, _) if told.drops => Ok(sides(step(Done::Dropped, Some(path), None))),
-        (What::Removed, _) => {
-            let message = format!("{} would be left out", shown(path));
-            Err(DROPS_MEMBER.broken(message))
-        }
-        (_, Verdict::NeedsDefault) => {
-            let what = now.unwrap_or_else(|| "it".to_owned());
-            Err(in_tensor(NO_DEFAULT.broken(format!("{what} has no default, and may be absent"))))
-        }
-        (What::Added, _) => {
-            let what = if has_default(new, path) { Done::Default } else { Done::Absent };
-            Ok(sides(step(what, None, Some(path))))
-        }
-        (What::Widened | What::DType, Verdict::Compatible) if is_named(&old) && is_named(&now) => {
-            Ok(sides(step(Done::Widened, Some(path), Some(path))))
-        }
-        (_, Verdict::Compatible) => Ok(None),
-        _ => {
-            let sides = [old, now].map(|side| side.unwrap_or_else(|| "something else".to_owned()));
-            let message = format!("{} does not become {} by itself", sides[0], sides[1]);
-            Err(in_tensor(NO_CONVERTER.broken(message)))
+        let kind = |of: &TensorType| of.dtype.and_then(|dtype| dtype.scalar());
+        match (kind(old), kind(new)) {
+            (Some(a), Some(b)) if !chain.takes(a, b) => {
+                let message = format!("`{}` does not make {new} of {old}", name.shown());
+                Err(in_tensor(NO_CONVERTER.broken(message)))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -240,19 +346,6 @@ fn step(what: Done, from: Option<&Path>, to: Option<&Path>) -> Step {
     Step { what, from: text(from), to: text(to), old: None, new: None, by: None }
 }
 
-/// Whether a side of a change begins with an element type, which an open one does not.
-fn is_named(side: &Option<String>) -> bool {
-    let name = side.as_deref().and_then(|text| text.split(' ').next());
-    name.is_some_and(|name| TensorDType::from_name(name).is_some())
-}
-
-/// The number of elements that a side of a change says, `F32 [2, 3]`, if it says all dimensions.
-fn count(side: &Option<String>) -> Option<u64> {
-    let (_, dims) = side.as_deref()?.split_once('[')?;
-    let dims = dims.strip_suffix(']')?.split(", ").filter(|dim| !dim.is_empty());
-    dims.map(str::parse).try_fold(1u64, |count, dim| count.checked_mul(dim.ok()?))
-}
-
 /// A path as messages show it.
 fn shown(path: &Path) -> String {
     path.to_string().shown().to_string()
@@ -260,38 +353,11 @@ fn shown(path: &Path) -> String {
 
 /// Whether the schema of a file has a default for a member.
 fn has_default(of: &Document, path: &Path) -> bool {
-    let Root::References(mut at) = of.schema.root() else { return false };
-    let Some((last, before)) = path.0.split_last() else { return false };
-    for segment in before {
-        let Some(next) = of.schema.step(at, segment) else { return false };
-        at = next;
-    }
-    match (of.schema.node(at), last) {
-        (Node::Object(object), Segment::Name(name)) => {
+    let Some((Segment::Name(name), before)) = path.0.split_last() else { return false };
+    match node_at(of, &Path(before.to_vec())) {
+        Some(Node::Object(object)) => {
             object.properties.iter().any(|p| p.name == *name && p.default.is_some())
         }
         _ => false,
     }
-}
-
-/// The paths of all datasets of a file.
-fn datasets(of: &Document) -> Vec<Path> {
-    let Root::References(root) = of.schema.root() else { return Vec::new() };
-    let (mut found, mut ahead) = (Vec::new(), vec![(Path::root(), root)]);
-    let mut left = 1u32 << 20;
-    while let Some((path, node)) = ahead.pop() {
-        left = left.saturating_sub(1);
-        match of.schema.node(node) {
-            _ if left == 0 => break,
-            Node::Dataset { .. } => found.push(path),
-            Node::Object(object) => {
-                for property in object.properties.iter().rev() {
-                    ahead.push((path.then(Segment::Name(property.name.clone())), property.node));
-                }
-            }
-            Node::List { items, .. } => ahead.push((path.then(Segment::Each), *items)),
-            _ => {}
-        }
-    }
-    found
 }

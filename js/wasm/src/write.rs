@@ -1,6 +1,6 @@
 //! Files that are written: where each component goes, and the bytes that are not of components.
 
-use crate::dataset::Dataset;
+use crate::dataset::Part;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;
@@ -24,12 +24,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a file. The input is JSON: `format`, `version`, `attributes`, and of each of `tensors` its `name`, `dtype`,
-    /// `shape` and `attributes`, or in place of the last three as `records` the number of one of `datasets`. The answer is how many tensors there are, their numbers in the order of writing, and
+    /// `shape` and `attributes`, or in place of the last three as `part` the number of one of `parts`. The answer is how many tensors there are, their numbers in the order of writing, and
     /// the bytes of the start of the file.
     pub(crate) fn begin(
         input: &[u8],
         depth: usize,
-        datasets: &[Dataset],
+        parts: &[Part],
     ) -> Result<(Writer, Answer), Error> {
         let text = std::str::from_utf8(input).map_err(|_| CALL.broken("a file is told as JSON"))?;
         let told = Attributes::from_json(text, depth.saturating_add(4))?;
@@ -53,7 +53,7 @@ impl Writer {
         let Some(Value::Array(tensors)) = told.get("tensors") else {
             return Err(CALL.broken("`tensors` is a list"));
         };
-        let specs = tensors.iter().map(|told| spec(told, datasets));
+        let specs = tensors.iter().map(|told| spec(told, parts));
         let specs = specs.collect::<Result<Vec<_>, _>>()?;
         specs.iter().try_for_each(|spec| encoder.check_tensor(spec))?;
         let order = encoder.order(&specs);
@@ -109,7 +109,7 @@ impl Writer {
     }
 }
 
-fn spec(told: &Value, datasets: &[Dataset]) -> Result<TensorSpec, Error> {
+fn spec(told: &Value, parts: &[Part]) -> Result<TensorSpec, Error> {
     let field = |name: &str| match told {
         Value::Map(pairs) => pairs.iter().find(|(key, _)| key.as_text() == Some(name)),
         _ => None,
@@ -117,12 +117,12 @@ fn spec(told: &Value, datasets: &[Dataset]) -> Result<TensorSpec, Error> {
     let word = |name: &str| field(name).and_then(|(_, value)| value.as_text());
     let name = word("name").ok_or_else(|| CALL.broken("a tensor has a name"))?;
     let named = |message: String| CALL.broken(message).in_tensor(name);
-    if let Some((_, number)) = field("records") {
+    if let Some((_, number)) = field("part") {
         let number = number.as_integer().and_then(|n| usize::try_from(n).ok());
-        let dataset = number.and_then(|n| datasets.get(n));
-        return dataset
-            .map(|dataset| dataset.spec(name))
-            .ok_or_else(|| named("there is no dataset of this number".to_owned()));
+        let part = number.and_then(|n| parts.get(n));
+        return part
+            .map(|part| part.spec(name))
+            .ok_or_else(|| named("there is no dataset or blob of this number".to_owned()));
     }
     let dtype = word("dtype").unwrap_or_default();
     let (dtype, logical) = element_type(dtype)

@@ -67,7 +67,7 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
 }
 
 /// A walk through an archive, which goes on where it needed bytes, and never looks back.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Walk {
     /// The files so far.
     pub members: Vec<Member>,
@@ -166,7 +166,7 @@ impl Walk {
 }
 
 /// What records say of the file that follows.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Next {
     name: Option<Vec<u8>>,
     len: Option<u64>,

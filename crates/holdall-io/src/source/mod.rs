@@ -141,7 +141,7 @@ pub fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
 pub fn fetched<T>(
     source: &dyn ByteSource,
     window: &mut Window,
-    read: impl Fn(&Window) -> Result<T, Stop>,
+    mut read: impl FnMut(&Window) -> Result<T, Stop>,
 ) -> Result<T> {
     loop {
         match read(window) {

@@ -4,14 +4,12 @@ use super::Part;
 use super::begun::Promise;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
-use crate::blob::{BlobElement, element_width};
+use crate::blob::BlobElement;
 use crate::rows::{Row, Rows};
 use crate::rules::CONTENT;
 use crate::{BLOB, ENTRIES, HEAP};
 use holdall_core::{DType, Error, Result};
-use holdall_json::parse;
-use holdall_schema::record::encode_run;
-use holdall_schema::record::rules::{ENTRY_LENGTH, JSON, UTF8};
+use holdall_schema::record::{check_run, encode_run};
 use holdall_schema::{Content, Entry, Heap, SchemaLimits};
 use serde_json::Value;
 use std::path::Path;
@@ -89,28 +87,7 @@ impl BlobWriter {
     /// # Errors
     /// `record/utf8`, `record/json`, `record/entry-length`, Io.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<u64> {
-        let align = match self.content {
-            Content::Bytes => 1,
-            Content::Utf8 => match std::str::from_utf8(bytes) {
-                Ok(_) => 1,
-                Err(e) => {
-                    let (at, len) = (e.valid_up_to(), bytes.len());
-                    return Err(self.place(UTF8.broken(format!("byte {at} of {len} is not UTF-8"))));
-                }
-            },
-            Content::Json => match parse(bytes, self.limits.depth) {
-                Ok(_) => 1,
-                Err(e) => return Err(self.place(JSON.broken("not JSON").because(e))),
-            },
-            Content::Elements(dtype) => {
-                let width = element_width(dtype);
-                if !(bytes.len() as u64).is_multiple_of(width) {
-                    let message = format!("{} bytes of elements that take {width}", bytes.len());
-                    return Err(self.place(ENTRY_LENGTH.broken(message)));
-                }
-                width as u32
-            }
-        };
+        let align = check_run(self.content, bytes, &self.limits).map_err(|e| self.place(e))?;
         self.put(bytes, align).map_err(|e| self.place(e))?;
         self.count += 1;
         Ok(self.count - 1)

@@ -6,7 +6,7 @@ use crate::path::Path;
 use crate::schema::{Node, Schema};
 use holdall_json::write_string;
 use serde_json::Value;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 /// Characters after which a text is cut.
@@ -66,6 +66,13 @@ pub(super) fn tensor(tensor: &TensorType) -> String {
         (Some(dtype), None) => dtype.as_str().to_owned(),
         (None, Some(shape)) => cut(&format!("Tensor {}", dims(shape))),
         (Some(dtype), Some(shape)) => cut(&format!("{dtype} {}", dims(shape))),
+    }
+}
+
+impl fmt::Display for TensorType {
+    /// As the changes of a schema have it: `F32 [20, n]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&tensor(self))
     }
 }
 

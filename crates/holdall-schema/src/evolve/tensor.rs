@@ -84,6 +84,11 @@ impl TensorType {
         self.shape.as_ref()?.iter().map(number).collect()
     }
 
+    /// The number of its elements, where the schema has a number for each dimension, and it is below 2^64.
+    pub fn known_count(&self) -> Option<u64> {
+        self.known_shape()?.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))
+    }
+
     /// The tensor that a `default` is: the JSON of 3.8, or one element that all are.
     ///
     /// # Errors
@@ -93,8 +98,7 @@ impl TensorType {
         let (Some(dtype), Some(shape)) = (self.dtype, self.known_shape()) else {
             return Err(OPEN_SHAPE.broken("a tensor with a `default` has one dtype and one shape"));
         };
-        let count = shape.iter().try_fold(1u64, |n, dim| n.checked_mul(*dim));
-        let Some(bits) = count.and_then(|n| n.checked_mul(dtype.bits())) else {
+        let Some(bits) = self.known_count().and_then(|n| n.checked_mul(dtype.bits())) else {
             return Err(SIZE_OVERFLOW.broken("a tensor of 2^64 bits or more"));
         };
         if !bits.is_multiple_of(8) {

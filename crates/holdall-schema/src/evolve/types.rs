@@ -312,10 +312,7 @@ impl<'s> Walk<'s> {
 
 /// What another shape of a flat tensor means: of as many elements it can be asked for by name.
 pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
-    let count = |t: &TensorType| {
-        t.known_shape()?.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))
-    };
-    match (count(old), count(new)) {
+    match (old.known_count(), new.known_count()) {
         (Some(a), Some(b)) if a == b => Verdict::NeedsConverter,
         _ => Verdict::Breaking,
     }

@@ -11,7 +11,7 @@ mod time;
 pub(crate) mod walk;
 
 pub use encode::{Encoder, Null, Unknown};
-pub use run::encode_run;
+pub use run::{check_run, encode_run};
 
 use crate::error::Result;
 use crate::schema::Extent;

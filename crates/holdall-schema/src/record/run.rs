@@ -1,12 +1,42 @@
-//! The runs of a blob from their JSON (section 6.5).
+//! The runs of a blob: their bytes checked, and made from their JSON (section 6.5).
 
 use super::encode::base64;
 use super::number::{Element, Num, expect, small_code};
+use super::rules::{ENTRY_LENGTH, JSON, UTF8};
 use crate::error::Result;
 use crate::kinds::Content;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
-use holdall_json::{Reader, Token};
+use holdall_json::{Reader, Token, parse};
+
+/// Checks that bytes are a run of that content, and gives what they are aligned to in the heap.
+///
+/// # Errors
+/// `record/utf8`, `record/json`, `record/entry-length`.
+pub fn check_run(content: Content, bytes: &[u8], limits: &SchemaLimits) -> Result<u32> {
+    match content {
+        Content::Bytes => Ok(1),
+        Content::Utf8 => match std::str::from_utf8(bytes) {
+            Ok(_) => Ok(1),
+            Err(e) => {
+                let (at, len) = (e.valid_up_to(), bytes.len());
+                Err(UTF8.broken(format!("byte {at} of {len} is not UTF-8")))
+            }
+        },
+        Content::Json => match parse(bytes, limits.depth) {
+            Ok(_) => Ok(1),
+            Err(e) => Err(JSON.broken("not JSON").because(e)),
+        },
+        Content::Elements(dtype) => {
+            let width = (dtype.bits() / 8).max(1);
+            if !(bytes.len() as u64).is_multiple_of(width) {
+                let message = format!("{} bytes of elements that take {width}", bytes.len());
+                return Err(ENTRY_LENGTH.broken(message));
+            }
+            Ok(u32::try_from(width).unwrap_or(u32::MAX))
+        }
+    }
+}
 
 /// Appends the bytes of a run of that content to `out`, from its JSON text: a string for text, one of base64 for
 /// bytes, the text itself for JSON, an array of numbers for elements.

@@ -1,0 +1,88 @@
+import { Core, encode } from '../core.js'
+import { HoldallError, type Told } from '../errors.js'
+import { answered, sourceOf, type Openable, type OpenOptions } from '../file.js'
+import { DEFAULTS } from '../limits.js'
+import { DISK } from '../source.js'
+
+/** What is known of something that a pickle would import, and of a pickle: the worst of its imports. */
+export type ScanVerdict = 'safe' | 'unknown' | 'suspicious' | 'dangerous'
+
+/** Something that a pickle would import. */
+export interface PickleImport {
+  /** The module, `?` where only running the pickle would tell. */
+  module: string
+  name: string
+  verdict: ScanVerdict
+  /** Whether it would be called, too; importing alone runs a module. */
+  called: boolean
+  /** How often it is named. */
+  count: number
+  /** Where the first of those is, in bytes from where the file begins that the pickle is in. */
+  offset: number
+}
+
+/** A pickle, and what it would do to whoever unpickles it. */
+export interface PickleReport {
+  /** The file; `ZIP!/NAME` of one in a zip. */
+  source: string
+  /** Where in that file it begins, and how many bytes can be followed. */
+  offset: number
+  len: number
+  /** Whether it is in the texts or bytes of another pickle. */
+  inner: boolean
+  protocol: number
+  verdict: ScanVerdict
+  imports: PickleImport[]
+  /** Why it cannot be followed to its end. What is before that would have run. */
+  broken: HoldallError | null
+}
+
+/** What pickles were found, and what they would do. */
+export interface ScanReport {
+  /** The worst of all pickles; `unknown` at least where something could not be looked into. */
+  verdict: ScanVerdict
+  /** Files that were looked at, those in zips too. */
+  files: number
+  pickles: PickleReport[]
+  /** What could not be looked into, and why: pickles may be there. */
+  unread: HoldallError[]
+}
+
+/** An error as the core tells it here: with the file that it is about. */
+interface Placed {
+  source: string | null
+  error: Told
+}
+
+/** A report as the core tells it. */
+interface Found {
+  verdict: ScanVerdict
+  files: number
+  pickles: (Omit<PickleReport, 'broken'> & { broken: Placed | null })[]
+  unread: Placed[]
+}
+
+const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(error, source)
+
+/**
+ * Looks for pickles in a file, in the zips in it, and in the pickles in it, and says what each would import and call.
+ * Nothing is imported, called or unpacked.
+ */
+export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
+  const source = await sourceOf(from, options)
+  try {
+    const core = await Core.create()
+    const size = BigInt(source.size)
+    core.call('begin', [size], encode(JSON.stringify({ ...DEFAULTS, ...options.limits })))
+    core.call('scan_begin', [size], encode(options.name ?? source.name ?? ''))
+    const { gap } = source.terms ?? DISK
+    await answered(core, source, 'scan_add', () => core.call('scan_step', [BigInt(gap)]), options)
+    const { verdict, files, pickles, unread } = core.json<Found>('scan_finish')
+    return {
+      verdict, files, unread: unread.map(errorOf),
+      pickles: pickles.map(({ broken, ...one }) => ({ ...one, broken: broken && errorOf(broken) })),
+    }
+  } finally {
+    await source.close?.()
+  }
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { HoldallError, fromBytes, toBytes, type Source } from 'holdall'
+import { openArchive } from 'holdall/archive'
+import { scan } from 'holdall/reports'
+import { corpus, exactJson, filesOf, read, root } from './corpus.js'
+
+const command = process.env['HOLDALL'] ?? join(root, 'target/debug/holdall')
+const skip = existsSync(command) ? false : `there is no ${command}`
+const pickle = (text: string) => new TextEncoder().encode(text)
+
+test('a pickle is said to do what it would do, and does not do it', async () => {
+  const found = await scan(pickle("cos\nsystem\n(S'true'\ntR."), { name: 'model.pkl' })
+  assert.equal(found.verdict, 'dangerous')
+  assert.deepEqual([found.files, found.pickles.length, found.unread], [1, 1, []])
+  const [one] = found.pickles
+  assert.deepEqual([one!.source, one!.offset, one!.protocol, one!.broken], ['model.pkl', 0, 0, null])
+  assert.deepEqual(one!.imports.map(({ module, name, called, verdict }) => [module, name, called, verdict]), [['os', 'system', true, 'dangerous']])
+  const torn = await scan(pickle('cos\nsystem\n('), { name: 'torn.pkl' })
+  assert.equal(torn.verdict, 'dangerous')
+  assert.ok(torn.pickles[0]!.broken instanceof HoldallError)
+  const none = await scan(pickle('no pickle'), { name: 'model.pkl' })
+  assert.deepEqual([none.verdict, none.unread[0]!.code, none.unread[0]!.source], ['unknown', 'pickle/none', 'model.pkl'])
+  const tensors = await toBytes({ w: new Float32Array([1]) }, { format: 'safetensors' })
+  assert.deepEqual(await scan(tensors, { name: 'w.safetensors' }), { verdict: 'safe', files: 1, pickles: [], unread: [] })
+})
+
+test('only what tells is read of a large file', async () => {
+  const tensors = await toBytes({ w: new Float32Array(1 << 20) }, { format: 'safetensors' })
+  let bytes = 0
+  const inner = fromBytes(tensors)
+  const source: Source = { ...inner, read: (start, end, options) => {
+    bytes += end - start
+    return inner.read(start, end, options)
+  } }
+  assert.equal((await scan(source)).verdict, 'safe')
+  assert.ok(bytes < 200_000, `${bytes} bytes`)
+})
+
+test('every file of the corpus is scanned as the command scans it', { skip }, async () => {
+  let pickles = 0
+  for (const path of [...filesOf('accept'), ...filesOf('reject')]) {
+    if (!/\.(pt|pth|pkl|npy|npz|ckpt|carton|zip|bin)$/.test(path)) continue
+    let text: string
+    try {
+      text = execFileSync(command, ['scan', '--json', path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    } catch (e) {
+      text = (e as { stdout: string }).stdout
+    }
+    if (text === '') continue
+    const wanted = exactJson(text) as any
+    const found = await scan(read(path), { name: path })
+    const seen = (report: any) => [report.verdict, report.files, report.pickles.map((one: any) => [
+      one.source, one.offset, one.len, one.inner, one.protocol, one.verdict, one.broken?.code ?? null,
+      one.imports.map((i: any) => [i.module, i.name, i.verdict, i.called, i.count, i.offset]),
+    ]), report.unread.map((e: any) => e.code)]
+    const of = wanted.scan ?? wanted
+    assert.deepEqual(seen(found), seen(of), path)
+    pickles += found.pickles.length
+  }
+  assert.ok(pickles > 10, `${pickles}`)
+})
+
+test('the files of a package are listed and read, and held against their sums', async () => {
+  const path = join(corpus, 'accept/carton/made-full.carton')
+  await using archive = await openArchive(path)
+  assert.ok(archive.entries.some(({ name, size }) => name === 'misc/picture.png' && size === 50))
+  const [picture, toml] = await Promise.all([archive.read('misc/picture.png'), archive.read('carton.toml')])
+  assert.ok(Buffer.from(read(path)).includes(Buffer.from(picture)) && picture.length === 50)
+  assert.match(new TextDecoder().decode(toml), /^spec_version/m)
+  await assert.rejects(archive.read('constructor'), { code: 'js/source' })
+  await using packed = await openArchive(join(corpus, 'accept/carton/made-deflate.carton'))
+  for (const { name, size } of packed.entries) assert.equal((await packed.read(name)).length, size, name)
+  // A byte of the picture that is another.
+  const bytes = read(path)
+  const at = Buffer.from(bytes).indexOf(Buffer.from(picture))
+  bytes[at + 20]! ^= 1
+  await assert.rejects((await openArchive(bytes)).read('misc/picture.png'), { code: 'zip/crc32' })
+  await assert.rejects(openArchive(pickle('no zip')), HoldallError)
+  const small = await openArchive(path, { limits: { decoded_len: 40 } })
+  await assert.rejects(small.read('misc/picture.png'), { kind: 'limit' })
+})

@@ -1,0 +1,91 @@
+//! What pickles in a file would import: nothing is imported.
+
+use crate::Answer;
+use crate::file::stopped;
+use crate::json::{self, Object};
+use holdall_core::scan::{Pickle, Scan, ScanReport};
+use holdall_core::{Bytes, Error, Limits, Window};
+
+/// A look through a file.
+pub(crate) struct Scanner {
+    scan: Scan,
+    /// What the next step is given.
+    window: Window,
+}
+
+impl Scanner {
+    pub(crate) fn begin(name: &[u8], len: u64, limits: &Limits) -> Scanner {
+        let scan = Scan::new(String::from_utf8_lossy(name), len, limits);
+        Scanner { scan, window: Window::new(len) }
+    }
+
+    pub(crate) fn add(&mut self, offset: u64, bytes: Bytes) {
+        self.window.add(offset, bytes);
+    }
+
+    /// Goes on until ranges are needed, which are joined where they are at most `gap` bytes apart, or nothing is left.
+    pub(crate) fn step(&mut self, gap: u64) -> Result<Answer, Error> {
+        while !self.scan.is_done() {
+            match self.scan.step(&self.window) {
+                Ok(()) => self.window = Window::new(self.window.len()),
+                Err(stop) => return stopped(stop, gap),
+            }
+        }
+        Ok(Answer::NOTHING)
+    }
+
+    /// What was found.
+    pub(crate) fn finish(self) -> Answer {
+        Answer::text(report(&self.scan.finish()))
+    }
+}
+
+/// Fields as the command's `scan --json` has them.
+fn report(found: &ScanReport) -> String {
+    Object::new()
+        .text("verdict", found.verdict().as_str())
+        .number("files", found.files)
+        .with("pickles", |out| {
+            json::list(&found.pickles, out, |one, out| out.push_str(&pickle(one)));
+        })
+        .with("unread", |out| {
+            json::list(&found.unread, out, |e, out| out.push_str(&error(e)));
+        })
+        .finish()
+}
+
+fn pickle(of: &Pickle) -> String {
+    let object = Object::new()
+        .text("source", &of.source)
+        .number("offset", of.offset)
+        .number("len", of.len)
+        .flag("inner", of.inner)
+        .number("protocol", of.protocol)
+        .text("verdict", of.verdict.as_str());
+    let imports = |out: &mut String| {
+        json::list(&of.imports, out, |import, out| {
+            let one = Object::new()
+                .text("module", &import.module)
+                .text("name", &import.name)
+                .text("verdict", import.danger.as_str())
+                .flag("called", import.called)
+                .number("count", import.count)
+                .number("offset", import.offset);
+            out.push_str(&one.finish());
+        });
+    };
+    let broken = |out: &mut String| match &of.broken {
+        Some(e) => out.push_str(&error(e)),
+        None => out.push_str("null"),
+    };
+    object.with("imports", imports).with("broken", broken).finish()
+}
+
+/// An error with the file in a zip that it is about.
+fn error(e: &Error) -> String {
+    let source = e.source_name();
+    Object::new()
+        .maybe_text("source", source)
+        .with("error", |out| out.push_str(&json::error(e)))
+        .finish()
+}
