@@ -222,7 +222,7 @@ fn runs_again(blob: &Blob) -> Blob {
 #[test]
 fn bits_of_numbers_are_kept() {
     let scalars =
-        ["Float16", "BFloat16", "Float8_E4M3", "Float32", "Float64", "Complex64", "Timestamp"];
+        ["Float16", "BFloat16", "Float8E4M3", "Float32", "Float64", "Complex64", "Timestamp"];
     let names: Vec<_> = scalars.iter().map(|s| s.to_lowercase()).collect();
     let mut properties: serde_json::Map<_, _> = scalars
         .iter()

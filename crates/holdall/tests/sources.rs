@@ -208,6 +208,43 @@ fn one_model_from_three_sources() {
     }
 }
 
+/// A source that likes to be read in small pieces.
+struct Small(MemorySource);
+
+impl ByteSource for Small {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.read(ranges)
+    }
+
+    fn terms(&self) -> Terms {
+        Terms { piece: 4 << 10, ..Terms::REMOTE }
+    }
+}
+
+/// Tensors far apart are loaded each into its own memory, though a read of such a piece would be all between two.
+#[test]
+fn gaps_longer_than_a_piece_are_no_ones_bytes() {
+    let align = holdall::EncodeOptions::new().with_align(32 << 10);
+    let options = holdall::WriteOptions::new().with_encode(align);
+    let mut writer = holdall::Writer::stream(Vec::new(), &options).unwrap();
+    for n in 0..6u8 {
+        let spec = holdall::TensorSpec::dense(format!("t{n}"), DType::U8, [100]);
+        writer.add(spec, &[&[n + 1; 100]]).unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    let source = Arc::new(Small(MemorySource::new(bytes)));
+    let file = OpenOptions::new().open_source(source, "small.zt").unwrap();
+    let loaded = file.load_all().unwrap();
+    for n in 0..6u8 {
+        let found = loaded.get(&format!("t{n}")).unwrap();
+        assert_eq!(**found.bytes(&Role::Data).unwrap(), [n + 1; 100]);
+    }
+}
+
 #[test]
 fn an_index_refuses_a_source_that_it_does_not_span() {
     let mut builder = IndexBuilder::new("made", "1", 100, 0..100, &Limits::default());
