@@ -250,7 +250,7 @@ fn every_element_of_a_tensor_in_a_record_is_read() {
         let kind = json!({"TypeDef:Struct": ["odd", "t"], "required": ["odd", "t"], "align": 1,
             "properties": {"odd": {"TypeDef:Uint8": true}, "t": tensor}});
         let (schema, text) = wgsl(&kind, "R");
-        let size = u64::from(dtype.bits());
+        let size = dtype.bits();
         if size < 8 {
             let said = "\n// t: a tensor; its elements are not whole bytes.\n";
             assert!(text.contains(said) && !text.contains("fn r_t("), "{text}");

@@ -132,7 +132,8 @@ def test_inspect(zt, arrays):
 
 
 def test_formats():
-    known = {"carton", "gguf", "hdf5", "keras", "metatensor", "npy", "npz", "onnx", "pytorch", "safetensors", "ztensor", "ztensor2"}
+    known = {"carton", "flax", "gguf", "hdf5", "keras", "metatensor", "npy", "npz", "onnx", "pytorch", "safetensors", "tensorflow", "tflite"}
+    known |= {"ztensor", "ztensor2"}
     assert set(holdall.formats()) == known
     assert "zt" in holdall.formats()["ztensor"]
 

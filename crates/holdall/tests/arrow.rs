@@ -344,7 +344,9 @@ fn columns_that_do_not_fit_are_refused() {
     };
     let enums = json!({"n": {"enum": ["x"], "TypeDef:Enum": true}});
     let far: ArrayRef = Arc::new(arrays::TimestampSecondArray::from(vec![i64::MAX]));
-    let cases: Vec<(serde_json::Value, Vec<(&str, ArrayRef)>, &str, &str)> = vec![
+    /// A kind, the columns that are given for it, the rule that they break, and words of the error.
+    type Case = (serde_json::Value, Vec<(&'static str, ArrayRef)>, &'static str, &'static str);
+    let cases: Vec<Case> = vec![
         (
             int8(),
             vec![("n", texts())],

@@ -221,7 +221,9 @@ impl ByteSource for Small {
     }
 
     fn terms(&self) -> Terms {
-        Terms { piece: 4 << 10, ..Terms::REMOTE }
+        let mut terms = Terms::REMOTE;
+        terms.piece = 4 << 10;
+        terms
     }
 }
 

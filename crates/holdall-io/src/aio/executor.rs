@@ -70,14 +70,15 @@ pub(super) async fn ranges(
     let mut of = vec![Want::new(tensor as u32, c.clone())];
     find_tables(file, &mut of).await?;
     let is_filled = |range: &&Range<u64>| !range.is_empty();
-    let (first, last) = (ranges.iter().find(is_filled), ranges.iter().rfind(is_filled));
+    let filled = || ranges.iter().filter(is_filled);
+    let (first, last) = (filled().map(|r| r.start).min(), filled().map(|r| r.end).max());
     let (Some(first), Some(last)) = (first, last) else {
         return Ok(vec![Bytes::new(); ranges.len()]);
     };
     // What can only be decoded from its start is decoded once.
     let is_one = c.encoding != Encoding::Raw && of[0].table.is_none();
-    let span = [first.start..last.end];
-    let asked: &[Range<u64>] = if is_one { &span } else { ranges };
+    let span = first..last;
+    let asked = if is_one { std::slice::from_ref(&span) } else { ranges };
     let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
     let wants = asked.iter().filter(is_filled).map(want).collect();
     // In order, so that nothing behind the last byte is decoded.
@@ -88,7 +89,7 @@ pub(super) async fn ranges(
         let bytes = match () {
             () if range.is_empty() => Bytes::new(),
             () if is_one => {
-                let at = |n: u64| ((n - first.start) as usize).min(all[0].len());
+                let at = |n: u64| ((n - first) as usize).min(all[0].len());
                 all[0].slice(at(range.start)..at(range.end))
             }
             () => came.next().cloned().unwrap_or_default(),
