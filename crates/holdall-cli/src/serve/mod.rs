@@ -103,7 +103,11 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     }
     let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
     let service = service.with_log(log(session));
-    let options = options(session, args)?;
+    #[cfg(feature = "quic")]
+    if args.hash && args.only == Some(Only::Http) {
+        session.warn("`--hash` has no effect without QUIC: addresses of HTTP have no hash");
+    }
+    let options = options(args)?;
     // Before anything is announced.
     let ended = ended();
     let serving = Serving::start(&service, &options)?;
@@ -116,7 +120,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-fn options(session: &Session, args: &ServeArgs) -> Result<ServeOptions, Failure> {
+fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     let mut options = ServeOptions::new().with_listen(args.listen);
     options = match args.only {
         None => options,
@@ -132,9 +136,6 @@ fn options(session: &Session, args: &ServeArgs) -> Result<ServeOptions, Failure>
     }
     #[cfg(feature = "quic")]
     if args.hash {
-        if args.only == Some(Only::Http) {
-            session.warn("`--hash` has no effect without QUIC: addresses of HTTP have no hash");
-        }
         options = options.with_hashes();
     }
     if let Some(origin) = &args.cors {
