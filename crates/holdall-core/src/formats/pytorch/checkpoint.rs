@@ -60,7 +60,7 @@ impl Checkpoint {
     /// Reads the pickle.
     ///
     /// # Errors
-    /// [`pickle::RULES`], [`GLOBAL`], [`CHECKPOINT`], [`TRANSFORMED`], [`TOO_MANY`].
+    /// [`pickle::RULES`], [`GLOBAL`], [`CHECKPOINT`], [`TRANSFORMED`]; Limit, of more steps than [`Limits::attribute_values`](crate::Limits::attribute_values).
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Checkpoint> {
         let Some((graph, root, _)) = pickle::read(bytes, 0, limits.attribute_values)? else {
             return Err(pickle::BROKEN.broken("the pickle ends before its end"));
