@@ -17,7 +17,8 @@ crate::error::rules! {
 
     /// Something that is not inside of the file.
     pub BOUNDS: Malformed "flatbuffer/bounds"
-        "Tables, their lists of fields, and vectors are inside of the file, and fields inside of their table.";
+        "Tables, their lists of fields, and vectors are inside of the file, and fields inside of their table."
+        hint "the download may not be complete";
 }
 
 /// Bytes that are fetched together, at multiples of this: tables lie near their lists of fields and their texts.
