@@ -117,6 +117,35 @@ pub struct Format {
     pub rules: &'static [&'static Rule],
 }
 
+impl Format {
+    /// A format without a name and versions, which these read and nothing writes: others say what they have besides.
+    const fn read_by(
+        detect: fn(&Window) -> Result<bool, Stop>,
+        decode: fn(&Window, &Limits) -> Result<Index, Stop>,
+    ) -> Format {
+        Format {
+            id: "",
+            name: "",
+            extensions: &[],
+            reads: &[],
+            versions: &[],
+            detect,
+            decode,
+            encode: None,
+            ends_in_manifest: false,
+            old_ends: None,
+            aligns: false,
+            has_schema: false,
+            has_graph: false,
+            shards: None,
+            beside: None,
+            gaps: None,
+            padding: None,
+            rules: &[],
+        }
+    }
+}
+
 /// What makes several files one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shards {

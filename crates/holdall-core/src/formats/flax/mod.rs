@@ -42,21 +42,8 @@ pub static FORMAT: Format = Format {
     id: "flax",
     name: "Flax",
     extensions: &["msgpack"],
-    reads: &[],
-    versions: &[],
-    detect: decode::detect,
-    decode: decode::decode,
-    encode: None,
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(decode::detect, decode::decode)
 };
 
 crate::error::rules! {

@@ -57,19 +57,11 @@ pub static FORMAT: Format = Format {
     extensions: &["gguf"],
     reads: &["3", "2"],
     versions: &["3"],
-    detect,
-    decode: decode::decode,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
     aligns: true,
-    has_schema: false,
-    has_graph: false,
     shards: Some(Shards::Parts),
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(detect, decode::decode)
 };
 
 crate::error::rules! {

@@ -56,21 +56,10 @@ pub static FORMAT: Format = Format {
     id: "hdf5",
     name: "HDF5",
     extensions: &["h5", "hdf5"],
-    reads: &[],
-    versions: &[],
-    detect: superblock::detect,
-    decode: decode::plain,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
     aligns: true,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(superblock::detect, decode::plain)
 };
 
 /// A zip with one in it, beside what Keras says of the model. Of that nothing is known where weights come from elsewhere, so
@@ -79,21 +68,7 @@ pub static KERAS: Format = Format {
     id: "keras",
     name: "Keras",
     extensions: &["keras"],
-    reads: &[],
-    versions: &[],
-    detect: superblock::is_keras,
-    decode: decode::keras,
-    encode: None,
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
-    rules: &[],
+    ..Format::read_by(superblock::is_keras, decode::keras)
 };
 
 crate::error::rules! {

@@ -83,19 +83,12 @@ pub static FORMAT: Format = Format {
     extensions: &["mt"],
     reads: &["1.0"],
     versions: &["1.0"],
-    detect: detect::detect,
-    decode: decode::decode,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
     aligns: true,
     has_schema: true,
-    has_graph: false,
-    shards: None,
-    beside: None,
     gaps: Some(&GAP_BYTES),
-    padding: None,
     rules: RULES,
+    ..Format::read_by(detect::detect, decode::decode)
 };
 
 /// What the format has of those that start with a header.

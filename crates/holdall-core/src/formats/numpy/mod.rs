@@ -42,21 +42,7 @@ pub static NPY: Format = Format {
     id: "npy",
     name: "NumPy array",
     extensions: &["npy"],
-    reads: &[],
-    versions: &[],
-    detect: decode::is_array,
-    decode: decode::array,
-    encode: None,
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
-    rules: &[],
+    ..Format::read_by(decode::is_array, decode::array)
 };
 
 /// A zip of arrays.
@@ -64,21 +50,9 @@ pub static NPZ: Format = Format {
     id: "npz",
     name: "NumPy",
     extensions: &["npz"],
-    reads: &[],
-    versions: &[],
-    detect: decode::is_zip_of_arrays,
-    decode: decode::arrays,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
 };
 
 crate::error::rules! {

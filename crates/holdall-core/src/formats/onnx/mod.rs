@@ -54,17 +54,7 @@ pub static FORMAT: Format = Format {
     id: "onnx",
     name: "ONNX",
     extensions: &["onnx"],
-    reads: &[],
-    versions: &[],
-    detect,
-    decode: decode::decode,
-    encode: None,
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
     has_graph: true,
-    shards: None,
     beside: Some(Beside {
         away: &EXTERNAL,
         outside: &LOCATION,
@@ -72,9 +62,8 @@ pub static FORMAT: Format = Format {
         path: |_, location| location.to_owned(),
         decode: decode::decode_with,
     }),
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(detect, decode::decode)
 };
 
 crate::error::rules! {

@@ -53,21 +53,9 @@ pub static FORMAT: Format = Format {
     id: "pytorch",
     name: "PyTorch",
     extensions: &["pt", "pth", "ckpt", "bin"],
-    reads: &[],
-    versions: &[],
-    detect: decode::detect,
-    decode: decode::decode,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(decode::detect, decode::decode)
 };
 
 crate::error::rules! {

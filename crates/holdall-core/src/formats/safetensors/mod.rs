@@ -70,21 +70,10 @@ pub static FORMAT: Format = Format {
     id: "safetensors",
     name: "safetensors",
     extensions: &["safetensors"],
-    reads: &[],
-    versions: &[],
-    detect,
-    decode: decode::decode,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
     shards: Some(Shards::Index),
-    beside: None,
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(detect, decode::decode)
 };
 
 crate::error::rules! {

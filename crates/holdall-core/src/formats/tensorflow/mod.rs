@@ -39,16 +39,6 @@ pub static FORMAT: Format = Format {
     name: "TensorFlow checkpoint",
     extensions: &["index"],
     reads: &["1"],
-    versions: &[],
-    detect: decode::detect,
-    decode: decode::decode,
-    encode: None,
-    ends_in_manifest: false,
-    old_ends: None,
-    aligns: false,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
     beside: Some(Beside {
         away: &DATA,
         outside: &LINK,
@@ -56,9 +46,8 @@ pub static FORMAT: Format = Format {
         path: data_path,
         decode: decode::decode_with,
     }),
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(decode::detect, decode::decode)
 };
 
 /// `model.ckpt.data-00000-of-00001` beside `model.ckpt.index`.

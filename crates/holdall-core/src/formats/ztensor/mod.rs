@@ -87,19 +87,13 @@ pub static FORMAT: Format = Format {
     extensions: &["zt"],
     reads: &["1.2", "1.1", "1.0", "0.1"],
     versions: &["1.2", "1.0", "0.1"],
-    detect: footer::detect,
-    decode,
     encode: Some(encode::encoder),
     ends_in_manifest: true,
     old_ends: Some(footer::old_ends),
     aligns: true,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
-    beside: None,
-    gaps: None,
     padding: Some(padding),
     rules: rules::RULES,
+    ..Format::read_by(footer::detect, decode)
 };
 
 /// 1.0 wants padding to be zero, and 1.2 wants writers to make it so; in 0.1 it is not defined.

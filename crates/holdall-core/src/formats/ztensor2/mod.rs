@@ -50,15 +50,8 @@ pub static FORMAT: Format = Format {
     extensions: &["zt"],
     reads: &["2"],
     versions: &["2"],
-    detect: decode::detect,
-    decode: decode::decode,
     encode: Some(encode::encoder),
-    ends_in_manifest: false,
-    old_ends: None,
     aligns: true,
-    has_schema: false,
-    has_graph: false,
-    shards: None,
     beside: Some(Beside {
         away: &SHARD,
         outside: &SHARD_NAME,
@@ -66,9 +59,8 @@ pub static FORMAT: Format = Format {
         path: shard_path,
         decode: decode::decode_with,
     }),
-    gaps: None,
-    padding: None,
     rules: RULES,
+    ..Format::read_by(decode::detect, decode::decode)
 };
 
 const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
