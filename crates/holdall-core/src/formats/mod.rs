@@ -119,7 +119,7 @@ pub struct Format {
 
 impl Format {
     /// A format without a name and versions, which these read and nothing writes: others say what they have besides.
-    const fn read_by(
+    pub const fn read_by(
         detect: fn(&Window) -> Result<bool, Stop>,
         decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     ) -> Format {
