@@ -3,11 +3,10 @@
  *
  * @module
  */
-import { Core, decode, encode, type Answer } from './core.js'
+import { decode, type Answer, type Core } from './core.js'
 import { broken } from './errors.js'
-import { answered, sourceOf, type Openable, type OpenOptions } from './file.js'
-import { DEFAULTS } from './limits.js'
-import { DISK, type ReadOptions, type Source } from './source.js'
+import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from './file.js'
+import type { ReadOptions, Source } from './source.js'
 
 /** A file in a zip. */
 export interface ArchiveEntry {
@@ -21,16 +20,10 @@ export interface ArchiveEntry {
 export async function openArchive(from: Openable, options: OpenOptions = {}): Promise<Archive> {
   const source = await sourceOf(from, options)
   try {
-    const core = await Core.create()
-    const size = BigInt(source.size)
-    core.call('begin', [size], encode(JSON.stringify({ ...DEFAULTS, ...options.limits })))
-    core.call('archive_begin', [size])
-    const ask = () => core.call('archive_list', [gapOf(source)])
-    const bytes = await answered(core, source, 'archive_add', ask, options)
-    return new Archive(source, core, JSON.parse(decode(bytes)) as Numbered[])
+    return new Archive(source, options, ...(await listed(source, options)))
   } catch (e) {
     await source.close?.()
-    throw e
+    throw named(e, options.name ?? source.name ?? null)
   }
 }
 
@@ -38,39 +31,52 @@ interface Numbered extends ArchiveEntry {
   at: number
 }
 
-const gapOf = (source: Source): bigint => BigInt((source.terms ?? DISK).gap)
+/** An instance of the module that has the directory of a zip, and its files. */
+async function listed(source: Source, options: OpenOptions): Promise<[Core, Numbered[]]> {
+  const core = await begun(source, options)
+  core.call('archive_begin', [BigInt(source.size)])
+  const bytes = await answered(core, source, 'archive_add', () => core.call('archive_list', [gapOf(source)]), options)
+  return [core, JSON.parse(decode(bytes)) as Numbered[]]
+}
 
 /** An open zip. */
 export class Archive {
   readonly #source: Source
-  readonly #core: Core
-  readonly #entries: readonly Numbered[]
+  readonly #options: OpenOptions
+  #core: Core
+  readonly #numbers: ReadonlyMap<string, number>
   /** The read before: one comes after the other. */
   #last: Promise<unknown> = Promise.resolve()
 
-  /** @internal */
-  constructor(source: Source, core: Core, entries: readonly Numbered[]) {
-    this.#source = source
-    this.#core = core
-    this.#entries = entries
-  }
-
   /** Its files, in the order of its directory. */
-  get entries(): readonly ArchiveEntry[] {
-    return this.#entries.map(({ name, size }) => ({ name, size }))
+  readonly entries: readonly ArchiveEntry[]
+
+  /** @internal */
+  constructor(source: Source, options: OpenOptions, core: Core, entries: readonly Numbered[]) {
+    this.#source = source
+    this.#options = options
+    this.#core = core
+    this.#numbers = new Map(entries.map(({ name, at }) => [name, at]))
+    this.entries = entries.map(({ name, size }) => ({ name, size }))
   }
 
   /** The decoded bytes of a file, checked against the sum that the zip has of it; at most the limit `decoded_len`. */
   async read(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
-    const entry = this.#entries.find((entry) => entry.name === name)
-    if (entry === undefined) {
-      throw broken('js/source', `there is no file \`${name}\` in it`, { source: this.#source.name ?? null })
-    }
-    const ask = (): Answer => this.#core.call('archive_read', [entry.at, gapOf(this.#source)])
-    const read = this.#last.then(async () =>
-      (await answered(this.#core, this.#source, 'archive_add', ask, options)).slice())
+    const number = this.#numbers.get(name)
+    const own = this.#options.name ?? this.#source.name ?? null
+    if (number === undefined) throw broken('js/source', `there is no file \`${name}\` in it`, { source: own })
+    const read = this.#last.then(async () => {
+      if (this.#core.isDead) [this.#core] = await listed(this.#source, this.#options)
+      const core = this.#core
+      const ask = (): Answer => core.call('archive_read', [number, gapOf(this.#source)])
+      return (await answered(core, this.#source, 'archive_add', ask, options)).slice()
+    })
     this.#last = read.catch(() => {})
-    return read
+    try {
+      return await read
+    } catch (e) {
+      throw named(e, own)
+    }
   }
 
   /** Lets go of the zip. */

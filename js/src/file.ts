@@ -233,8 +233,8 @@ export class TensorFile {
   }
 }
 
-/** An error with the name of the file that it is about. */
-function named(e: unknown, name: string | null): unknown {
+/** @internal An error with the name of the file that it is about. */
+export function named(e: unknown, name: string | null): unknown {
   if (!(e instanceof HoldallError) || e.source !== null || name === null) return e
   const { kind, code, found, tensor, component, range, remedies, hint } = e
   const told: Told = {
@@ -252,16 +252,25 @@ async function opened(
   if (!Number.isSafeInteger(size) || size < 0) {
     throw broken('js/source', `a source of ${size} bytes`)
   }
-  const core = own ?? (await Core.create())
-  const { signal, limits } = options
-  const { ends, gap } = source.terms ?? DISK
-  core.call('begin', [BigInt(size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
+  const core = await begun(source, options, own)
+  const { signal } = options
+  const { ends } = source.terms ?? DISK
   const first: [number, number][] = ends === 0 || size === 0
     ? []
     : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
-  const bytes = await answered(core, source, 'add', () => core.call('decode', [BigInt(gap)]), { signal }, first)
+  const bytes = await answered(core, source, 'add', () => core.call('decode', [gapOf(source)]), { signal }, first)
   return [core, JSON.parse(decode(bytes)) as Facts]
 }
+
+/** @internal An instance of the module that was told of a source. */
+export async function begun(source: Source, { limits }: OpenOptions, own?: Core): Promise<Core> {
+  const core = own ?? (await Core.create())
+  core.call('begin', [BigInt(source.size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
+  return core
+}
+
+/** @internal Ranges of a source that are so far apart, or less, are read as one. */
+export const gapOf = (source: Source): bigint => BigInt((source.terms ?? DISK).gap)
 
 /** @internal Asks the module until it needs no more of a source: `add` is what takes bytes that it asked for. */
 export async function answered(

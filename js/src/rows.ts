@@ -77,12 +77,15 @@ function contentOf(run: unknown): string {
   return 'json'
 }
 
-/** The bytes of a run. */
-function bytesOf(run: unknown, content: string, name: string, at: number): Uint8Array {
+/** The bytes of a run, which stay as they are though its array is filled anew. An array of another type is one of these elements where that is said. */
+function bytesOf(run: unknown, content: string, isSaid: boolean, name: string, at: number): Uint8Array {
   if (content === 'json') return encode(lineOf(undefined, run, {}))
-  if (typeof run === 'string') return encode(run)
-  if (ArrayBuffer.isView(run)) return new Uint8Array(run.buffer, run.byteOffset, run.byteLength)
-  throw broken('js/source', `run ${at} is a ${run === null ? 'null' : typeof run}, in a blob of ${content}`, { tensor: name })
+  if (typeof run === 'string' && (content === 'utf-8' || content === 'bytes')) return encode(run)
+  const own = contentOf(run)
+  if (ArrayBuffer.isView(run) && (isSaid || own === content || own === 'bytes' || content === 'bytes')) {
+    return new Uint8Array(run.buffer, run.byteOffset, run.byteLength).slice()
+  }
+  throw broken('js/source', `run ${at} is ${run === null ? 'null' : own}, in a blob of ${content}`, { tensor: name })
 }
 
 /** Makes bytes of runs, by the core. */
@@ -100,7 +103,7 @@ export async function encodeBlob(core: Core, part: number, name: string, input: 
   }
   for await (const run of input.runs as AsyncIterable<unknown>) {
     content ??= begin(contentOf(run))
-    const bytes = bytesOf(run, content, name, count++)
+    const bytes = bytesOf(run, content, input.content !== undefined, name, count++)
     pieces.push(new Uint8Array(Uint32Array.of(bytes.length).buffer), bytes)
     len += bytes.length
     if (len >= BATCH) flush()

@@ -170,6 +170,16 @@ test('blobs are written: what they hold is what the first run is, and every run 
   assert.equal(await bad(['a', new Uint8Array([0xff])]), 'record/utf8 run 1')
   assert.equal(await bad([new Uint8Array(5)], 'F32'), 'record/entry-length run 0')
   assert.equal(await bad(['a', {}]), 'js/source run 1')
+  assert.equal(await bad(['abcd'], 'F32'), 'js/source run 0')
+  assert.equal(await bad([new Float32Array(1), new Float64Array(1)]), 'js/source run 1')
+  // One array, filled anew for each run.
+  const room = new Uint8Array(1)
+  function* refilled() {
+    for (room[0] = 1; room[0]! < 4; room[0]!++) yield room
+  }
+  const made = await toBytes({ b: { runs: refilled() } }, { format: 'metatensor' })
+  await using own = await open(made)
+  assert.deepEqual(await own.tensor('b').bytes({ role: 'blob_data' }), new Uint8Array([1, 2, 3]))
   assert.equal(await bad([], 'no such'), 'wasm/call undefined')
 })
 

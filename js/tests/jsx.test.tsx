@@ -161,6 +161,16 @@ test('the plan of a migration says what becomes of tensors and of members of rec
   assert.deepEqual(reshaped, [{ what: 'converted', from: 'w', to: 'w', old: 'F32 [4]', new: 'F32 [2, 2]', by: 'reshape' }])
   await assert.rejects(planMigration(shape([4]), shape([5]), { converters: { w: 'reshape' } }), { code: 'evolve/no-converter' })
   await assert.rejects(planMigration(shape([4]), shape([2, 2]), { converters: { w: 'none' } }), { code: 'evolve/converter' })
+  await assert.rejects(planMigration(shape([4]), shape([2, 2]), { converters: { w: 'cast' } }), { code: 'evolve/no-converter' })
+  // Names that change places, of the same type and of others; one whose name is taken is left out.
+  const two = (a: 'F32' | 'F16', b: 'F32' | 'F16') =>
+    s.toSchema(s.References({ a: s.Tensor({ dtype: a, shape: [4] }), b: s.Tensor({ dtype: b, shape: [4] }) }))
+  const swap = { renames: { a: 'b', b: 'a' } }
+  for (const [from, to] of [[two('F32', 'F32'), two('F32', 'F32')], [two('F32', 'F16'), two('F16', 'F32')]] as const) {
+    const swapped = await planMigration(from, to, swap)
+    assert.deepEqual(swapped.map(({ what, from, to }) => [what, from, to]), [['renamed', 'b', 'a'], ['renamed', 'a', 'b']])
+  }
+  await assert.rejects(planMigration(two('F32', 'F32'), two('F32', 'F32'), { renames: { a: 'b' } }), { code: 'evolve/drops-member' })
   const [old, now] = [s.Int8(), s.Int16()].map((x) => s.toSchema(s.Struct({ x })))
   assert.deepEqual(await planMigration(old!, now!), [{ what: 'widened', from: 'x', to: 'x', old: 'Int8', new: 'Int16' }])
   await assert.rejects(planMigration(now!, old!), { code: 'evolve/no-converter' })

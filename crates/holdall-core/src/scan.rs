@@ -116,8 +116,8 @@ pub struct Scan {
     /// What is to be looked at, the next one last.
     ahead: Vec<Job>,
     found: Found,
-    /// Zips that have been begun.
-    zips: u64,
+    /// Steps that were done: a zip goes by the number of the one that began it.
+    steps: u64,
     /// Those of them that readers do not agree on.
     odd: BTreeSet<u64>,
 }
@@ -187,7 +187,7 @@ impl Scan {
         let first =
             Job { what: What::File, place: Place::File(0..len), name: name.into(), depth: 0 };
         let (limits, ahead) = (limits.clone(), vec![first]);
-        Scan { limits, ahead, found: Found::default(), zips: 0, odd: BTreeSet::new() }
+        Scan { limits, ahead, found: Found::default(), steps: 0, odd: BTreeSet::new() }
     }
 
     /// Whether there is nothing left to be looked at.
@@ -225,7 +225,7 @@ impl Scan {
         };
         self.ahead.extend(found.next.into_iter().rev());
         self.odd.extend(found.odd);
-        self.zips += 1;
+        self.steps += 1;
         self.found.report.extend(found.report);
         Ok(())
     }
@@ -320,10 +320,7 @@ impl Scan {
         window: &Window,
         found: &mut Found,
     ) -> Result<bool, Stop> {
-        let start = match head.starts_with(b"\x93NUMPY") {
-            true => npy::header_len(head).unwrap_or(0),
-            false => 0,
-        };
+        let start = start_of(head);
         let is_named = is_named(&job.name);
         let begin = usize::try_from(start).ok().and_then(|at| head.get(at..)).unwrap_or_default();
         // Most files are told from their first bytes: what follows those is not fetched.
@@ -354,7 +351,8 @@ impl Scan {
     fn is_too_deep(&self, job: &Job, found: &mut Found) -> bool {
         let is_too_deep = job.depth >= MOST_ARCHIVES;
         if is_too_deep {
-            let e = PACKED.broken(format!("it is an archive in archives, {MOST_ARCHIVES} deep"));
+            let e = PACKED
+                .broken(format!("it is inside of {MOST_ARCHIVES} archives, and is not opened"));
             found.report.unread.push(e.in_source(&job.name));
         }
         is_too_deep
@@ -393,7 +391,7 @@ impl Scan {
     }
 
     fn zip(&self, job: &Job, window: &Window, found: &mut Found) -> Result<(), Stop> {
-        let zip = self.zips;
+        let zip = self.steps;
         match Directory::read(window, &self.limits) {
             Ok(directory) => {
                 let directory = Arc::new(directory);
@@ -456,8 +454,12 @@ impl Scan {
         let most = self.limits.header_len;
         let stored = window.bytes(range.start..range.end.min(range.start.saturating_add(most)))?;
         let (head, _) = self.decoded(method, &stored, HEAD);
-        let is_zip = head.starts_with(b"PK");
-        if (head.len() as u64) == HEAD && !is_zip && !may_be_pickle(&head) {
+        let begin = usize::try_from(start_of(&head)).ok().and_then(|at| head.get(at..));
+        let may_have = head.starts_with(b"PK")
+            || tar::is_one(&head)
+            || pack_of(&head).is_some()
+            || begin.is_none_or(may_be_pickle);
+        if (head.len() as u64) == HEAD && !may_have {
             found.report.files += 1;
             return Ok(());
         }
@@ -532,6 +534,11 @@ fn may_be_pickle(head: &[u8]) -> bool {
             found.is_pickle() || found.is_cut
         }
     }
+}
+
+/// Where pickles would begin: behind the header of an array.
+fn start_of(head: &[u8]) -> u64 {
+    if head.starts_with(b"\x93NUMPY") { npy::header_len(head).unwrap_or(0) } else { 0 }
 }
 
 fn pack_of(head: &[u8]) -> Option<&'static str> {

@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Default)]
 pub struct Work {
     threads: Option<usize>,
-    cancel: Option<Cancel>,
+    /// Any of them ends it.
+    cancel: Vec<Cancel>,
     progress: Option<Arc<Progress>>,
 }
 
@@ -62,10 +63,16 @@ impl Work {
         self
     }
 
-    /// Ends the operation soon after `cancel` was used, with `work/cancelled`, an error of kind Io. It
-    /// leaves behind what any other error leaves.
+    /// Ends the operation soon after `cancel`, or another that was given before, was used, with `work/cancelled`, an error of kind Io.
+    /// It leaves behind what any other error leaves.
     pub fn with_cancel(mut self, cancel: &Cancel) -> Work {
-        self.cancel = Some(cancel.clone());
+        self.cancel.push(cancel.clone());
+        self
+    }
+
+    /// The same, ended by what ends `other` too.
+    pub fn under(mut self, other: &Work) -> Work {
+        self.cancel.extend_from_slice(&other.cancel);
         self
     }
 
@@ -103,9 +110,9 @@ impl Work {
     /// # Errors
     /// `work/cancelled`, of kind Io, once it is not.
     pub fn check(&self) -> Result<()> {
-        match &self.cancel {
-            Some(cancel) if cancel.is_cancelled() => Err(cancelled()),
-            _ => Ok(()),
+        match self.cancel.iter().any(Cancel::is_cancelled) {
+            true => Err(cancelled()),
+            false => Ok(()),
         }
     }
 

@@ -639,7 +639,6 @@ pub(crate) fn salvage<'py>(
     plain::of(py, &report)
 }
 
-/// What pickles in a file or folder would import.
 /// What is in an archive.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 #[pyfunction]
@@ -652,6 +651,7 @@ pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAn
     plain::of(py, &found)
 }
 
+/// What pickles in a file or folder would import.
 #[cfg(feature = "pytorch")]
 #[pyfunction]
 #[pyo3(signature = (path, io, limits, progress))]

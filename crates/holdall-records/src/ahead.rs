@@ -61,20 +61,26 @@ impl Ahead {
         let runs = || self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let next = {
             let mut runs = runs();
-            if let Some(at) = runs.iter().rposition(|run| run.slice(&range).is_some()) {
+            let hit = runs.iter().enumerate().rev();
+            let hit = hit.filter_map(|(at, run)| Some((at, run.slice(&range)?))).next();
+            if let Some((at, found)) = hit {
                 let mut run = runs.remove(at);
-                let found = run.slice(&range);
                 run.asked = range.end;
                 runs.push(run);
-                if let Some(found) = found {
-                    return Ok(found);
-                }
+                return Ok(found);
             }
             let at = runs.iter().rposition(|run| run.goes_on(&range));
             at.map_or(0, |at| runs.remove(at).next)
         };
-        let whole = range.start..range.end.max(range.start.saturating_add(next).min(len));
-        let kept = read(whole.clone())?;
+        let mut whole = range.start..range.end.max(range.start.saturating_add(next).min(len));
+        let kept = match read(whole.clone()) {
+            // What follows may be damaged; nobody has asked for it.
+            Err(_) if whole.end > range.end => {
+                whole = range.clone();
+                read(range.clone())?
+            }
+            kept => kept?,
+        };
         let next = (next.max(FIRST / 4) * 4).min(MOST).min(piece.max(FIRST));
         // A long range would be kept for nothing: what follows it is asked for next.
         let kept_here = if whole.end == range.end { Bytes::new() } else { kept.clone() };

@@ -14,6 +14,7 @@ pub use holdall_io::aio::{Blocking, ByteSource, File, Reading, Tensor, open_sour
 
 use crate::{OpenOptions, VerifyOptions, VerifyReport};
 use holdall_core::Result;
+use holdall_io::Work;
 use std::path::PathBuf;
 
 /// Opens a file with the default [`OpenOptions`]: one of the file system, one at an address, or one inside a package.
@@ -30,5 +31,9 @@ pub async fn open(path: impl Into<PathBuf>) -> Result<File> {
 /// As [`crate::verify()`].
 pub async fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let options = options.clone();
-    file.run(move |file, work| crate::verify(file, &options.with_work(work))).await
+    let run = move |file: &crate::File, work: Work| {
+        let work = options.work.clone().under(&work);
+        crate::verify(file, &options.with_work(work))
+    };
+    file.run(run).await
 }

@@ -373,7 +373,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.push(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
-        let (mut item, formed) = match options.reforms.item(&tensor)? {
+        let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {
             Some((item, formed)) => (item, Some(formed)),
             None => (item(&tensor, &forms, options)?, None),
         };

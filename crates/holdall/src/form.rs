@@ -188,7 +188,7 @@ impl Reforms {
     /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
     /// those whose rows are whole ones. A
     /// tensor that is named is taken whatever its layout.
-    pub(crate) fn item(&self, tensor: &Tensor) -> Result<Option<(Item, Forming)>> {
+    pub(crate) fn item(&self, tensor: &Tensor, work: &Work) -> Result<Option<(Item, Forming)>> {
         let Some((Some(form), by_name)) = self.0.of(tensor.name()) else { return Ok(None) };
         if is_of(tensor, form) {
             return Ok(None);
@@ -208,7 +208,7 @@ impl Reforms {
         };
         let made = match form {
             Form::Group(grouping) => quantized(tensor, grouping).map_err(placed)?,
-            Form::Blocks(of) => in_blocks(tensor, of),
+            Form::Blocks(of) => in_blocks(tensor, of, work),
             _ => sparse(tensor, form, &of, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
@@ -345,15 +345,15 @@ fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
 }
 
-fn in_blocks(tensor: &Tensor, of: &'static BlockType) -> Option<Made> {
+fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Made> {
     let len = of.stored_len(tensor.shape())?;
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
     let attributes = attributes_of_elements(tensor);
     let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
-    let (from, told) = (tensor.clone(), errors.clone());
+    let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let placed = |e: Error| e.in_tensor(from.name()).in_source(from.file().name());
-        let (bytes, both) = blocks_of(of, &from.to_dense()?, len).map_err(placed)?;
+        let (bytes, both) = blocks_of(of, &from.to_dense()?, len, &work).map_err(placed)?;
         *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
         Ok(vec![bytes])
     };
@@ -363,18 +363,24 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType) -> Option<Made> {
 /// Elements that a thread makes blocks of at a time: whole ones of every type.
 const AT_A_TIME: u64 = 1 << 16;
 
-/// The blocks of these elements, which take `len` bytes, made on all cores; and the greatest error, and the root of the mean of
-/// the squares of all.
-fn blocks_of(of: &'static BlockType, dense: &Dense, len: u64) -> Result<(Bytes, (f64, f64))> {
+/// The blocks of these elements, which take `len` bytes, made on the threads of `work`; and the greatest error, and the root
+/// of the mean of the squares of all.
+fn blocks_of(
+    of: &'static BlockType,
+    dense: &Dense,
+    len: u64,
+    work: &Work,
+) -> Result<(Bytes, (f64, f64))> {
     let element = ElementType::new(dense.dtype(), dense.logical_type().cloned());
     let mut out = vec![0; len as usize];
     let runs = out.chunks_mut((AT_A_TIME / of.elements * of.bytes) as usize);
     let mut errors = vec![(0f64, 0f64); runs.len()];
     let jobs = runs.zip(&mut errors).enumerate().collect();
-    Work::new().for_each(
+    work.for_each(
         jobs,
         || (),
         |(), (at, (out, errors))| {
+            work.check()?;
             let count = out.len() as u64 / of.bytes * of.elements;
             let start = at as u64 * AT_A_TIME;
             let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;

@@ -27,7 +27,7 @@ const MAX_FINDINGS: usize = 1000;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    work: Work,
+    pub(crate) work: Work,
     select: Select,
     strictness: Strictness,
 }

@@ -237,7 +237,7 @@ fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
         file.tensor("one5").unwrap().bytes_range(&Role::Data, 10..20).await.unwrap();
         let all = (6 << 20) / 4096;
         let begun = source.begun.load(Ordering::SeqCst) - before;
-        assert!(begun < all, "{begun} of {all}");
+        assert!(begun < all * 3 / 4, "{begun} of {all}");
     });
 }
 

@@ -4,10 +4,13 @@ mod corpus_files;
 #[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use holdall::scan::{ScanReport, Verdict, scan_source};
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{Limits, OpenOptions, Work, scan};
 use pytorch_files::{file_of, zip};
+use std::io::Write as _;
 use std::sync::Arc;
 
 fn scan_with(bytes: &[u8], name: &str, limits: &Limits) -> ScanReport {
@@ -423,4 +426,46 @@ fn archives_are_walked() {
         (0..6).fold(bad.to_vec(), |inner, _| [member("in.tar", &inner), vec![0; 1024]].concat());
     let report = scanned(&deep, "t.tar");
     assert_eq!((report.verdict(), report.unread[0].code()), (Verdict::Unknown, "pickle/packed"));
+}
+
+/// A zip with one file, which is deflated.
+fn deflated(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    let mut out = zip(&[(name, &encoder.finish().unwrap())]);
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    let central = out.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
+    // Behind the marks and versions of both headers: flags, method, time, sum, and both lengths.
+    for at in [6, central + 8] {
+        out[at + 2] = 8;
+        out[at + 8..at + 12].copy_from_slice(&crc.sum().to_le_bytes());
+        out[at + 16..at + 20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    }
+    out
+}
+
+/// What is compressed in a zip is looked into as what is stored is: arrays of objects, archives, packs.
+#[test]
+fn what_is_compressed_hides_nothing() {
+    let bad = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.";
+    let long = [&bad[..], &[0; 8 << 10]].concat();
+    let header = format!("{{'descr': '|O', 'fortran_order': False, 'shape': (1,), }}{:59}\n", "");
+    let array = [
+        b"\x93NUMPY\x01\x00".as_slice(),
+        &(header.len() as u16).to_le_bytes(),
+        header.as_bytes(),
+        &long,
+    ]
+    .concat();
+    let tar = [member("c.pkl", bad), vec![0; 8 << 10]].concat();
+    let gzip = [b"\x1f\x8b\x08".as_slice(), &[0; 8 << 10]].concat();
+    for (name, bytes, verdict) in [
+        ("a.npy", array, Verdict::Dangerous),
+        ("t.tar", tar, Verdict::Dangerous),
+        ("g.gz", gzip, Verdict::Unknown),
+    ] {
+        let report = scanned(&deflated(name, &bytes), "x.zip");
+        assert_eq!(report.verdict(), verdict, "{name}: {report:?}");
+    }
 }

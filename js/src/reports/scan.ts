@@ -1,8 +1,6 @@
-import { Core, encode } from '../core.js'
+import { encode } from '../core.js'
 import { HoldallError, type Told } from '../errors.js'
-import { answered, sourceOf, type Openable, type OpenOptions } from '../file.js'
-import { DEFAULTS } from '../limits.js'
-import { DISK } from '../source.js'
+import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
 
 /** What is known of something that a pickle would import, and of a pickle: the worst of its imports. */
 export type ScanVerdict = 'safe' | 'unknown' | 'suspicious' | 'dangerous'
@@ -23,7 +21,7 @@ export interface PickleImport {
 
 /** A pickle, and what it would do to whoever unpickles it. */
 export interface PickleReport {
-  /** The file; `ZIP!/NAME` of one in a zip. */
+  /** The file; `ARCHIVE!/NAME` of one in an archive. */
   source: string
   /** Where in that file it begins, and how many bytes can be followed. */
   offset: number
@@ -41,7 +39,7 @@ export interface PickleReport {
 export interface ScanReport {
   /** The worst of all pickles; `unknown` at least where something could not be looked into. */
   verdict: ScanVerdict
-  /** Files that were looked at, those in zips too. */
+  /** Files that were looked at, those in archives too. */
   files: number
   pickles: PickleReport[]
   /** What could not be looked into, and why: pickles may be there. */
@@ -65,23 +63,22 @@ interface Found {
 const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(error, source)
 
 /**
- * Looks for pickles in a file, in the zips in it, and in the pickles in it, and says what each would import and call.
+ * Looks for pickles in a file, in the zips and tar archives in it, and in the pickles in it, and says what each would import and call.
  * Nothing is imported, called or unpacked.
  */
 export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
   const source = await sourceOf(from, options)
   try {
-    const core = await Core.create()
-    const size = BigInt(source.size)
-    core.call('begin', [size], encode(JSON.stringify({ ...DEFAULTS, ...options.limits })))
-    core.call('scan_begin', [size], encode(options.name ?? source.name ?? ''))
-    const { gap } = source.terms ?? DISK
-    await answered(core, source, 'scan_add', () => core.call('scan_step', [BigInt(gap)]), options)
+    const core = await begun(source, options)
+    core.call('scan_begin', [BigInt(source.size)], encode(options.name ?? source.name ?? ''))
+    await answered(core, source, 'scan_add', () => core.call('scan_step', [gapOf(source)]), options)
     const { verdict, files, pickles, unread } = core.json<Found>('scan_finish')
     return {
       verdict, files, unread: unread.map(errorOf),
       pickles: pickles.map(({ broken, ...one }) => ({ ...one, broken: broken && errorOf(broken) })),
     }
+  } catch (e) {
+    throw named(e, options.name ?? source.name ?? null)
   } finally {
     await source.close?.()
   }

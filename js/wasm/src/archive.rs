@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, CALL, Object};
 use holdall_core::wire::zip::{Directory, EntryKind};
-use holdall_core::{Bytes, Error, Limits, Window};
+use holdall_core::{Bytes, Error, Limits, Stop, Window};
 
 /// An open zip.
 pub(crate) struct Archive {
@@ -53,11 +53,13 @@ impl Archive {
         let Some((directory, entry)) = found else {
             return Err(CALL.broken(format!("there is no file number {at}")));
         };
-        let answer = match directory.content(entry, &self.window, &self.limits) {
+        let content = directory.content(entry, &self.window, &self.limits);
+        if !matches!(content, Err(Stop::Need(_))) {
+            self.window = Window::new(self.window.len());
+        }
+        match content {
             Ok(bytes) => Ok(Answer::Done(bytes.into())),
-            Err(stop) => return stopped(stop, gap),
-        };
-        self.window = Window::new(self.window.len());
-        answer
+            Err(stop) => stopped(stop, gap),
+        }
     }
 }

@@ -14,7 +14,7 @@ use holdall_schema::{
 
 /// What a file gets besides flat tensors.
 pub(crate) enum Part {
-    Dataset(Dataset),
+    Dataset(Box<Dataset>),
     Blob(Blob),
 }
 

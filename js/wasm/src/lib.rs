@@ -603,7 +603,7 @@ pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
 pub extern "C" fn dataset_begin(len: usize) -> u32 {
     call(|state| {
         let (dataset, answer) = Dataset::begin(&state.take(), len, &state.limits)?;
-        state.parts.push(Part::Dataset(dataset));
+        state.parts.push(Part::Dataset(Box::new(dataset)));
         Ok(answer)
     })
 }

@@ -166,9 +166,20 @@ fn file(old: &Document, new: &Document, told: &Told, steps: &mut Vec<Step>) -> R
     for change in changes.iter().filter(|change| !is_within(&change.path)) {
         steps.extend(file.step_of(change)?);
     }
+    // What has a name that another thing had.
+    for (path, source) in told.renames.iter().filter(|(path, _)| !is_within(path)) {
+        if node_at(new, path).is_some_and(is_tensor) {
+            steps.extend(file.replaced(path)?);
+            if !changes.iter().any(|change| change.path == *path) {
+                let now = tensor_at(new, path).map(TensorType::to_string);
+                steps.push(file.renamed(path, source, now)?);
+            }
+        }
+    }
     // What does not change is converted all the same where that was asked for.
     for (path, name) in &told.converters {
-        let is_changed = changes.iter().any(|change| change.path == *path);
+        let is_changed =
+            changes.iter().any(|change| change.path == *path) || told.renames.contains_key(path);
         if let (false, Some(tensor)) = (is_changed, tensor_at(new, path)) {
             file.check_converter(path, path, name)?;
             if !name.parse::<Chain>()?.is_cast() {
@@ -200,7 +211,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
         if !is_tensor && !is_member(path, Some(source)) {
             let (source, path) = (shown(source), shown(path));
             let message = format!(
-                "the schemas have no tensor, and no member of a dataset, that is `{source}`, to be `{path}`"
+                "no tensor, and no member of a dataset, is `{source}` in the old schema and `{path}` in the new one"
             );
             return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
         }
@@ -209,7 +220,7 @@ fn check_told(old: &Document, new: &Document, told: &Told) -> Result<(), Error> 
         let both = tensor_at(new, path).zip(tensor_at(old, &was(path)));
         if both.is_none() && !is_member(path, None) {
             let message = format!(
-                "the schemas have no tensor, and no member of a dataset, to be `{}`, which has a converter",
+                "`{}` has a converter, but is no tensor, and no member of a dataset, of both schemas",
                 shown(path)
             );
             return Err(UNKNOWN_PATH.broken(message).with_hint(MEMBERS));
@@ -263,22 +274,12 @@ impl File<'_> {
         let in_tensor = |e: Error| e.in_tensor(path.to_string());
         let sides = |step: Step| Some(Step { old: old.clone(), new: now.clone(), ..step });
         let by = told.converters.get(path);
-        let source = told.renames.get(path).filter(|_| change.what == What::Added);
+        let source = told.renames.get(path);
         if let Some(name) = by {
             self.check_converter(path, source.unwrap_or(path), name)?;
         }
         if let Some(source) = source {
-            let was = self.changes.iter().find(|c| c.what == What::Removed && c.path == *source);
-            let was = was.and_then(|c| text(&c.old));
-            let both = node_at(self.old, source).zip(node_at(self.new, path));
-            let is_same = both.is_some_and(|(old, new)| is_same(old, new));
-            if was.is_none() || (!is_same && by.is_none()) {
-                let message = format!("what was `{}` does not become it by itself", shown(source));
-                return Err(in_tensor(NO_CONVERTER.broken(message)));
-            }
-            let what = if is_same { Done::Renamed } else { Done::Converted };
-            let one = step(what, Some(source), Some(path));
-            return Ok(Some(Step { old: was, new: now, by: by.cloned(), ..one }));
+            return self.renamed(path, source, now).map(Some);
         }
         if let Some(name) = by {
             let one = step(Done::Converted, Some(path), Some(path));
@@ -313,6 +314,37 @@ impl File<'_> {
         }
     }
 
+    /// What makes a tensor of one that had another name; `now` is what it is in the new schema.
+    fn renamed(&self, path: &Path, source: &Path, now: Option<String>) -> Result<Step, Error> {
+        let by = self.told.converters.get(path);
+        let both = node_at(self.old, source).zip(node_at(self.new, path));
+        let is_same = both.is_some_and(|(old, new)| is_same(old, new));
+        if !is_same && by.is_none() {
+            let message = format!("what was `{}` does not become it by itself", shown(source));
+            return Err(NO_CONVERTER.broken(message).in_tensor(path.to_string()));
+        }
+        let removed = self.changes.iter().find(|c| c.what == What::Removed && c.path == *source);
+        let was = removed.and_then(|c| c.old.as_deref().map(str::to_owned));
+        let was = was.or_else(|| Some(tensor_at(self.old, source)?.to_string()));
+        let what = if is_same { Done::Renamed } else { Done::Converted };
+        let one = step(what, Some(source), Some(path));
+        Ok(Step { old: was, new: now, by: by.cloned(), ..one })
+    }
+
+    /// What becomes of a tensor whose name another has in the new schema.
+    fn replaced(&self, path: &Path) -> Result<Option<Step>, Error> {
+        let is_used = self.told.renames.values().any(|source| source == path);
+        if is_used || !node_at(self.old, path).is_some_and(is_tensor) {
+            return Ok(None);
+        }
+        if !self.told.drops {
+            let message = format!("{} would be left out", shown(path));
+            return Err(DROPS_MEMBER.broken(message));
+        }
+        let old = tensor_at(self.old, path).map(TensorType::to_string);
+        Ok(Some(Step { old, ..step(Done::Dropped, Some(path), None) }))
+    }
+
     /// Whether both schemas have an element type at a path, where they might have any.
     fn are_named(&self, path: &Path) -> bool {
         [self.old, self.new].iter().all(|of| tensor_at(of, path).is_some_and(|t| t.dtype.is_some()))
@@ -329,6 +361,16 @@ impl File<'_> {
         {
             let message = format!("{was} elements do not become {is}");
             return Err(in_tensor(NO_CONVERTER.broken(message)));
+        }
+        if let (Some(was), Some(is)) = (old.known_shape(), new.known_shape())
+            && was != is
+            && !chain.reshapes()
+        {
+            let message = format!("{old} does not become {new} by `{}`", name.shown());
+            let e = NO_CONVERTER.broken(message);
+            return Err(in_tensor(
+                e.with_hint("the converter `reshape` gives elements another shape"),
+            ));
         }
         let kind = |of: &TensorType| of.dtype.and_then(|dtype| dtype.scalar());
         match (kind(old), kind(new)) {

@@ -113,6 +113,11 @@ impl Assembly {
         self
     }
 
+    /// Whether bytes of that fetch came which wait for others.
+    pub fn is_waiting(&self, fetch: usize) -> bool {
+        self.waiting.get(fetch).is_some_and(|held| !held.is_empty())
+    }
+
     /// The plan that is carried out.
     pub fn plan(&self) -> &Plan {
         &self.plan

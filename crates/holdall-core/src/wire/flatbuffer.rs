@@ -170,7 +170,13 @@ impl<'w> Reader<'w> {
                 Err(fail) => return Err(fail),
             }
         }
-        if needs.is_empty() { Ok(out) } else { Err(Stop::Need(needs)) }
+        if needs.is_empty() {
+            return Ok(out);
+        }
+        // Many tables lie in one block.
+        needs.sort_unstable_by_key(|range: &Range<u64>| (range.start, range.end));
+        needs.dedup();
+        Err(Stop::Need(needs))
     }
 
     /// Those bytes.

@@ -9,9 +9,9 @@
 //! The index is a block, too: its values are the places of blocks, in order.
 
 use super::cursor::Cursor;
-use crate::codec::crc::Crc32;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::model::crc32c;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
 use std::ops::Range;
@@ -72,19 +72,21 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Entry>, Stop> {
     let mut budget = Budget { left: limits.manifest_len };
     let mut blocks = Vec::new();
     let mut end = 0;
-    for (_, value) in entries(&block(window, &index, footer.start, &mut budget)?, &mut budget)? {
+    let index = whole(&index, footer.start, &mut budget)?;
+    for (_, value) in entries(&block(window, &index)?, &mut budget)? {
         let found = place(&mut Cursor::new(&value)).filter(|place| place.start >= end);
         let Some(place) = found else {
             let message = "blocks do not follow each other";
             return Err(BROKEN.broken(message).at(index).into());
         };
-        end = place.end.saturating_add(TRAILER);
+        let place = whole(&place, footer.start, &mut budget)?;
+        end = place.end;
         blocks.push(place);
     }
-    window.all(blocks.iter().map(|place| place.start..place.end.saturating_add(TRAILER)))?;
+    window.all(blocks.iter().cloned())?;
     let mut all: Vec<Entry> = Vec::new();
     for place in blocks {
-        let found = entries(&block(window, &place, footer.start, &mut budget)?, &mut budget);
+        let found = entries(&block(window, &place)?, &mut budget);
         let found = found.map_err(|e| e.at(place.clone()))?;
         let rises = |all: &[Entry]| all.is_sorted_by(|(a, _), (b, _)| a < b);
         let follows = match (all.last(), found.first()) {
@@ -112,36 +114,36 @@ impl Budget {
     }
 }
 
-/// The contents of the block at `place`, which ends before `end`.
-fn block(
-    window: &Window,
-    place: &Range<u64>,
-    end: u64,
-    budget: &mut Budget,
-) -> Result<Bytes, Stop> {
+/// Where a block lies with what is behind it, which ends before `end`.
+fn whole(place: &Range<u64>, end: u64, budget: &mut Budget) -> Result<Range<u64>> {
     let whole = place.start..place.end.saturating_add(TRAILER);
     if whole.end > end {
         let message = format!("a block ends at byte {}, its table at {end}", whole.end);
-        return Err(BROKEN.broken(message).into());
+        return Err(BROKEN.broken(message));
     }
     budget.take(whole.end.saturating_sub(whole.start))?;
+    Ok(whole)
+}
+
+/// The contents of the block that lies at `whole` with what is behind it.
+fn block(window: &Window, whole: &Range<u64>) -> Result<Bytes, Stop> {
     let bytes = window.bytes(whole.clone())?;
     let (body, crc) = bytes.split_last_chunk::<4>().unwrap_or((&[], &[0; 4]));
     let said = unmasked(u32::from_le_bytes(*crc));
-    let mut sum = Crc32::castagnoli();
-    sum.update(body);
-    let found = sum.value();
+    let found = crc32c(body);
     if found != said {
         let message = format!("a block has the CRC-32C {found:08x}, {said:08x} is said");
-        return Err(DIGEST.broken(message).at(whole).into());
+        return Err(DIGEST.broken(message).at(whole.clone()).into());
     }
     match body.last() {
         Some(0) => Ok(bytes.slice(..bytes.len().saturating_sub(5))),
-        Some(1) => Err(COMPRESSED.broken("a block is compressed by snappy").at(whole).into()),
+        Some(1) => {
+            Err(COMPRESSED.broken("a block is compressed by snappy").at(whole.clone()).into())
+        }
         kind => {
             let kind = kind.copied().unwrap_or(0);
             let message = format!("a block is compressed by method {kind}");
-            Err(COMPRESSED.broken(message).at(whole).into())
+            Err(COMPRESSED.broken(message).at(whole.clone()).into())
         }
     }
 }

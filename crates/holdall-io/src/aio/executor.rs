@@ -3,15 +3,14 @@
 use super::File;
 use super::source::read;
 use crate::buffer::Buffer;
-use crate::executor::{Tables, check_inside, give_tables, too_short};
+use crate::executor::{Tables, check_ranges, give_tables, too_short};
 use crate::load::LoadOptions;
 use crate::open::Check;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Checksums, check_decoded_len};
-use holdall_core::read::{Arrival, Assembly, Cut, Extent, Plan, Want};
+use holdall_core::codec::zstd::Checksums;
+use holdall_core::read::{Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Want};
 use holdall_core::{Component, Encoding, Error, Result};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -21,19 +20,14 @@ use tokio::task::JoinSet;
 const LANE: u64 = 32 << 20;
 /// Reads under way at once, at least.
 const LEAST: usize = 4;
-/// Pieces up to so many bytes are decoded where they come: going to another thread costs more.
-const SMALL: usize = 64 << 10;
+/// Fetches whose stored and decoded bytes come to so many are decoded where they come: going to another thread costs more.
+const SMALL: u64 = 128 << 10;
 
 /// Does `job` on a thread that may block.
 pub(super) async fn apart<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match tokio::task::spawn_blocking(job).await {
-        Ok(done) => done,
-        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        // The runtime ends.
-        Err(_) => Err(crate::work::cancelled()),
-    }
+    joined(tokio::task::spawn_blocking(job).await)
 }
 
 /// The decoded bytes of each wanted component, in order.
@@ -60,13 +54,7 @@ pub(super) async fn ranges(
     c: &Component,
     ranges: &[Range<u64>],
 ) -> Result<Vec<Bytes>> {
-    let limits = file.0.file.limits();
-    for range in ranges {
-        check_inside(c, range)?;
-        if c.encoding != Encoding::Raw {
-            check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
-        }
-    }
+    check_ranges(c, ranges, file.0.file.limits())?;
     let mut of = vec![Want::new(tensor as u32, c.clone())];
     find_tables(file, &mut of).await?;
     let is_filled = |range: &&Range<u64>| !range.is_empty();
@@ -201,17 +189,19 @@ enum Slot {
 
 impl Lane {
     async fn run(self, plan: Plan, checksums: Checksums) -> Result<Vec<Bytes>> {
-        let extents: Vec<Extent> = plan.fetches().iter().map(|fetch| fetch.extent).collect();
-        let mut to_come: VecDeque<(usize, Extent)> = extents.into_iter().enumerate().collect();
         let mut filling = self.filling(plan, checksums)?;
+        let mut to_come = 0..filling.assembly.plan().fetches().len();
+        // Fetches that came and wait for those before them, which are under way.
+        let mut held: Vec<usize> = Vec::new();
         let mut reads = JoinSet::new();
         loop {
-            while reads.len() < self.at_once
-                && let Some((number, extent)) = to_come.pop_front()
+            while reads.len() + held.len() < self.at_once
+                && let Some(number) = to_come.next()
             {
+                let extent = filling.assembly.plan().fetches()[number].extent;
                 let (file, permits) = (self.file.clone(), Arc::clone(&self.permits));
                 reads.spawn(async move {
-                    // Held until the bytes are decoded. It is never closed.
+                    // Held until the bytes are taken. It is never closed.
                     let permit = permits.acquire_owned().await.ok();
                     Ok((number, fetch(file, extent).await?, permit))
                 });
@@ -219,10 +209,12 @@ impl Lane {
             let Some(done) = reads.join_next().await else { break };
             let (number, bytes, permit) = joined(done)?;
             let len = bytes.len();
-            filling = match len <= SMALL {
+            filling = match filling.is_small(number) {
                 true => filling.push(number, bytes)?,
                 false => apart(move || filling.push(number, bytes)).await?,
             };
+            held.push(number);
+            held.retain(|at| filling.assembly.is_waiting(*at));
             drop(permit);
             self.work.advance(len as u64)?;
             if filling.ranges && filling.is_full() {
@@ -248,6 +240,19 @@ impl Lane {
 }
 
 impl Filling {
+    /// Whether what a fetch holds is little, decoded too.
+    fn is_small(&self, number: usize) -> bool {
+        let plan = self.assembly.plan();
+        let fetch = &plan.fetches()[number];
+        let decoded = |part: &Part| match part.purpose {
+            // It may be what others wait for.
+            Purpose::Next => u64::MAX,
+            _ => part.decoded.end.saturating_sub(part.decoded.start),
+        };
+        let parts = plan.parts_of(fetch).iter();
+        parts.fold(fetch.extent.len(), |n, part| n.saturating_add(decoded(part))) <= SMALL
+    }
+
     /// Takes the bytes of a fetch.
     fn push(mut self, number: usize, bytes: Bytes) -> Result<Filling> {
         let Filling { assembly, slots, .. } = &mut self;
@@ -343,6 +348,7 @@ fn joined<T>(done: std::result::Result<Result<T>, tokio::task::JoinError>) -> Re
     match done {
         Ok(done) => done,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        // The runtime ends.
         Err(_) => Err(crate::work::cancelled()),
     }
 }

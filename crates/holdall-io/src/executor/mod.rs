@@ -12,7 +12,7 @@ mod sources;
 pub(crate) use pieces::StoredPieces;
 pub use pieces::{Pieces, Place};
 #[cfg(feature = "aio")]
-pub(crate) use range::{Tables, check_inside, give_tables, too_short};
+pub(crate) use range::{Tables, check_ranges, give_tables, too_short};
 pub(crate) use range::{find_tables, ranges};
 pub use range::{frames_range, plan, range, table_of, tables_of};
 pub use run::{Executor, Out, Visit};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
 use holdall_core::read::{Extent, Plan, Want};
-use holdall_core::{Component, Encoding, Error, Result, window};
+use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +50,17 @@ pub(crate) fn check_inside(c: &Component, range: &Range<u64>) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a component has decoded bytes, and that they are not too many.
+pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits) -> Result<()> {
+    for range in ranges {
+        check_inside(c, range)?;
+        if c.encoding != Encoding::Raw {
+            check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
+        }
+    }
+    Ok(())
+}
+
 /// The error for a component that decodes to `found` bytes of a range, and no more.
 #[cold]
 pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
@@ -83,9 +94,8 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
         return Ok(vec![range(tensor, c, one.clone())?]);
     }
     let sources = tensor.file().sources();
-    let is_inside =
-        |r: &Range<u64>| r.start <= r.end && c.decoded_len.is_none_or(|len| r.end <= len);
-    if Want::new(0, c.clone()).is_plain() && all.iter().all(is_inside) {
+    check_ranges(c, all, tensor.file().limits())?;
+    if Want::new(0, c.clone()).is_plain() {
         let part = |r: &Range<u64>| c.stored.part(r.clone());
         return sources.read_all(&all.iter().map(part).collect::<Vec<_>>());
     }
@@ -104,7 +114,11 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
         }
         at = end;
     }
-    Ok(out.into_iter().map(Bytes::from).collect())
+    let whole = |(range, out): (&Range<u64>, Vec<u8>)| match out.len() as u64 {
+        found if found < range.end - range.start => Err(too_short(c, range, found)),
+        _ => Ok(Bytes::from(out)),
+    };
+    all.iter().zip(out).map(whole).collect()
 }
 
 /// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many

@@ -2,8 +2,9 @@
 
 use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
-use crate::error::{SHARDS_PLACE, io};
+use crate::error::{EXISTS, SHARDS_PLACE, io};
 use crate::http::{Client, Outgoing, Policy, retrying};
+use holdall_core::formats::by_name;
 use holdall_core::{Error, Limits, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -81,9 +82,10 @@ impl StagedFolder {
             first.iter().try_for_each(|name| self.remove(&store, name))?;
             for (at, name) in names.iter().enumerate() {
                 if let Err(e) = self.upload(&store, name) {
-                    // What removing them fails with is worth less than what failed before. The one that failed is not there, or is
-                    // someone's who was faster.
-                    names[..at].iter().rev().for_each(|name| drop(self.remove(&store, name)));
+                    // What removing them fails with is worth less than what failed before. The one that failed may be there though
+                    // its answer was lost, unless it is someone's who was faster.
+                    let end = at + usize::from(e.code() != EXISTS.code);
+                    names[..end].iter().rev().for_each(|name| drop(self.remove(&store, name)));
                     return Err(e);
                 }
             }
@@ -159,12 +161,12 @@ fn is_index(name: &str) -> bool {
 
 /// Whether a name is one that files of models get here: `model-00001-of-00002.gguf`, `model.safetensors`, its index.
 fn is_part(name: &str) -> bool {
-    let rest = name.strip_prefix("model");
+    let own = name.strip_suffix(".index.json").unwrap_or(name);
+    let Some((stem, extension)) = own.rsplit_once('.') else { return false };
     let five = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
-    rest.and_then(|rest| rest.split_once('.')).is_some_and(|(part, _)| {
-        let numbers = part.strip_prefix('-').and_then(|part| part.split_once("-of-"));
-        part.is_empty() || numbers.is_some_and(|(number, count)| five(number) && five(count))
-    })
+    let numbers = || stem.strip_prefix("model-").and_then(|part| part.split_once("-of-"));
+    by_name(extension).is_some_and(|format| format.shards.is_some())
+        && (stem == "model" || numbers().is_some_and(|(n, count)| five(n) && five(count)))
 }
 
 #[cfg(test)]
@@ -198,6 +200,10 @@ mod tests {
             ("other.safetensors", false),
             ("model", false),
             ("models.gguf", false),
+            ("model.py", false),
+            ("model.json", false),
+            ("model.onnx", false),
+            ("model-00001-of-00002.txt", false),
         ] {
             assert_eq!(is_part(name), is, "{name}");
         }

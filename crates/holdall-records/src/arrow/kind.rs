@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 /// The schema of a record that is a row of a table with these columns, for [`Build::dataset_of`](crate::Build::dataset_of): a
 /// column that may have nulls is an optional member. Columns of [`Records::arrow`](crate::Records::arrow) become the kinds that
 /// they came from, but for enums and JSON, which become texts, and unions, which become structs: those names are in no
-/// type of Arrow.
+/// type of Arrow; and tensors of elements that Arrow has no type for, which become arrays, or are refused where records have no
+/// such number.
 ///
 /// # Errors
 /// `records/arrow` for a type that records have no kind for.

@@ -6,7 +6,7 @@ use super::types::element;
 use crate::rules::ARROW;
 use crate::{BlobWriter, DatasetWriter};
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
@@ -16,6 +16,7 @@ use holdall_schema::record::rules::{
 use holdall_schema::{
     Content, Encoder, Entry, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
 };
+use std::collections::{HashMap, HashSet};
 
 impl DatasetWriter {
     /// Adds a record for each row, in order: a column for each member, by its name, in the types that
@@ -163,7 +164,10 @@ impl Maker<'_> {
             Kind::Enum(_) | Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
             Kind::Bytes => cells::runs(array, false).map(Put::Text),
             Kind::Struct(fields) => match array.as_struct_opt() {
-                Some(columns) => Some(Put::Struct(self.members(fields, columns, None, path)?)),
+                Some(columns) => {
+                    let names = fields.members.iter().map(|m| (&*m.name, m.ty)).collect();
+                    Some(Put::Struct(self.named(names, columns, None, path)?))
+                }
                 None => None,
             },
             Kind::Union(union) => {
@@ -211,17 +215,6 @@ impl Maker<'_> {
         Ok(Column { nulls: array.logical_nulls(), put })
     }
 
-    fn members<'a>(
-        &self,
-        fields: &Struct,
-        columns: &'a StructArray,
-        skip: Option<&str>,
-        path: &str,
-    ) -> Result<Vec<Option<Column<'a>>>> {
-        let names = fields.members.iter().map(|m| (&*m.name, m.ty)).collect();
-        self.named(names, columns, skip, path)
-    }
-
     /// Columns of these names and types; there are no others, but for the one to skip.
     fn named<'a>(
         &self,
@@ -230,19 +223,19 @@ impl Maker<'_> {
         skip: Option<&str>,
         path: &str,
     ) -> Result<Vec<Option<Column<'a>>>> {
-        let names = columns.column_names();
-        for (at, name) in names.iter().enumerate() {
-            let is_known = skip == Some(name) || wanted.iter().any(|(n, _)| n == name);
+        let known: HashSet<&str> = wanted.iter().map(|(name, _)| *name).chain(skip).collect();
+        let mut there: HashMap<&str, &'a ArrayRef> = HashMap::new();
+        for (name, array) in columns.column_names().into_iter().zip(columns.columns()) {
             let path = below(path, name);
-            if !is_known {
+            if !known.contains(name) {
                 return Err(UNKNOWN_MEMBER.broken(format!("there is no member `{}`", path.shown())));
             }
-            if names[..at].contains(name) {
+            if there.insert(name, array).is_some() {
                 return Err(UNKNOWN_MEMBER.broken(format!("two columns `{}`", path.shown())));
             }
         }
         let column = |(name, ty): &(&str, TypeId)| {
-            let found = columns.column_by_name(name);
+            let found = there.get::<str>(name).copied();
             found.map(|c| self.column(*ty, c.as_ref(), &below(path, name))).transpose()
         };
         wanted.iter().map(column).collect()

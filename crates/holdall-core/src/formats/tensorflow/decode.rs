@@ -29,7 +29,8 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 /// The files of data that the index in `window` names.
 pub(super) fn names(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let bundle = Bundle::read(window, limits)?;
-    let mut numbers: Vec<u64> = bundle.entries.iter().map(|(_, entry)| entry.shard).collect();
+    let numbers = bundle.entries.iter().map(|(_, entry)| entry.shard);
+    let mut numbers: Vec<u64> = numbers.filter(|number| *number < bundle.shards).collect();
     numbers.sort_unstable();
     numbers.dedup();
     Ok(numbers.into_iter().map(|number| bundle.name_of(number)).collect())
@@ -293,7 +294,9 @@ impl<'a> Joined<'a> {
             let Some((&known, part)) = parts.get_key_value(own.as_slice()) else {
                 return Err(SLICES.broken("a slice is not stored"));
             };
-            used.insert(known);
+            if !used.insert(known) {
+                return Err(odd());
+            }
             if slice.len() != entry.shape.len() || part.dtype != entry.dtype {
                 return Err(odd());
             }

@@ -83,6 +83,7 @@ impl Model<'_> {
                 (false, name) => format!("{name}."),
             };
             for (at, tensor) in graph.tensors.iter().enumerate() {
+                self.count(prefix.len() as u64)?;
                 let own = match tensor.name.as_str() {
                     "" => format!("{prefix}tensor{at}"),
                     name => format!("{prefix}{name}"),
@@ -112,11 +113,14 @@ impl Model<'_> {
 
     /// Counts bytes that are taken out of the file.
     fn take(&self, place: Range<u64>) -> Result<(), Stop> {
-        let len = place.end.saturating_sub(place.start);
+        Ok(self.count(place.end.saturating_sub(place.start)).map_err(|e| e.at(place))?)
+    }
+
+    /// Counts bytes that are kept.
+    fn count(&self, len: u64) -> Result<()> {
         let left = self.left.get().checked_sub(len);
-        self.left.set(left.ok_or_else(|| -> Stop {
-            let most = self.limits.header_len;
-            TOO_MUCH.broken(format!("tables have more than {most} bytes")).at(place).into()
+        self.left.set(left.ok_or_else(|| {
+            TOO_MUCH.broken(format!("tables have more than {} bytes", self.limits.header_len))
         })?);
         Ok(())
     }
@@ -131,11 +135,15 @@ impl Model<'_> {
         if start <= 1 || len == 0 {
             return Ok(inside);
         }
-        let end = start.checked_add(len).filter(|end| *end <= self.len && inside.is_none());
-        match end {
+        if inside.is_some() {
+            return Err(BUFFER.broken("a buffer has bytes in its table and behind it").into());
+        }
+        match start.checked_add(len).filter(|end| *end <= self.len) {
             Some(end) => Ok(Some(start..end)),
             None => {
-                let message = format!("a buffer of {len} bytes from byte {start} on");
+                let all = self.len;
+                let message =
+                    format!("a buffer of {len} bytes from byte {start} on, in a file of {all}");
                 Err(BUFFER.broken(message).into())
             }
         }
@@ -185,7 +193,9 @@ impl Model<'_> {
     }
 
     fn text(&self, of: &Table, number: usize) -> Result<String, Stop> {
-        Ok(String::from_utf8_lossy(&self.numbers::<1>(of, number)?.concat()).into_owned())
+        let Some(place) = self.reader.vector(of, number, 1)? else { return Ok(String::new()) };
+        self.take(place.clone())?;
+        Ok(String::from_utf8_lossy(&self.reader.bytes(place)?).into_owned())
     }
 
     /// What a model says beside its weights.
@@ -225,9 +235,14 @@ impl Model<'_> {
         }
         let Some(first) = graphs.first() else { return Ok(out) };
         for (key, numbers) in [("inputs", &first.inputs), ("outputs", &first.outputs)] {
-            let tensors =
-                numbers.iter().filter_map(|at| first.tensors.get(usize::try_from(*at).ok()?));
-            out.push(key, Value::Array(tensors.map(described).collect()));
+            let mut all = Vec::new();
+            let of = |at: &u32| first.tensors.get(usize::try_from(*at).ok()?);
+            for tensor in numbers.iter().filter_map(of) {
+                let dims = tensor.dims.len().saturating_add(tensor.signature.len()) as u64;
+                self.count((tensor.name.len() as u64).saturating_add(dims.saturating_mul(4)))?;
+                all.push(described(tensor));
+            }
+            out.push(key, Value::Array(all));
         }
         Ok(out)
     }

@@ -29,31 +29,34 @@ pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()
     for block in numbers.chunks_exact(of.elements as usize) {
         let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
         let is_number = block.iter().all(|x| x.is_finite());
-        let has_place = match of.as_str() {
-            _ if !is_number => false,
-            "mxfp4" => true,
-            _ if quantize_k::is_made(of) => quantize_k::block(of, block, most, out).is_some(),
-            _ => f16::from_f32(most).is_finite(),
-        };
-        if !has_place {
+        if !is_number || append(of, block, most, out).is_none() {
             let odd = block.iter().find(|x| !x.is_finite() || x.abs() == most);
             let message = format!("{} has no place in a block of {of}", odd.unwrap_or(&most));
             return Err(NOT_FINITE.broken(message));
         }
-        match of.as_str() {
-            "q4_0" => around_zero::<4>(block, out),
-            "q5_0" => around_zero::<5>(block, out),
-            "q4_1" => from_least::<4>(block, out),
-            "q5_1" => from_least::<5>(block, out),
-            "q8_0" => q8_0(block, most, out),
-            "mxfp4" => mxfp4(block, most, out),
-            "tq1_0" => tq1_0(block, most, out),
-            "tq2_0" => tq2_0(block, most, out),
-            // Made above.
-            _ => {}
-        }
     }
     Ok(())
+}
+
+/// A block of these numbers, the greatest of which is `most`, after what is in `out`; nothing where a scale passes an f16.
+fn append(of: &BlockType, block: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
+    if quantize_k::is_made(of) {
+        return quantize_k::block(of, block, most, out);
+    }
+    if of.as_str() != "mxfp4" && !f16::from_f32(most).is_finite() {
+        return None;
+    }
+    match of.as_str() {
+        "q4_0" => around_zero::<4>(block, out),
+        "q5_0" => around_zero::<5>(block, out),
+        "q4_1" => from_least::<4>(block, out),
+        "q5_1" => from_least::<5>(block, out),
+        "q8_0" => q8_0(block, most, out),
+        "mxfp4" => mxfp4(block, most, out),
+        "tq1_0" => tq1_0(block, most, out),
+        _ => tq2_0(block, most, out),
+    }
+    Some(())
 }
 
 /// 1/d, where there is one.
