@@ -20,6 +20,8 @@ const { values: given, positionals: [word = ''] } = parseArgs({
   allowPositionals: true, options: { rounds: { type: 'string', default: '7' }, write: { type: 'boolean', default: false } },
 })
 const rounds = Number(given.rounds)
+if (!(rounds >= 1)) throw new Error('--rounds takes a number')
+if (given.write && word !== '') throw new Error('--write makes the page of all cases: leave the word out')
 mkdirSync(folder, { recursive: true })
 
 /** What a peer is given in place of a server: ranges of bytes in memory. */

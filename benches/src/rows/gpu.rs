@@ -120,11 +120,8 @@ fn bare(c: &Context, file: Workload) -> Result<Outcome> {
             let buffer = buffer(&device, bytes.len());
             for (n, piece) in bytes.chunks(PIECE).enumerate() {
                 let (at, len) = ((n * PIECE) as u64, wgpu::BufferSize::new(piece.len() as u64));
-                if let Some(mut view) =
-                    len.and_then(|len| queue.write_buffer_with(&buffer, at, len))
-                {
-                    view.copy_from_slice(piece);
-                }
+                let room = len.and_then(|len| queue.write_buffer_with(&buffer, at, len));
+                room.context("wgpu has no room to write into")?.copy_from_slice(piece);
                 waiting += piece.len();
                 if waiting >= SUBMIT {
                     queue.submit([]);

@@ -219,18 +219,14 @@ impl Archive {
                 let entries = directory.entries().filter(|entry| entry.kind() == EntryKind::File);
                 let one = |entry: Entry<'_>| {
                     let (len, is_stored) = (entry.decoded_len(), entry.method() == Method::Stored);
-                    let may_be_read = is_stored || left.checked_sub(len).is_some();
-                    if !is_stored {
-                        left = left.saturating_sub(len);
-                    }
-                    let format = match may_be_read {
+                    let rest = if is_stored { Some(left) } else { left.checked_sub(len) };
+                    left = rest.unwrap_or(left);
+                    let found = rest.map(|_| zipped(source, directory, entry, limits));
+                    let format = match found {
+                        Some(Ok(found)) => format_in(&*found)?,
+                        Some(Err(e)) if e.io().is_some() => return Err(e),
                         // What is wrong with one file is told by opening it.
-                        true => match zipped(source, directory, entry, limits) {
-                            Ok(found) => format_in(&*found)?,
-                            Err(e) if e.io().is_some() => return Err(e),
-                            Err(_) => None,
-                        },
-                        false => None,
+                        Some(Err(_)) | None => None,
                     };
                     Ok(Contained {
                         name: entry.name().to_owned(),

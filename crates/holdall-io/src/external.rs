@@ -1,5 +1,5 @@
 //! Files whose tensors have their bytes in others beside them, opened with those: ONNX models with external data, zTensor 2
-//! with shards.
+//! with shards, checkpoints of TensorFlow.
 
 use crate::file::File;
 use crate::open::{OpenOptions, fetch_ends};

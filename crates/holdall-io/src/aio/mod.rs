@@ -15,7 +15,7 @@ pub use source::{Blocking, ByteSource, Reading};
 
 use crate::file::{File as Whole, Tensor as Info};
 use crate::load::{LoadOptions, Loaded, all_of};
-use crate::open::{Open, OpenOptions};
+use crate::open::Open;
 use crate::work::{Cancel, Work};
 use bridge::Reads;
 use bytes::Bytes;
@@ -24,14 +24,6 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Opens a file of the file system or at an address with the default options.
-///
-/// # Errors
-/// As [`crate::open`].
-pub async fn open(path: impl Into<PathBuf>) -> Result<File> {
-    open_with(path, &OpenOptions::new()).await
-}
 
 /// Opens a file of the file system or at an address.
 ///
@@ -155,7 +147,7 @@ impl File {
 
     /// Does what threads do with an open file: records, verification, comparison, conversion, whatever takes one. `job` is run on a thread
     /// that may block, with this file, whose reads are waited for, and with the [`Work`] that it is to hand on: when the future is
-    /// dropped, that is cancelled, and every read of the file fails.
+    /// dropped, that is cancelled, and reads of a [`ByteSource`] that is waited for fail.
     ///
     /// # Errors
     /// What `job` fails with.

@@ -47,15 +47,13 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     if wants_profile {
         return Err(PROFILE.broken("the profile has no credentials"));
     }
-    if options.asks_machine() {
-        if let Some(found) = of_container(options)? {
-            return Ok(found);
-        }
-        let is_off =
-            env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-        if !is_off && let Some(found) = of_machine() {
-            return Ok(found);
-        }
+    if options.asks_machine()
+        && let Some(found) = of_container(options)?
+    {
+        return Ok(found);
+    }
+    if let Some(found) = of_machine(options) {
+        return Ok(found);
     }
     Ok(Fresh::always(Found::None))
 }
@@ -166,8 +164,13 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>
     of_json(&told(&machine(), &request)?).map(Some)
 }
 
-/// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service.
-pub(super) fn of_machine() -> Option<Fresh<Found>> {
+/// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service, or it is not to be asked.
+pub(super) fn of_machine(options: &StoreOptions) -> Option<Fresh<Found>> {
+    let is_off =
+        options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    if is_off || !options.asks_machine() {
+        return None;
+    }
     let client = machine();
     let at = |path: &str| Url::parse(&format!("http://169.254.169.254/latest/{path}")).ok();
     let request = Outgoing::new("PUT", at("api/token")?, b"")

@@ -116,13 +116,17 @@ impl Stores {
 
     /// Whether there is anything below an address.
     pub(super) fn has_any(&self, address: &Address, policy: &Policy) -> Result<bool> {
-        let store = self.store(address, policy)?;
-        let client = Client::new(policy).with_service(store.clone());
-        let url = store.page(&address.key, None)?;
-        let page = retrying(&policy.patience, || page(&client, &*store, &url))?;
-        Ok(page.objects.iter().any(|(key, _)| key.starts_with(&address.key)))
+        let mut any = false;
+        // An object of the folder's own name is its mark.
+        let is_below = |key: &str| key.len() > address.key.len() && key.starts_with(&address.key);
+        self.pages(address, &address.key, policy, |all| {
+            any = all.iter().any(|(key, _)| is_below(key));
+            Ok(any)
+        })?;
+        Ok(any)
     }
 
+    /// What is below a prefix: keys and lengths.
     pub(super) fn below(
         &self,
         address: &Address,
@@ -130,20 +134,35 @@ impl Stores {
         policy: &Policy,
         limits: &Limits,
     ) -> Result<Vec<(String, u64)>> {
+        let mut all = Vec::new();
+        self.pages(address, prefix, policy, |objects| {
+            all.extend(objects);
+            if all.len() as u64 > limits.files {
+                return Err(MANY.broken(format!("there are more than {}", limits.files)));
+            }
+            Ok(false)
+        })?;
+        Ok(all)
+    }
+
+    /// Pages of what is below a prefix, until `take` says that it has enough.
+    fn pages(
+        &self,
+        address: &Address,
+        prefix: &str,
+        policy: &Policy,
+        mut take: impl FnMut(Vec<(String, u64)>) -> Result<bool>,
+    ) -> Result<()> {
         let store = self.store(address, policy)?;
         let client = Client::new(policy).with_service(store.clone());
-        let mut all = Vec::new();
         let mut next = None;
         loop {
             let url = store.page(prefix, next.as_deref())?;
             let page = retrying(&policy.patience, || page(&client, &*store, &url))?;
-            all.extend(page.objects);
-            if all.len() as u64 > limits.files {
-                return Err(MANY.broken(format!("there are more than {}", limits.files)));
-            }
+            let is_enough = take(page.objects)?;
             match page.next {
-                Some(more) if next.as_ref() != Some(&more) => next = Some(more),
-                _ => return Ok(all),
+                Some(more) if !is_enough && next.as_ref() != Some(&more) => next = Some(more),
+                _ => return Ok(()),
             }
         }
     }

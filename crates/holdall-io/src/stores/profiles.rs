@@ -119,6 +119,9 @@ impl Asking<'_> {
             if let Some(file) = get("web_identity_token_file") {
                 return of_web_identity(self.options, self.policy, region, file, role).map(Some);
             }
+            if get("mfa_serial").is_some() {
+                return Err(unknown("mfa_serial"));
+            }
             on_the_way.push(name.to_owned());
             let keys = match (get("source_profile"), get("credential_source")) {
                 (Some(from), _) if from == name => own,
@@ -134,9 +137,11 @@ impl Asking<'_> {
                 (None, None) => None,
             };
             return match keys.map(|fresh| fresh.value) {
-                Some(Found::Keys(_)) if get("mfa_serial").is_some() => Err(unknown("mfa_serial")),
                 Some(Found::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
-                _ => Err(PROFILE.broken("nothing says the keys by which the role is taken on")),
+                _ => {
+                    Err(PROFILE
+                        .broken("the profile has a role, and no credentials to assume it with"))
+                }
             };
         }
         if own.is_some() {
@@ -160,7 +165,7 @@ impl Asking<'_> {
                 |(id, secret)| Fresh::always(Found::of(id, secret, env("AWS_SESSION_TOKEN"))),
             )),
             "EcsContainer" => of_container(self.options),
-            "Ec2InstanceMetadata" if self.options.asks_machine() => Ok(of_machine()),
+            "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
             _ => Ok(None),
         }
     }
@@ -192,7 +197,7 @@ impl Asking<'_> {
             .with("content-type", "application/x-www-form-urlencoded");
         v4(&mut request, keys, region, "sts", SystemTime::now());
         let body = told(&Client::new(self.policy), &request)
-            .map_err(|e| e.within("taking on the role of the profile"))?;
+            .map_err(|e| e.within("assuming the role of the profile"))?;
         given(&body)
             .ok_or_else(|| refused("the token service does not give credentials for the role"))
     }
@@ -229,7 +234,7 @@ impl Asking<'_> {
         let until = kept.get("expiresAt").and_then(|text| moment(text));
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
-        let token = token.ok_or_else(|| sign_on("signing on for the profile was too long ago"))?;
+        let token = token.ok_or_else(|| sign_on("the sign-on of the profile has expired"))?;
         let place = options.env("AWS_ENDPOINT_URL_SSO");
         let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
@@ -388,7 +393,7 @@ mod tests {
         for (name, said) in [
             ("a", "needs itself"),
             ("c", "no profile `gone`"),
-            ("d", "nothing says the keys"),
+            ("d", "no credentials to assume it with"),
             ("e", "`mfa_serial`"),
             ("f", "`credential_process`"),
         ] {

@@ -27,7 +27,7 @@
 //!
 //! # Untrusted input
 //! Maps and arrays nest at most [`Limits::depth`] deep, and have no more items than there is room for. Names take at most
-//! [`Limits::header_len`] bytes together, the others values are at most [`Limits::attribute_values`].
+//! [`Limits::header_len`] bytes together, other values are at most [`Limits::attribute_values`].
 //!
 //! [`Limits::depth`]: crate::Limits::depth
 //! [`Limits::header_len`]: crate::Limits::header_len

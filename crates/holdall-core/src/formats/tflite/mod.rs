@@ -63,7 +63,7 @@ crate::error::rules! {
         remedies [LeaveOut];
     /// Too much beside the elements.
     pub TOO_MUCH: Limit "tflite/too-much"
-        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together, those that are pointed at twice twice.";
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together, what is pointed at twice counts twice.";
 }
 
 /// The element type of that number, and the bits of one.
