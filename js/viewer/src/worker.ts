@@ -152,7 +152,7 @@ const PICTURES: [string, number[]][] = [
 const pictureType = (bytes: Uint8Array): string | undefined =>
   PICTURES.find(([, start]) => start.every((byte, at) => bytes[at] === byte))?.[0]
 
-/** The pictures in a package, by what they are, whatever they are called. */
+/** The pictures in a package: files that are named as such, and begin so. */
 async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
   const from = sources[slot]
   if (from === undefined || fileOf(slot).format !== 'carton') return []

@@ -138,10 +138,7 @@ impl Asking<'_> {
             };
             return match keys.map(|fresh| fresh.value) {
                 Some(Found::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
-                _ => {
-                    Err(PROFILE
-                        .broken("the profile has a role, and no credentials to assume it with"))
-                }
+                _ => Err(PROFILE.broken("nothing says the keys by which the role is taken on")),
             };
         }
         if own.is_some() {
@@ -234,7 +231,7 @@ impl Asking<'_> {
         let until = kept.get("expiresAt").and_then(|text| moment(text));
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
-        let token = token.ok_or_else(|| sign_on("the sign-on of the profile has expired"))?;
+        let token = token.ok_or_else(|| sign_on("signing on for the profile was too long ago"))?;
         let place = options.env("AWS_ENDPOINT_URL_SSO");
         let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
@@ -393,7 +390,7 @@ mod tests {
         for (name, said) in [
             ("a", "needs itself"),
             ("c", "no profile `gone`"),
-            ("d", "no credentials to assume it with"),
+            ("d", "nothing says the keys"),
             ("e", "`mfa_serial`"),
             ("f", "`credential_process`"),
         ] {
