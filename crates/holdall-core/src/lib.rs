@@ -44,6 +44,7 @@ static TABLES: &[&[&Rule]] = &[
     window::RULES,
     model::attributes::RULES,
     model::builder::RULES,
+    codec::RULES,
     codec::zstd::RULES,
     codec::deflate::RULES,
     codec::filter::RULES,
@@ -65,6 +66,7 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(feature = "tensorflow")]
     wire::sstable::RULES,
     wire::tar::RULES,
+    #[cfg(feature = "layouts")]
     wire::toml::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     wire::zip::RULES,

@@ -71,5 +71,7 @@ static TABLES: &[&[&Rule]] = &[
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = TABLES.iter().copied().flatten().copied();
-    own.chain(holdall_net::rules()).chain(holdall_core::rules())
+    #[cfg(feature = "net")]
+    let own = own.chain(holdall_net::rules());
+    own.chain(holdall_core::rules())
 }

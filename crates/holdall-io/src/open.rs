@@ -281,7 +281,7 @@ impl OpenOptions {
 
     #[cfg(not(feature = "quic"))]
     fn served(&self, _: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        let rule = &holdall_net::rules::NOT_BUILT;
+        let rule = &crate::http::rules::NOT_SERVED;
         Err(rule.broken("this build does not open `holdall://` addresses"))
     }
 

@@ -4,10 +4,6 @@ holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// This build cannot.
-    pub NOT_BUILT: Unsupported "net/not-built"
-        "Addresses that begin with `holdall://` are opened by builds with the feature `quic`."
-        hint "the server has the same files over HTTP";
     /// Not an address.
     pub ADDRESS: Misuse "net/address"
         "The address of a file that is served is `holdall://HOST:PORT/PATH`, with `#sha256=` and 64 hexadecimal digits behind it \

@@ -36,7 +36,9 @@ mod repack;
 pub mod salvage;
 #[cfg(feature = "pytorch")]
 pub mod scan;
+#[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(feature = "serve")]
 mod serving;
 pub mod sink;
 pub mod source;

@@ -3,25 +3,25 @@
 /// A CRC of 32 bits over bytes that come in parts.
 pub struct Crc32(Inner);
 
-#[cfg(not(target_family = "wasm"))]
+#[cfg(all(feature = "digests", not(target_family = "wasm")))]
 type Inner = crc_fast::Digest;
-#[cfg(target_family = "wasm")]
+#[cfg(not(all(feature = "digests", not(target_family = "wasm"))))]
 type Inner = tables::Digest;
 
 impl Crc32 {
     /// CRC-32C (Castagnoli, iSCSI) of no bytes.
     pub fn castagnoli() -> Crc32 {
-        #[cfg(not(target_family = "wasm"))]
+        #[cfg(all(feature = "digests", not(target_family = "wasm")))]
         return Crc32(Inner::new(crc_fast::CrcAlgorithm::Crc32Iscsi));
-        #[cfg(target_family = "wasm")]
+        #[cfg(not(all(feature = "digests", not(target_family = "wasm"))))]
         Crc32(Inner::new(&tables::CASTAGNOLI))
     }
 
     /// CRC-32 as zip has it (IEEE 802.3, reflected) of no bytes.
     pub fn zip() -> Crc32 {
-        #[cfg(not(target_family = "wasm"))]
+        #[cfg(all(feature = "digests", not(target_family = "wasm")))]
         return Crc32(Inner::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc));
-        #[cfg(target_family = "wasm")]
+        #[cfg(not(all(feature = "digests", not(target_family = "wasm"))))]
         Crc32(Inner::new(&tables::ZIP))
     }
 
@@ -44,9 +44,9 @@ impl Crc32 {
     }
 }
 
-/// By tables, four bytes at a time. In WebAssembly `crc-fast` is no faster, and its tables for every CRC that there is are
+/// By tables, four bytes at a time, where a build has no digests to be quick with. In WebAssembly `crc-fast` is no faster, and its tables for every CRC that there is are
 /// as large as everything else together.
-#[cfg(any(target_family = "wasm", test))]
+#[cfg(any(not(feature = "digests"), target_family = "wasm", test))]
 #[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 mod tables {
     /// What each byte does, by how many bytes follow it.

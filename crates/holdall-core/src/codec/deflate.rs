@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::wire::npy;
+#[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
 
 crate::error::rules! {
@@ -53,6 +54,7 @@ pub fn decode_into(mut stream: Stream, stored: &[u8], out: &mut [u8]) -> Result<
 
 /// A stream being decoded piece by piece; memory is the 32 KiB that Deflate looks back.
 pub struct Stream {
+    #[cfg(feature = "deflate")]
     inflate: Decompress,
     whole: bool,
     /// What was decoded of the header of an `.npy` file, which is left out, until all of it was.
@@ -63,7 +65,12 @@ impl Stream {
     /// Nothing decoded yet.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Stream {
-        Stream { inflate: Decompress::new(false), whole: false, header: None }
+        Stream {
+            #[cfg(feature = "deflate")]
+            inflate: Decompress::new(false),
+            whole: false,
+            header: None,
+        }
     }
 
     /// Nothing decoded yet of an `.npy` file, whose header will be left out.
@@ -103,6 +110,12 @@ impl Stream {
         }
     }
 
+    #[cfg(not(feature = "deflate"))]
+    fn inflate(&mut self, _: &[u8], _: &mut [u8]) -> Result<(usize, usize)> {
+        Err(super::NOT_BUILT.broken("this build does not have Deflate"))
+    }
+
+    #[cfg(feature = "deflate")]
     fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
         if self.whole {
             return if input.is_empty() { Ok((0, 0)) } else { Err(goes_on(input.len())) };

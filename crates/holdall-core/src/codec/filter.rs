@@ -1,7 +1,9 @@
 //! What chunks of arrays go through before they are stored, undone.
 
+#[cfg(feature = "deflate")]
 use super::deflate;
 use crate::error::{Error, Result};
+#[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
 
 crate::error::rules! {
@@ -78,7 +80,13 @@ pub fn is_left_out(left_out: u32, number: usize) -> bool {
 /// Bytes that filters may add to a chunk, beside a share of it.
 const SLACK: usize = 256;
 
+#[cfg(not(feature = "deflate"))]
+fn inflate(_: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
+    Err(super::NOT_BUILT.broken("this build does not have Deflate"))
+}
+
 /// A zlib stream of about `len` bytes, at most `most`.
+#[cfg(feature = "deflate")]
 fn inflate(stored: &[u8], len: usize, most: usize) -> Result<Vec<u8>> {
     let mut stream = Decompress::new(true);
     let mut out = Vec::new();

@@ -9,6 +9,16 @@ use crate::error::{Error, Result, Rule};
 use crate::limits::Limits;
 use crate::model::Encoding;
 
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// A build that left out what decodes this.
+    pub NOT_BUILT: Unsupported "codec/not-built"
+        "What is compressed is read and written by a build that has the features `zstd` and `deflate`, which the formats that compress bring."
+        hint "build it with the feature of a format that compresses, or use the command or the Python package, which have all";
+}
+
 /// The rule that a component of this encoding decodes to the length that is declared.
 pub fn length_rule(encoding: Encoding) -> &'static Rule {
     match encoding {

@@ -7,6 +7,8 @@
 pub mod blocks;
 pub mod cast;
 pub mod dense;
+// Without what reads descriptions there are none, and nothing that goes by them is called.
+#[cfg_attr(not(feature = "layouts"), allow(dead_code))]
 pub mod described;
 pub mod float;
 pub mod number;

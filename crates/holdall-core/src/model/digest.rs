@@ -1,6 +1,7 @@
 //! Digests over stored bytes: CRC-32C, SHA-256; over decoded ones: the CRC-32 of zips, XXH3.
 
 use crate::codec::crc::Crc32;
+#[cfg(feature = "digests")]
 use sha2::Digest as _;
 use std::fmt;
 use std::sync::Arc;
@@ -76,14 +77,14 @@ impl Digest {
         Some(Digest::Other(text.into()))
     }
 
-    /// The algorithm, where it is one this version can compute.
+    /// The algorithm, where it is one this build can compute.
     pub fn algorithm(&self) -> Option<Algorithm> {
         match self {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),
-            Digest::Sha256(_) => Some(Algorithm::Sha256),
             Digest::Crc32(_) => Some(Algorithm::Crc32),
-            Digest::Xxh3(_) => Some(Algorithm::Xxh3),
-            Digest::Other(_) => None,
+            Digest::Sha256(_) if cfg!(feature = "digests") => Some(Algorithm::Sha256),
+            Digest::Xxh3(_) if cfg!(feature = "digests") => Some(Algorithm::Xxh3),
+            Digest::Sha256(_) | Digest::Xxh3(_) | Digest::Other(_) => None,
         }
     }
 }
@@ -181,18 +182,27 @@ pub struct Hasher(State);
 enum State {
     Crc32c(u32),
     Crc32(u32),
+    #[cfg(feature = "digests")]
     Sha256(Box<sha2::Sha256>),
+    #[cfg(feature = "digests")]
     Xxh3(Box<twox_hash::xxhash3_64::Hasher>),
+    #[cfg(not(feature = "digests"))]
+    Unbuilt(Algorithm),
 }
 
 impl Hasher {
-    /// A hasher that has seen nothing.
+    /// A hasher that has seen nothing. In a build without the feature `digests`, which the formats that have them bring, there is
+    /// no SHA-256 and no XXH3: the digest is one of no known algorithm.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Crc32 => State::Crc32(0),
+            #[cfg(feature = "digests")]
             Algorithm::Sha256 => State::Sha256(Box::default()),
+            #[cfg(feature = "digests")]
             Algorithm::Xxh3 => State::Xxh3(Box::default()),
+            #[cfg(not(feature = "digests"))]
+            unbuilt => State::Unbuilt(unbuilt),
         })
     }
 
@@ -203,8 +213,12 @@ impl Hasher {
             State::Crc32(crc) => {
                 *crc = crc32_combine(*crc, Crc32::of_zip(bytes), bytes.len() as u64);
             }
+            #[cfg(feature = "digests")]
             State::Sha256(state) => state.update(bytes),
+            #[cfg(feature = "digests")]
             State::Xxh3(state) => std::hash::Hasher::write(&mut **state, bytes),
+            #[cfg(not(feature = "digests"))]
+            State::Unbuilt(_) => {}
         }
     }
 
@@ -213,8 +227,12 @@ impl Hasher {
         match self.0 {
             State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Crc32(crc) => Digest::Crc32(crc),
+            #[cfg(feature = "digests")]
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
+            #[cfg(feature = "digests")]
             State::Xxh3(state) => Digest::Xxh3(std::hash::Hasher::finish(&*state)),
+            #[cfg(not(feature = "digests"))]
+            State::Unbuilt(algorithm) => Digest::Other(algorithm.as_str().into()),
         }
     }
 }

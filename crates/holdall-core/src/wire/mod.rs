@@ -23,6 +23,7 @@ pub mod protobuf;
 #[cfg(feature = "tensorflow")]
 pub mod sstable;
 pub mod tar;
+#[cfg(feature = "layouts")]
 pub mod toml;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod zip;

@@ -12,6 +12,10 @@ holdall_core::error::rules! {
     pub NOT_BUILT: Unsupported "http/not-built"
         "Addresses on the web are opened by builds with the feature `http`."
         hint "build with the feature `http`, or download the file first";
+    /// This build cannot either.
+    pub NOT_SERVED: Unsupported "net/not-built"
+        "Addresses that begin with `holdall://` are opened by builds with the feature `quic`."
+        hint "the server has the same files over HTTP";
     /// Not a URL.
     pub URL: Misuse "http/url"
         "An address on the web is `https://HOST/PATH`, where the host is a name or an IP address.";

@@ -19,11 +19,13 @@
 //! and a dense copy of the tensor takes no more than the limits allow.
 
 mod compute;
+mod description;
 mod expression;
 mod part;
+#[cfg(feature = "layouts")]
 mod read;
 
-pub use read::{Description, Layouts};
+pub use description::{Description, Layouts};
 
 use super::cast::{FloatType, Overflow, round_f64};
 use super::dense::Dense;
@@ -54,6 +56,9 @@ crate::error::rules! {
     /// A tensor that is not as its layout is described.
     pub FIT: Malformed "layouts/fit"
         "A tensor of a described layout has the dimensions, attributes and components of its description.";
+    /// A build without what reads descriptions.
+    pub NOT_BUILT: Unsupported "layouts/not-built"
+        "Descriptions of layouts are read by a build that has the feature `layouts`.";
     /// An element without a value.
     pub VALUE: Malformed "layouts/value"
         "Subscripts lie inside what they are of, whole numbers are below 2^63, and nothing is divided by zero.";
@@ -248,7 +253,7 @@ impl Described {
 /// The elements of a component, or what stands in for one that is not there.
 fn component(
     info: &TensorInfo,
-    wanted: &read::Component,
+    wanted: &description::Component,
     scope: &Scope,
     get: &impl Fn(&Role) -> Result<Bytes>,
 ) -> Result<Part> {

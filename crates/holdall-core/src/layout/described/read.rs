@@ -1,5 +1,6 @@
 //! Descriptions, from their text.
 
+use super::description::{Attribute, Component, Description};
 use super::expression::{Expression, Items, Name, is_function, is_word, parse};
 use super::part::{First, Number, Part, Stored};
 use super::{DESCRIPTION, TAKEN};
@@ -11,102 +12,25 @@ use crate::model::{DType, Layout, LogicalType, Role};
 use crate::wire::toml::{DeTable, DeValue, Spanned, line, parse_placed};
 use std::sync::Arc;
 
-/// Layouts that have no meaning by themselves, by name, and what they mean.
-#[derive(Debug, Clone, Default)]
-pub struct Layouts(HashMap<String, Arc<Description>>);
-
-/// What a layout means.
-#[derive(Debug)]
-pub struct Description {
-    /// In words, where the description has some.
-    pub about: Option<String>,
-    pub(super) dtype: FloatType,
-    /// Names of the dimensions; none where the tensor is taken as a row of elements, whatever its shape.
-    pub(super) dimensions: Option<Vec<String>>,
-    pub(super) attributes: Vec<Attribute>,
-    pub(super) components: Vec<Component>,
-    pub(super) tables: Vec<Part>,
-    pub(super) value: Expression,
-}
-
-/// An attribute that expressions use.
-#[derive(Debug)]
-pub(super) struct Attribute {
-    pub(super) name: String,
-    pub(super) default: Option<Number>,
-}
-
-/// A component that the layout has.
-#[derive(Debug)]
-pub(super) struct Component {
-    pub(super) role: Role,
-    /// What its elements may be in the file; anything where there are none.
-    pub(super) dtypes: Vec<DType>,
-    /// How they are read, where not as what they are.
-    pub(super) stored: Option<Stored>,
-    pub(super) shape: Vec<Expression>,
-    /// What each of its elements is where the component is not there.
-    pub(super) default: Option<Number>,
-}
-
-impl Layouts {
-    /// None.
-    pub fn new() -> Layouts {
-        Layouts::default()
-    }
-
-    /// The layouts of one text.
-    ///
-    /// # Errors
-    /// What TOML has; [`DESCRIPTION`], [`EXPRESSION`](super::EXPRESSION), [`TAKEN`], with the line and the key.
-    pub fn parse(text: &[u8], limits: &Limits) -> Result<Layouts> {
-        let mut out = Layouts::new();
-        let (text, root) = parse_placed(text, limits)?;
-        let mut reader = Table { text, path: String::new(), at: 0, left: root };
-        let layouts = reader.require("layouts")?.table()?;
-        reader.finish()?;
-        for found in layouts.entries() {
-            let name = found.key().to_owned();
-            if !matches!(Layout::from_name(&name), Layout::Other(_)) {
-                return Err(found.blame(TAKEN.broken("the layout has a meaning already")));
-            }
-            let description = description(found.table()?, limits)?;
-            out.0.insert(name, Arc::new(description));
+/// The layouts of one text.
+///
+/// # Errors
+/// What TOML has; [`DESCRIPTION`], [`EXPRESSION`](super::EXPRESSION), [`TAKEN`], with the line and the key.
+pub(super) fn layouts(text: &[u8], limits: &Limits) -> Result<HashMap<String, Arc<Description>>> {
+    let mut out = HashMap::default();
+    let (text, root) = parse_placed(text, limits)?;
+    let mut reader = Table { text, path: String::new(), at: 0, left: root };
+    let layouts = reader.require("layouts")?.table()?;
+    reader.finish()?;
+    for found in layouts.entries() {
+        let name = found.key().to_owned();
+        if !matches!(Layout::from_name(&name), Layout::Other(_)) {
+            return Err(found.blame(TAKEN.broken("the layout has a meaning already")));
         }
-        Ok(out)
+        let description = description(found.table()?, limits)?;
+        out.insert(name, Arc::new(description));
     }
-
-    /// Adds those of another text.
-    ///
-    /// # Errors
-    /// [`TAKEN`], where both have a layout of one name.
-    pub fn extend(&mut self, others: Layouts) -> Result<()> {
-        for (name, description) in others.0 {
-            if self.0.contains_key(&name) {
-                let message = format!("the layout `{}` is described twice", name.shown());
-                return Err(TAKEN.broken(message));
-            }
-            self.0.insert(name, description);
-        }
-        Ok(())
-    }
-
-    /// What the layout of that name means.
-    pub fn get(&self, name: &str) -> Option<&Arc<Description>> {
-        self.0.get(name)
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Description {
-    /// The type of the elements.
-    pub fn dtype(&self) -> FloatType {
-        self.dtype
-    }
+    Ok(out)
 }
 
 /// Names, and what they stand for.

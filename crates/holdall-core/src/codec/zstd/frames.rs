@@ -1,0 +1,187 @@
+//! Frames decoded and made, by the library.
+
+use super::{BROKEN, Checksums, ENCODE, LENGTH, WINDOW};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
+
+/// The most bytes of a frame's header.
+const HEADER_MAX: usize = 18;
+
+/// A decoder that keeps its tables between calls.
+pub struct Decoder {
+    context: DCtx<'static>,
+    limits: Limits,
+}
+
+impl Decoder {
+    /// A decoder that holds frames to `limits`.
+    pub fn new(limits: &Limits) -> Decoder {
+        let mut context = DCtx::create();
+        // The value is in zstd's range unless the caller set it out of it; then zstd's own cap, the
+        // same 27 bits, stays.
+        let _ = context.set_parameter(DParameter::WindowLogMax(limits.zstd_window_log));
+        Decoder { context, limits: limits.clone() }
+    }
+
+    /// Whether frames are checked against zstd's own checksum of what they decode to, which costs about a
+    /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
+    /// is checked anyway, or where the caller wants no checks.
+    pub fn set_checksums(&mut self, checksums: Checksums) {
+        // The parameter exists in every zstd that the bindings were built with.
+        let ignore = checksums == Checksums::Ignore;
+        let _ = self.context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
+    }
+
+    /// Decodes whole frames into exactly `out`.
+    ///
+    /// # Errors
+    /// [`BROKEN`], [`WINDOW`], and [`LENGTH`] when the frames hold more or fewer bytes than `out`.
+    pub fn decode_into(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let (wanted, log) = (out.len(), self.limits.zstd_window_log);
+        let found =
+            self.context.decompress(out, stored).map_err(|code| explain(code, wanted, log))?;
+        if found != wanted {
+            return Err(LENGTH.broken(format!("decodes to {found} bytes, declared {wanted}")));
+        }
+        Ok(())
+    }
+}
+
+/// Frames being decoded piece by piece; memory is zstd's window and nothing else.
+pub struct Stream {
+    decoder: Decoder,
+    /// Whether the input so far ends where a frame ends.
+    whole: bool,
+    /// The first bytes of the frame: enough for its header.
+    head: Vec<u8>,
+    /// Bytes that the frame decoded to so far.
+    decoded: u64,
+}
+
+impl Stream {
+    /// Nothing decoded yet.
+    pub fn new(limits: &Limits) -> Stream {
+        Stream { decoder: Decoder::new(limits), whole: true, head: Vec::new(), decoded: 0 }
+    }
+
+    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
+    /// and nothing read means more input is needed.
+    ///
+    /// # Errors
+    /// [`BROKEN`], [`WINDOW`].
+    pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
+        if input.is_empty() && self.whole {
+            return Ok((0, 0));
+        }
+        let mut from = InBuffer::around(input);
+        let mut to = OutBuffer::around(out);
+        let log = self.decoder.limits.zstd_window_log;
+        let left = self
+            .decoder
+            .context
+            .decompress_stream(&mut to, &mut from)
+            .map_err(|code| explain_stream(code, log))?;
+        let done = (from.pos(), to.pos());
+        if done != (0, 0) {
+            self.note(input.get(..done.0).unwrap_or_default(), done.1);
+            self.whole = left == 0;
+            if self.whole {
+                self.check_frame()?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Takes note of what was read and how much was written. zstd stops where a frame ends, so both
+    /// belong to one frame.
+    fn note(&mut self, read: &[u8], written: usize) {
+        if self.whole {
+            self.head.clear();
+            self.decoded = 0;
+        }
+        let missing = HEADER_MAX.saturating_sub(self.head.len()).min(read.len());
+        self.head.extend_from_slice(read.get(..missing).unwrap_or_default());
+        self.decoded = self.decoded.saturating_add(written as u64);
+    }
+
+    /// Compares the length that a frame states with the one it has. zstd does so itself where it decodes
+    /// a frame at once, but not in a stream whose last block is empty.
+    fn check_frame(&self) -> Result<()> {
+        match zstd_safe::get_frame_content_size(&self.head) {
+            Ok(Some(stated)) if stated != self.decoded => {
+                let found = self.decoded;
+                Err(BROKEN.broken(format!("a frame states {stated} bytes and has {found}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the input so far ends where a frame ends.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
+fn explain(code: usize, wanted: usize, log: u32) -> Error {
+    let name = zstd_safe::get_error_name(code);
+    if name.contains("Destination buffer is too small") {
+        return LENGTH.broken(format!("decodes to more than the declared {wanted} bytes"));
+    }
+    explain_stream(code, log)
+}
+
+fn explain_stream(code: usize, log: u32) -> Error {
+    let name = zstd_safe::get_error_name(code);
+    if name.contains("requires too much memory") {
+        return WINDOW.broken(format!("a frame wants a window above 2^{log} bytes"));
+    }
+    BROKEN.broken(format!("zstd says: {name}"))
+}
+
+/// A compressor of frames that keeps its tables between calls. Every frame states its content size
+/// and carries a checksum.
+pub struct Encoder {
+    context: CCtx<'static>,
+}
+
+impl Encoder {
+    /// A compressor at `level`.
+    ///
+    /// # Errors
+    /// [`ENCODE`] for a level that zstd does not have.
+    pub fn new(level: i32) -> Result<Encoder> {
+        let levels = zstd::compression_level_range();
+        if !levels.contains(&level) {
+            return Err(ENCODE.broken(format!(
+                "level {level} is not between {} and {}",
+                levels.start(),
+                levels.end()
+            )));
+        }
+        let mut context = CCtx::create();
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
+            context.set_parameter(parameter).map_err(refused)?;
+        }
+        Ok(Encoder { context })
+    }
+
+    /// One frame of `bytes`, in place of what `out` held.
+    ///
+    /// # Errors
+    /// [`ENCODE`] when the library cannot (out of memory).
+    pub fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        out.reserve(zstd_safe::compress_bound(bytes.len()));
+        self.context.compress2(out, bytes).map_err(refused)?;
+        Ok(())
+    }
+}
+
+fn refused(code: usize) -> Error {
+    ENCODE.broken(format!("zstd says: {}", zstd_safe::get_error_name(code)))
+}
