@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// The adapter that is best for computing, as wgpu finds it, with all the room for buffers that it has. Which adapters are
+/// The adapter that is best for computing, as wgpu finds it, with all the room for buffers that it has. Where it has no
+/// memory of its own, the device can map buffers of any usage, and [`load_model`](crate::load_model) writes into them in place. Which adapters are
 /// looked at can be said by wgpu's variables: `WGPU_BACKEND`, `WGPU_ADAPTER_NAME`.
 ///
 /// # Errors
@@ -25,9 +26,24 @@ pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
     let device = block_on(adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("holdall"),
         required_limits: adapter.limits(),
+        required_features: match has_our_memory(&adapter.get_info()) {
+            true => adapter.features() & wgpu::Features::MAPPABLE_PRIMARY_BUFFERS,
+            false => wgpu::Features::empty(),
+        },
         ..Default::default()
     }));
     device.map_err(|e| NO_ADAPTER.broken(format!("`{name}` gives no device")).with_cause(e))
+}
+
+/// Whether the memory of the device is that of the processor.
+fn has_our_memory(adapter: &wgpu::AdapterInfo) -> bool {
+    matches!(adapter.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu)
+}
+
+/// Whether buffers are best written where they lie.
+pub(crate) fn is_mapped_best(device: &wgpu::Device) -> bool {
+    device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
+        && has_our_memory(&device.adapter_info())
 }
 
 /// Does what may fail on the device, and answers the first error that it tells of. `doing` is what it was asked for.

@@ -1,10 +1,10 @@
 //! Whole models into buffers.
 
-use crate::device::guarded;
+use crate::device::{guarded, is_mapped_best};
 use crate::model::{Component, Model, Page, Tensor};
 use crate::place::{Placement, Places, Sizes, Spot, place};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
-use crate::upload::{Target, Upload};
+use crate::upload::{Target, Upload, Way};
 use holdall::select::{Glob, Select};
 use holdall::{Cancel, Check, File, Result, Work};
 use holdall_core::read::{Extent, Plan, Want, check_digest};
@@ -127,6 +127,9 @@ impl fmt::Debug for LoadOptions {
 /// Brings tensors of a file into buffers of a device, on several threads, in bounded memory, checked on the way. Components
 /// that have the same bytes in the file (tied weights) have the same bytes on the device.
 ///
+/// Where the device has the feature `MAPPABLE_PRIMARY_BUFFERS` and no memory of its own, bytes are written into the buffers where
+/// these lie, unless somebody is told of tensors that are there already: a buffer is mapped until all of it is.
+///
 /// # Errors
 /// NotFound, Io, Integrity, Malformed and Limit as [`File::load`] has them; `gpu/memory`, `gpu/refused`, `gpu/lost`. Nothing
 /// stays on the device.
@@ -136,7 +139,11 @@ pub fn load_model(
     file: &File,
     options: &LoadOptions,
 ) -> Result<Model> {
-    let task = Task::new(device, queue, file, options)?;
+    let way = match options.on_ready.is_none() && is_mapped_best(device) {
+        true => Way::Mapped,
+        false => Way::Staged,
+    };
+    let task = Task::new(device, queue, file, options, way)?;
     task.run(|_| Ok(()))?;
     Ok(task.model)
 }
@@ -163,6 +170,7 @@ impl Task {
         queue: &wgpu::Queue,
         file: &File,
         options: &LoadOptions,
+        way: Way,
     ) -> Result<Task> {
         let sizes = Sizes::of(&device.limits())?;
         let mut tensors = options.select.of(file)?;
@@ -206,12 +214,14 @@ impl Task {
             numbers.push(own);
         }
         let places = place(&lens, options.placement, sizes);
-        let buffers = take_buffers(device, &places, options.usage).map_err(|(buffer, e)| {
-            let holds = |number: &usize| places.spots[*number].iter().any(|s| s.buffer == buffer);
-            let first = (0..wants.len()).find(holds).map(|number| owners[number][0]);
-            first.map_or(e.clone(), |at| e.in_tensor(tensors[at].name())).in_source(file.name())
-        })?;
-        let upload = Upload::new(device, queue, buffers, options.staging);
+        let buffers =
+            take_buffers(device, &places, options.usage, way).map_err(|(buffer, e)| {
+                let holds =
+                    |number: &usize| places.spots[*number].iter().any(|s| s.buffer == buffer);
+                let first = (0..wants.len()).find(holds).map(|number| owners[number][0]);
+                first.map_or(e.clone(), |at| e.in_tensor(tensors[at].name())).in_source(file.name())
+            })?;
+        let upload = Upload::new(device, queue, buffers, options.staging, way);
         let component = |number: &usize| {
             let c = &wants[*number].component;
             let page = |s: &Spot| Page {
@@ -321,17 +331,22 @@ fn take_buffers(
     device: &wgpu::Device,
     places: &Places,
     usage: wgpu::BufferUsages,
+    way: Way,
 ) -> std::result::Result<Vec<wgpu::Buffer>, (usize, holdall::Error)> {
     let all: u64 = places.buffers.iter().sum();
     let mut taken = 0;
+    let (is_mapped, usage) = match way {
+        Way::Staged => (false, usage | wgpu::BufferUsages::COPY_DST),
+        Way::Mapped => (true, usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_WRITE),
+    };
     let take = |(at, size): (usize, &u64)| {
         let doing = format_args!("a buffer of {size} bytes, with {taken} of {all} bytes taken");
         let buffer = guarded(device, doing, || {
             device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("holdall"),
                 size: *size,
-                usage: usage | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
+                usage,
+                mapped_at_creation: is_mapped,
             })
         });
         taken += size;

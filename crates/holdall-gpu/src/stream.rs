@@ -3,6 +3,7 @@
 use crate::load::{LoadOptions, Task};
 use crate::model::{Model, Tensor};
 use crate::rules::ENDED;
+use crate::upload::Way;
 use holdall::error::NOT_FOUND;
 use holdall::{Cancel, Error, File, Remedy, Result, select};
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ pub fn stream_model(
     file: &File,
     options: &LoadOptions,
 ) -> Result<ModelStream> {
-    let task = Task::new(device, queue, file, options)?;
+    let task = Task::new(device, queue, file, options, Way::Staged)?;
     let numbers = task.tensors().iter().zip(0..).map(|(t, at)| (Arc::from(t.name()), at));
     let shared = Arc::new(Shared {
         numbers: numbers.collect(),

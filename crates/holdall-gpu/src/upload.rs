@@ -9,11 +9,31 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes after which what was written is handed to the device. wgpu frees staging memory only once it is done there.
 const SUBMIT_LEN: u64 = 4 << 20;
 
+/// How bytes come into buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Through staging memory, from which the device copies them.
+    Staged,
+    /// Where they lie: the buffers are mapped until all is there.
+    Mapped,
+}
+
+impl Way {
+    /// Bytes that are written at a time: starts are multiples of it.
+    const fn word(self) -> u64 {
+        match self {
+            Way::Staged => wgpu::COPY_BUFFER_ALIGNMENT,
+            Way::Mapped => wgpu::MAP_ALIGNMENT,
+        }
+    }
+}
+
 /// A device, its buffers, and bytes on their way to them, from any number of threads.
 pub(crate) struct Upload {
     device: wgpu::Device,
     queue: wgpu::Queue,
     buffers: Vec<wgpu::Buffer>,
+    way: Way,
     /// Bytes that may be in staging memory.
     bound: u64,
     staging: Mutex<Staging>,
@@ -30,10 +50,10 @@ struct Staging {
     under_way: u64,
 }
 
-/// Some of the four bytes that the device writes at a time.
+/// Some of the bytes that are written at a time.
 #[derive(Default)]
 struct Edge {
-    bytes: [u8; 4],
+    bytes: [u8; wgpu::MAP_ALIGNMENT as usize],
     /// How many have come.
     count: u64,
 }
@@ -51,11 +71,13 @@ impl Upload {
         queue: &wgpu::Queue,
         buffers: Vec<wgpu::Buffer>,
         bound: u64,
+        way: Way,
     ) -> Upload {
         Upload {
             device: device.clone(),
             queue: queue.clone(),
             buffers,
+            way,
             bound: bound.max(2 * SUBMIT_LEN),
             staging: Mutex::default(),
             edges: Mutex::default(),
@@ -68,10 +90,10 @@ impl Upload {
 
     /// Writes bytes of a component, of which `at` come before them. Each byte comes once, in any order.
     pub(crate) fn write(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
-        let end = at + bytes.len() as u64;
+        let (word, end) = (self.way.word(), at + bytes.len() as u64);
         // Whole words, between what shares its word with bytes that come at another time.
-        let first = at.next_multiple_of(4).min(end);
-        let last = (end / 4 * 4).max(first);
+        let first = at.next_multiple_of(word).min(end);
+        let last = (end / word * word).max(first);
         let (head, rest) = bytes.split_at((first - at) as usize);
         let (words, tail) = rest.split_at((last - first) as usize);
         self.edge(target, at, head)?;
@@ -84,17 +106,18 @@ impl Upload {
         if bytes.is_empty() {
             return Ok(());
         }
-        let word = at / 4;
+        let len = self.way.word();
+        let word = at / len;
         let whole = {
             let mut edges = unpoisoned(&self.edges);
             let edge = edges.entry((target.number, word)).or_default();
-            let from = (at % 4) as usize;
+            let from = (at % len) as usize;
             edge.bytes[from..from + bytes.len()].copy_from_slice(bytes);
             edge.count += bytes.len() as u64;
-            let is_whole = edge.count >= (target.len - word * 4).min(4);
+            let is_whole = edge.count >= (target.len - word * len).min(len);
             if is_whole { edges.remove(&(target.number, word)) } else { None }
         };
-        whole.map_or(Ok(()), |edge| self.words(target, word * 4, &edge.bytes))
+        whole.map_or(Ok(()), |edge| self.words(target, word * len, &edge.bytes[..len as usize]))
     }
 
     /// Whole words, perhaps across pages.
@@ -105,11 +128,24 @@ impl Upload {
             if at < end && !left.is_empty() {
                 let now = (end - at).min(left.len() as u64).min(usize::MAX as u64);
                 let (own, rest) = left.split_at(now as usize);
-                self.send(spot.buffer, spot.offset + (at - start), own)?;
+                let offset = spot.offset + (at - start);
+                match self.way {
+                    Way::Staged => self.send(spot.buffer, offset, own)?,
+                    Way::Mapped => self.put(spot.buffer, offset, own)?,
+                }
                 (at, left) = (at + now, rest);
             }
             start += spot.len;
         }
+        Ok(())
+    }
+
+    /// Copies into the buffer, which is mapped.
+    fn put(&self, buffer: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        let range = offset..offset + bytes.len() as u64;
+        let mut view =
+            self.buffers[buffer].get_mapped_range_mut(range).map_err(|e| lost().with_cause(e))?;
+        view.copy_from_slice(bytes);
         Ok(())
     }
 
@@ -152,6 +188,10 @@ impl Upload {
 
     /// Hands over the rest and waits until the device has it all.
     pub(crate) fn finish(&self) -> Result<()> {
+        if self.way == Way::Mapped {
+            let unmap = || self.buffers.iter().for_each(wgpu::Buffer::unmap);
+            guarded(&self.device, format_args!("buffers that were written"), unmap)?;
+        }
         guarded(&self.device, format_args!("a copy"), || self.queue.submit([]))?;
         *unpoisoned(&self.staging) = Staging::default();
         done(&self.device, None)

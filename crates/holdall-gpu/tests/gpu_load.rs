@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LENS, device, name, noise, open, open_checked, with_limits, write};
+use common::{LENS, device, mappable, name, noise, open, open_checked, with_limits, write};
 use holdall::select::Select;
 use holdall::{Algorithm, Cancel, DType, ErrorKind, Role, TensorSpec, Work, WriteOptions, Writer};
 use holdall_gpu::{LoadOptions, Model, Placement, View, load_model};
@@ -25,6 +25,30 @@ fn check(model: &Model, device: &wgpu::Device, queue: &wgpu::Queue) {
 #[test]
 fn every_byte_of_every_encoding_is_on_the_device() {
     let Some((device, queue)) = device() else { return };
+    every_encoding(&device, &queue);
+}
+
+#[test]
+fn every_byte_is_there_where_buffers_are_written_in_place() {
+    let Some((device, queue)) = mappable() else { return };
+    every_encoding(&device, &queue);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.safetensors");
+    write(&path, "safetensors", None, None);
+    let is_mapped = |options: &LoadOptions| {
+        let model = load_model(&device, &queue, &open(&path), options).unwrap();
+        check(&model, &device, &queue);
+        model.buffers().iter().all(|b| b.usage().contains(wgpu::BufferUsages::MAP_WRITE))
+    };
+    assert!(is_mapped(&LoadOptions::new()));
+    // Who is told of a tensor may use its buffer, which nobody can while it is mapped.
+    assert!(!is_mapped(&LoadOptions::new().on_ready(|_| ())));
+    device.destroy();
+    let e = load_model(&device, &queue, &open(&path), &LoadOptions::new()).unwrap_err();
+    assert_eq!(e.code(), "gpu/lost", "{e}");
+}
+
+fn every_encoding(device: &wgpu::Device, queue: &wgpu::Queue) {
     let dir = tempfile::tempdir().unwrap();
     for (format, zstd, digest) in [
         ("safetensors", None, None),
@@ -40,9 +64,9 @@ fn every_byte_of_every_encoding_is_on_the_device() {
                 let options = LoadOptions::new()
                     .with_placement(placement)
                     .with_work(Work::new().with_threads(threads));
-                let model = load_model(&device, &queue, &open_checked(&path), &options).unwrap();
+                let model = load_model(device, queue, &open_checked(&path), &options).unwrap();
                 assert_eq!(model.len(), LENS.len());
-                check(&model, &device, &queue);
+                check(&model, device, queue);
             }
         }
     }
@@ -207,7 +231,6 @@ fn a_load_that_is_cancelled_ends() {
 #[test]
 #[ignore = "1 GiB; `cargo xtask gpu` runs it"]
 fn every_byte_of_a_gigabyte_is_on_the_device() {
-    let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("large.zt");
     let specs: Vec<TensorSpec> =
@@ -229,13 +252,15 @@ fn every_byte_of_a_gigabyte_is_on_the_device() {
         }
     }
     writer.finish().unwrap();
-    let model = load_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
-    for n in 0..16 {
-        let tensor = model.tensor(&format!("t{n}")).unwrap();
-        let found = tensor.read(&device, &queue, &Role::Data).unwrap();
-        assert_eq!(found.len(), (64 << 20) + n);
-        for (i, found) in found.chunks(1 << 20).enumerate() {
-            assert!(*found == piece(n, i << 20)[..found.len()], "t{n} differs in MiB {i}");
+    for (device, queue) in [device(), mappable()].into_iter().flatten() {
+        let model = load_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
+        for n in 0..16 {
+            let tensor = model.tensor(&format!("t{n}")).unwrap();
+            let found = tensor.read(&device, &queue, &Role::Data).unwrap();
+            assert_eq!(found.len(), (64 << 20) + n);
+            for (i, found) in found.chunks(1 << 20).enumerate() {
+                assert!(*found == piece(n, i << 20)[..found.len()], "t{n} differs in MiB {i}");
+            }
         }
     }
 }

@@ -13,6 +13,17 @@ pub(crate) fn device() -> Option<(wgpu::Device, wgpu::Queue)> {
     with_limits(|limits| limits)
 }
 
+/// A device whose buffers can be mapped whatever they are used for, where the adapter has no memory of its own.
+pub(crate) fn mappable() -> Option<(wgpu::Device, wgpu::Queue)> {
+    device()?;
+    let (device, queue) = holdall_gpu::device().unwrap();
+    if !device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS) {
+        eprintln!("skipped: the device has memory of its own");
+        return None;
+    }
+    Some((device, queue))
+}
+
 /// A device with other limits than the adapter's.
 pub(crate) fn with_limits(
     change: impl FnOnce(wgpu::Limits) -> wgpu::Limits,
