@@ -3,7 +3,7 @@
 use super::{
     BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
     ENCODING, FIELD, FOOTER, LAYOUT, MAGIC, MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN,
-    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, is_name,
+    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups, is_name,
     layout_of, xxh3,
 };
 use crate::error::hash::HashMap;
@@ -270,7 +270,12 @@ impl<'a> Decoder<'a> {
         let Some(parts) = object.parts else {
             return Err(self.missing("an object", "parts", start));
         };
-        let layout = layout_of(text);
+        let layout = match text {
+            groups::QUANT_GROUP | groups::MX => {
+                self.quantized(name, text, &shape, &parts, &mut object.attributes)
+            }
+            text => layout_of(text),
+        };
         self.builder.tensor(name, &shape, layout.clone())?;
         if let Err(e) = check_layout(&layout, text, &mut object.attributes) {
             self.builder.fault(e);
@@ -282,6 +287,36 @@ impl<'a> Decoder<'a> {
             added?;
         }
         Ok(())
+    }
+
+    /// The layout of an object in groups, whose attributes become those of it. What is not known of them leaves the object as
+    /// it is.
+    fn quantized(
+        &mut self,
+        name: &str,
+        text: &str,
+        shape: &[u64],
+        parts: &[Part<'_>],
+        attributes: &mut Attributes,
+    ) -> Layout {
+        let elements: Option<Vec<_>> = parts.iter().map(|part| element(part).ok()).collect();
+        let given = elements.iter().flatten().zip(parts).map(|((dtype, logical), part)| {
+            let stored = part.blob.map(|(_, len)| len).unwrap_or_default();
+            let len = part.decoded_len.unwrap_or(stored);
+            groups::Given { role: part.role, dtype: *dtype, logical: logical.as_ref(), len }
+        });
+        let given: Vec<_> = given.collect();
+        match groups::read(text, shape, &given, attributes) {
+            Ok(own) => {
+                *attributes = own;
+                Layout::QuantizedGroup
+            }
+            Err(why) => {
+                let message = || format!("layout `{text}` is kept as it is: {why}").into();
+                self.builder.warn(LAYOUT.code, Some(name), None, message);
+                Layout::Other(text.into())
+            }
+        }
     }
 
     fn shape(&mut self) -> Result<Vec<u64>> {
@@ -389,6 +424,7 @@ impl<'a> Decoder<'a> {
         };
         let role = match layout {
             Layout::Blocks(_) => Role::Data,
+            Layout::QuantizedGroup if part.role == groups::DATA => Role::PackedWeight,
             _ => Role::from_name(part.role),
         };
         self.builder.component(Component {

@@ -1,6 +1,6 @@
 //! The manifest being written: each tensor becomes CBOR once it is placed, and only its bytes are kept.
 
-use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR};
+use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
 use crate::model::names::in_order;
@@ -72,7 +72,7 @@ impl Manifest {
 fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
     let mut parts = Fields::default();
     for (c, stored) in tensor.components.iter().zip(stored) {
-        parts.raw(c.role.as_str(), part(c, stored));
+        parts.raw(groups::role(&tensor.layout, &c.role), part(c, stored));
     }
     let mut attributes = tensor.attributes.clone();
     let layout = match &tensor.layout {
@@ -82,6 +82,11 @@ fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
             attributes.set(BLOCK_ELEMENTS, Value::Integer(of.elements.into()));
             attributes.set(BLOCK_BYTES, Value::Integer(of.bytes.into()));
             format!("{}/1", of.layout)
+        }
+        Layout::QuantizedGroup => {
+            let (layout, own) = groups::write(tensor)?;
+            attributes = own;
+            layout.to_owned()
         }
         other => other.as_str().to_owned(),
     };

@@ -20,7 +20,7 @@
 //! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor-2.md`. By [`RULES`].
 //!
 //! # Support
-//! Reads dense tensors, both sparse layouts and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
+//! Reads dense tensors, both sparse layouts, quantized groups, MX and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
 //! zstd; digests over decoded bytes. Writes the same; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
 //!
 //! # Deviations
@@ -37,6 +37,7 @@ mod decode;
 mod deterministic;
 mod encode;
 mod fit;
+mod groups;
 mod manifest;
 
 use super::{Beside, Format};
@@ -170,7 +171,7 @@ crate::error::rules! {
         "Attributes of a layout that is known are those that it has.";
     /// A layout that there is none of.
     pub OTHER_LAYOUT: Unsupported "ztensor2/other-layout"
-        "A tensor written is dense, sparse, of GGUF's blocks, or of a layout that is not known."
+        "A tensor written is dense, sparse, of groups that `zt.quant_group/1` or `zt.mx/1` can say, of GGUF's blocks, or of a layout that is not known."
         remedies [MakeDense, LeaveOut];
     /// A logical type that there is none of.
     pub LOGICAL_TYPE: Unsupported "ztensor2/logical-type"
