@@ -159,8 +159,8 @@ def mx(writer):
         powers = (2.0 ** (scales.astype(float) - 127)).astype(np.float32)
         elements = values.reshape(shape) * of_groups(powers, 32, axis, shape)
         parts = {
-            "data": {"dtype": dtype, "data": data.tobytes()} | ({"type": logical} if logical else {}),
-            "scales": {"dtype": "u8", "type": "f8_e8m0", "data": scales.tobytes()},
+            "data": {"dtype": dtype, "data": data.tobytes()} | ({"logical": logical} if logical else {}),
+            "scales": {"dtype": "u8", "logical": "f8_e8m0", "data": scales.tobytes()},
         }
         attributes = {"block_size": 32, "scale_form": "e8m0_exponent"} | ({} if axis else {"axis": axis})
         writer.add_object(name, shape, parts, layout="zt.mx/1", attributes=attributes)

@@ -140,6 +140,22 @@ fn compare(peer: Peer, path: &Path) {
             !(is_zt && layout == "dense" && is_complex(logical))
         });
     }
+    if peer == Peer::Python2 {
+        // It has names of its own for groups and MX blocks.
+        let is_theirs = |layout: &str| matches!(layout, "zt.quant_group/1" | "zt.mx/1");
+        ours = std::mem::take(&mut ours)
+            .into_iter()
+            .map(|((name, role), mut entry)| {
+                let is_group = entry.1 == "quantized_group";
+                let role = if is_group && role == "packed_weight" { "data".into() } else { role };
+                let theirs = theirs.get(&(name.clone(), role.clone()));
+                if let Some(theirs) = theirs.filter(|of| is_group && is_theirs(&of.1)) {
+                    entry.1.clone_from(&theirs.1);
+                }
+                ((name, role), entry)
+            })
+            .collect();
+    }
     if path.extension().is_some_and(|e| e == "safetensors") {
         // Tensors that share the bytes of another are text in the metadata to other readers.
         let is_alias = |all: &Contents, name: &(String, String)| {

@@ -71,8 +71,7 @@ pub(super) fn read(
         MX => matches!(*key, "block_size" | "axis" | SCALE_FORM),
         _ => THEIRS.contains(key) && *key != "block_size",
     };
-    if let Some((key, _)) =
-        attributes.iter().find(|(key, _)| OWN.contains(key) && !is_theirs(key))
+    if let Some((key, _)) = attributes.iter().find(|(key, _)| OWN.contains(key) && !is_theirs(key))
     {
         return Err(format!("an attribute `{key}` has no meaning in this layout"));
     }
@@ -272,7 +271,9 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
     let shape = tensor.shape.as_slice();
     let scheme = Scheme::new(shape, &tensor.attributes, data.dtype, data.decoded_len)?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
-        return Err(other("that are packed down rows or in AWQ's order, or whose zero points are offset"));
+        return Err(other(
+            "that are packed down rows or in AWQ's order, or whose zero points are offset",
+        ));
     }
     let rank = shape.len() as u64;
     let dim = |at: usize| shape.get(at).copied().unwrap_or_default();
@@ -290,7 +291,8 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
         (false, Some(size)) if size == rest && rank > 0 => (0, 0),
         _ => return Err(other("that end inside a row")),
     };
-    let are_floats = data.logical_type.as_ref().is_some_and(|t| !matches!(t, LogicalType::Other(_)));
+    let are_floats =
+        data.logical_type.as_ref().is_some_and(|t| !matches!(t, LogicalType::Other(_)));
     let is_mx = are_floats || scheme.exponent != 0;
     if is_mx && (size == 0 || scheme.zero_of_all(are_floats) != 0) {
         return Err(other("of floats without blocks, or with a zero point"));
@@ -344,7 +346,9 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
             Some(zeros) => {
                 let groups = match (size, axis) {
                     (0, axis) => dim(usize::try_from(axis).unwrap_or_default()),
-                    (size, _) => element_count(shape).and_then(|n| n.checked_div(size)).unwrap_or(0),
+                    (size, _) => {
+                        element_count(shape).and_then(|n| n.checked_div(size)).unwrap_or(0)
+                    }
                 };
                 let is_plain = groups.checked_mul(zeros.dtype.width()) == Some(zeros.decoded_len);
                 let packing = if is_plain { "plain" } else { "same_as_data" };

@@ -348,7 +348,12 @@ impl Scheme {
     }
 
     /// `word` and `len` are the type of the words, and their bytes.
-    pub(crate) fn new(shape: &[u64], attributes: &Attributes, word: DType, len: u64) -> Result<Scheme> {
+    pub(crate) fn new(
+        shape: &[u64],
+        attributes: &Attributes,
+        word: DType,
+        len: u64,
+    ) -> Result<Scheme> {
         let Some(bits) = integer(attributes, "bits")? else {
             return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
         };
@@ -386,7 +391,11 @@ impl Scheme {
             let fits = |i: i128| i64::try_from(i).ok().filter(|i| range.contains(i));
             match integer(attributes, key)? {
                 Some(i) => fits(i).map(Some).ok_or_else(|| {
-                    ATTRIBUTE.broken(format!("`{key}` is {i}, not {} to {}", range.start, range.end - 1))
+                    ATTRIBUTE.broken(format!(
+                        "`{key}` is {i}, not {} to {}",
+                        range.start,
+                        range.end - 1
+                    ))
                 }),
                 None => Ok(None),
             }
