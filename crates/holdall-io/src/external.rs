@@ -20,6 +20,21 @@ pub(crate) fn is_away(e: &Error) -> bool {
     formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())
 }
 
+/// The digest of what a file holds, however it lies in it; nothing where its format defines none, or the file lacks what it takes.
+///
+/// # Errors
+/// What its source fails with.
+pub fn content(file: &File) -> Result<Option<String>> {
+    let content = formats::by_name(file.format()).and_then(|format| format.content);
+    let (Some(content), Some(source)) = (content, file.all_sources().first()) else {
+        return Ok(None);
+    };
+    let mut window = Window::new(source.len());
+    fetch_ends(&**source, &mut window)?;
+    let found = fetched(&**source, &mut window, |window| content(window, file.limits()));
+    found.map_err(|e| e.in_source(file.name()))
+}
+
 /// A model into which weights are to be written.
 ///
 /// # Errors

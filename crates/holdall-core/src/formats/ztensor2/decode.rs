@@ -17,6 +17,7 @@ use crate::read::Extent;
 use crate::window::{Stop, Window};
 use crate::wire::cbor::Reader;
 use crate::wire::cursor::Cursor;
+use bytes::Bytes;
 use std::ops::Range;
 
 /// Whether the file is of this generation, damaged or not.
@@ -49,6 +50,19 @@ fn walk(
     limits: &Limits,
     files: &[(String, u64)],
 ) -> Result<(Index, Vec<String>), Stop> {
+    let (bytes, base) = manifest(window, limits)?;
+    let end = window.len().saturating_sub(FOOTER);
+    let mut builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
+    for (_, len) in files {
+        builder.source(*len, PAGE..len.saturating_sub(FOOTER).max(PAGE))?;
+    }
+    let reader = Reader::new(&bytes, base, limits);
+    let shards = HashMap::default();
+    Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
+}
+
+/// The manifest, which is sound CBOR under its digest, and where it starts.
+pub(super) fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
     let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
@@ -57,14 +71,7 @@ fn walk(
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
     }
     deterministic::check(&bytes, manifest.range.start)?;
-    let end = window.len().saturating_sub(FOOTER);
-    let mut builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
-    for (_, len) in files {
-        builder.source(*len, PAGE..len.saturating_sub(FOOTER).max(PAGE))?;
-    }
-    let reader = Reader::new(&bytes, manifest.range.start, limits);
-    let shards = HashMap::default();
-    Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
+    Ok((bytes, manifest.range.start))
 }
 
 /// Where the manifest is, and its digest.

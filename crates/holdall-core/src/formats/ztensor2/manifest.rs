@@ -129,10 +129,10 @@ fn part(c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
 
 /// The entries of a map that is deterministic: in the order of the bytes of their keys, whatever they came in.
 #[derive(Default)]
-struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
+pub(super) struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Fields {
-    fn raw(&mut self, key: &str, value: Vec<u8>) {
+    pub(super) fn raw(&mut self, key: &str, value: Vec<u8>) {
         let mut w = Writer::new();
         w.text(key);
         self.0.push((w.into_bytes(), value));
@@ -157,7 +157,7 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.sort_unstable();
         let mut w = Writer::new();
         w.map(self.0.len());
@@ -170,7 +170,7 @@ impl Fields {
 }
 
 /// A value that was found fit, its maps in order.
-fn deterministic(value: &Value) -> Result<Vec<u8>> {
+pub(super) fn deterministic(value: &Value) -> Result<Vec<u8>> {
     let mut w = Writer::new();
     match value {
         Value::Array(items) => {

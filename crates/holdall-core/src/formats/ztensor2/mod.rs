@@ -33,6 +33,7 @@
 //!
 //! [`Limits::manifest_len`]: crate::Limits::manifest_len
 
+mod content;
 mod decode;
 mod deterministic;
 mod encode;
@@ -60,6 +61,7 @@ pub static FORMAT: Format = Format {
         path: shard_path,
         decode: decode::decode_with,
     }),
+    content: Some(content::digest),
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };
