@@ -130,6 +130,19 @@ fn is_beside(name: &str) -> bool {
     format_by(name).is_some_and(|f| BESIDE.contains(&f.id))
 }
 
+/// The one of these that names the others, by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
+fn root_of<'a>(names: &[&'a String]) -> Option<&'a str> {
+    let shortest = names.iter().min_by_key(|name| name.len())?.as_str();
+    let (of, extension) = shortest.rsplit_once('.')?;
+    let beside = by_name("ztensor2").and_then(|format| format.beside)?;
+    let is_known = |name: &str| {
+        let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
+        let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));
+        name == shortest || shard.is_some_and(|shard| (beside.path)(shortest, shard) == name)
+    };
+    (names.len() > 1 && names.iter().all(|name| is_known(name))).then_some(shortest)
+}
+
 /// The names of the files in a folder, sorted.
 fn files(folder: &Path) -> Result<Vec<String>> {
     let place = |e| failed(e, "reading the folder").in_source(folder.display());
@@ -251,6 +264,13 @@ impl OpenOptions {
                 }) =>
             {
                 self.open(home.join(first))
+            }
+            many if root_of(many).is_some_and(|root| {
+                // All the others are what it names.
+                self.open(home.join(root)).is_ok_and(|file| file.all_sources().len() == many.len())
+            }) =>
+            {
+                self.open(home.join(root_of(many).unwrap_or_default()))
             }
             // Which may be in folders of it.
             [] => match home {

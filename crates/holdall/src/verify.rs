@@ -13,6 +13,8 @@ mod layouts;
 
 pub use holdall_io::{Strictness, Verdict};
 
+use holdall_core::error::Shown as _;
+use holdall_core::read::DIGEST;
 use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
 use holdall_io::{File, external};
 use holdall_io::select::Select;
@@ -190,6 +192,9 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let state = State::default();
     let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
+    if options.select.is_all() {
+        whole_sources(file, options, &state, &mut report)?;
+    }
     report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -207,6 +212,29 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
         report.content = external::content(file)?;
     }
     Ok(report)
+}
+
+/// Checks files whose digest as a whole is known: shards.
+fn whole_sources(
+    file: &File,
+    options: &VerifyOptions,
+    state: &State,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    for (number, name, said) in file.index().whole() {
+        let (Some(source), Some(algorithm)) =
+            (file.all_sources().get(*number as usize), said.algorithm())
+        else {
+            continue;
+        };
+        let found = external::digest_of(&**source, algorithm, |_| options.work.check())?;
+        report.read_len += source.len();
+        if found != *said {
+            let message = format!("the shard `{}` has {found}, {said} is recorded", name.shown());
+            state.find(usize::MAX, 0, DIGEST.broken(message))?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks all tensors that are asked for.

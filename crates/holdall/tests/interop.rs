@@ -223,6 +223,17 @@ fn python2_writes_what_we_read_and_convert_both_ways() {
 #[ignore = "needs the peers: cargo xtask interop"]
 fn python2_reads_what_we_write() {
     with_every_option("ztensor2", "2", |path| compare(Peer::Python2, path));
+    // A model in shards, which the package finds by their names and verifies as a whole.
+    let folder = tempfile::tempdir().unwrap();
+    let source = corpus_files::files("accept")
+        .into_iter()
+        .find(|path| path.ends_with("ztensor2/ztensor-2.1.2_groups.zt"))
+        .unwrap();
+    let write = WriteOptions::new().with_format(formats::by_name("ztensor2").unwrap());
+    let options = Convert::new(write).with_max_shard_len(2000);
+    let model = folder.path().join("model");
+    convert(&holdall::open(source).unwrap(), &model, &options).unwrap();
+    compare(Peer::Python2, &model.join("model.zt"));
     // Files of every format, with blocks, sparse tensors, and types over other dtypes too.
     let folder = tempfile::tempdir().unwrap();
     let mut written = BTreeMap::<String, u32>::new();

@@ -474,3 +474,63 @@ fn the_content_digest_is_the_packages_own() {
     let report = verify(&open(broken).unwrap(), &Default::default()).unwrap();
     assert_eq!((report.content, report.finding_count), (None, 1));
 }
+
+/// A model in shards is a folder that opens as one, is verified to the last byte of every shard, and is what it was in one file.
+#[test]
+fn models_are_written_in_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        holdall::open(described::folder("ztensor2").join("ztensor-2.1.2_groups.zt")).unwrap();
+    let plain = Convert::new(writing().with_zstd(3)).with_encoding();
+    drop(written(&source, &dir.path().join("whole.zt"), &plain));
+    let mut edit = Edit::open(dir.path().join("whole.zt")).unwrap();
+    edit.set_attribute("name", Value::Text("of all".into()));
+    edit.commit().unwrap();
+    let whole = holdall::open(dir.path().join("whole.zt")).unwrap();
+    let content = |file: &File| verify(file, &Default::default()).unwrap().content.unwrap();
+    let folder = dir.path().join("model");
+    for algorithm in [Algorithm::Xxh3, Algorithm::Sha256] {
+        let write = writing().with_digest(Some(algorithm));
+        let options = Convert::new(write).with_max_shard_len(2000);
+        let report = convert(&whole, &folder, &options).unwrap();
+        let count = report.files.len() - 1;
+        assert!(count > 2 && report.files[0] == format!("model-00001-of-{count:05}.zt"));
+        assert_eq!(report.files[count], "model.zt");
+        let strict = OpenOptions::new().with_faults(Faults::Refuse);
+        for path in [folder.clone(), folder.join("model.zt")] {
+            let file = strict.open(path).unwrap();
+            assert_eq!(file.attributes().get("name"), Some(&Value::Text("of all".into())));
+            let report = verify(&file, &Default::default()).unwrap();
+            assert!(report.is_sound(), "{:?}", report.findings);
+            assert_eq!(file.index().whole().len(), count);
+            assert!(file.index().whole().iter().all(|(.., of)| of.algorithm() == Some(algorithm)));
+            let found = holdall::diff(&source, &file, &Default::default()).unwrap();
+            assert!(found.values_agree(), "{algorithm:?}");
+            if algorithm == Algorithm::Xxh3 {
+                assert_eq!(content(&file), content(&whole));
+            }
+        }
+    }
+    // A byte between two parts changed: no tensor is another, the shard is.
+    let shard = folder.join(&shards_of(&folder)[1]);
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    let report = verify(&holdall::open(&folder).unwrap(), &Default::default()).unwrap();
+    assert_eq!((report.finding_count, report.content), (1, None));
+    assert_eq!(report.findings[0].code(), "file/digest");
+    assert!(report.findings[0].to_string().contains("the shard `00002-of-"));
+    // Where all fits, there is one file; with another model beside it, a folder is none.
+    let one = dir.path().join("one");
+    let report = convert(&source, &one, &Convert::new(writing()).with_max_shard_len(1 << 30));
+    assert_eq!(report.unwrap().files, ["model.zt"]);
+    std::fs::copy(one.join("model.zt"), one.join("model-lora.zt")).unwrap();
+    assert_eq!(holdall::open(&one).unwrap_err().code(), "shards/no-model");
+}
+
+fn shards_of(folder: &Path) -> Vec<String> {
+    let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -156,6 +156,8 @@ pub enum Shards {
     Index,
     /// Each says which part it is.
     Parts,
+    /// A file beside them, which says what they hold and which files they are.
+    Root,
 }
 
 /// Files beside a file that have bytes of its tensors.

@@ -126,7 +126,7 @@ struct Decoder<'a> {
     /// The shards at hand, and how long they are.
     files: &'a [(String, u64)],
     /// Those that are listed, and how long they should be. In the order of keys they come before the objects.
-    shards: HashMap<&'a str, u64>,
+    shards: HashMap<&'a str, (u64, Digest)>,
     /// Names of shards that parts are in.
     used: Vec<(&'a str, Range<u64>)>,
 }
@@ -186,6 +186,11 @@ impl<'a> Decoder<'a> {
         }
         let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
         names.sort_unstable();
+        for (source, (name, _)) in (1u32..).zip(self.files) {
+            if let Some((_, digest)) = self.shards.remove(name.as_str()) {
+                self.builder.whole(source, name.clone(), digest);
+            }
+        }
         Ok((self.builder.finish()?, names))
     }
 
@@ -244,8 +249,7 @@ impl<'a> Decoder<'a> {
             let (Some(size), Some(digest)) = (size, digest) else {
                 return Err(self.missing("a shard", "size` or `digest", start));
             };
-            read_digest(digest)?;
-            self.shards.insert(name, size);
+            self.shards.insert(name, (size, read_digest(digest)?));
         }
         Ok(())
     }
@@ -452,7 +456,7 @@ impl<'a> Decoder<'a> {
         let Some((source, (_, found))) = files.find(|(_, (file, _))| file == name) else {
             return Err(SHARD.broken(format!("its bytes are in the shard `{}`", name.shown())));
         };
-        let said = self.shards.get(name).copied().unwrap_or_default();
+        let said = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
         if *found != said {
             let message =
                 format!("the shard `{}` has {found} bytes, the manifest says {said}", name.shown());

@@ -138,14 +138,14 @@ impl Fields {
         self.0.push((w.into_bytes(), value));
     }
 
-    fn with(&mut self, key: &str, write: impl FnOnce(&mut Writer)) {
+    pub(super) fn with(&mut self, key: &str, write: impl FnOnce(&mut Writer)) {
         let mut w = Writer::new();
         write(&mut w);
         self.raw(key, w.into_bytes());
     }
 
     /// The field of attributes, where there are some.
-    fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
         if attributes.is_empty() {
             return Ok(());
         }

@@ -21,11 +21,10 @@
 //!
 //! # Support
 //! Reads dense tensors, both sparse layouts, quantized groups, MX and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
-//! zstd; digests over decoded bytes. Writes the same; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
+//! zstd; digests over decoded bytes, and of whole shards. Writes the same, a model in shards too; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
 //!
 //! # Deviations
-//! Shards are held against their size; their digests, over whole files, are not checked, those of the parts in them are. Parts in shards
-//! that are not at hand are the fault of their tensors. The canonical form is not told from others.
+//! Parts in shards that are not at hand are the fault of their tensors. The canonical form is not told from others.
 //!
 //! # Untrusted input
 //! The manifest's place and length are checked against the file and [`Limits::manifest_len`], its digest before it is parsed. Names are at
@@ -40,8 +39,11 @@ mod encode;
 mod fit;
 mod groups;
 mod manifest;
+mod root;
 
-use super::{Beside, Format};
+pub use root::{Objects, Root, objects_of};
+
+use super::{Beside, Format, Shards};
 use crate::model::block::BlockType;
 use crate::model::{Algorithm, Digest, Hasher, Layout};
 
@@ -54,6 +56,7 @@ pub static FORMAT: Format = Format {
     versions: &["2"],
     encode: Some(encode::encoder),
     aligns: true,
+    shards: Some(Shards::Root),
     beside: Some(Beside {
         away: &SHARD,
         outside: &SHARD_NAME,
