@@ -96,7 +96,7 @@ pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir()
         && !path.join("carton.toml").exists()
         && files(path).is_ok_and(|all| {
-            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n) || is_chunks(n))
+            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, &all) || is_chunks(n))
         })
 }
 
@@ -115,12 +115,19 @@ fn format_by(name: &str) -> Option<&'static Format> {
     by_name(Path::new(name).extension()?.to_str()?)
 }
 
-/// Whether a file of that name is one of tensors, in a format that is known. Single arrays are not a model.
-fn is_tensors(name: &str) -> bool {
+/// Whether a file of that name is one of tensors, in a format that is known, among these files of a folder. Single arrays are not
+/// a model.
+fn is_tensors(name: &str, all: &[String]) -> bool {
     // Anything is called `.bin`; of these, some are known.
     let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    format_by(name).is_some_and(|f| !matches!(f.id, "carton" | "npy"))
-        && (!name.ends_with(".bin") || is_known())
+    // Anything is called `.index`, too: that of a checkpoint of TensorFlow has its data beside it.
+    let data = || format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
+    let has_data = || all.iter().any(|other| other.starts_with(&data()));
+    format_by(name).is_some_and(|f| match f.id {
+        "carton" | "npy" => false,
+        "tensorflow" => has_data(),
+        _ => true,
+    }) && (!name.ends_with(".bin") || is_known())
 }
 
 /// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
@@ -233,7 +240,7 @@ impl OpenOptions {
         let all = self.names(home)?;
         let shown = home.shown();
         let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
-        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name, &all)).collect();
         if tensors.iter().any(|name| !is_beside(name)) {
             tensors.retain(|name| !is_beside(name));
             indices.retain(|name| !name.ends_with(PICKLES));

@@ -2,6 +2,7 @@
 
 use super::value::{Head, TYPES, Type};
 use super::{
+    REVERSED,
     ALIGN_DEFAULT, ALIGN_KEY, ALIGNMENT, BIG_ENDIAN_BLOCKS, DTYPE, Element, HEADER_BOUNDS,
     HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, ROWS, TRUNCATED, VERSION,
 };
@@ -48,9 +49,10 @@ struct Counts {
 fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Counts)> {
     let mut head = Head { cursor: Cursor::new(text), is_big: false };
     let mut read = || {
-        head.cursor.take(4)?;
+        let is_reversed = head.cursor.take(4)? == REVERSED;
         let version = head.u32()?;
-        head.is_big = version & 0xffff == 0;
+        // The reversed magic says the same: what does not agree with it is no version.
+        head.is_big = version & 0xffff == 0 || is_reversed;
         let version = if head.is_big { version.swap_bytes() } else { version };
         Some((version, head.u64()?, head.u64()?))
     };
