@@ -5,17 +5,17 @@ use crate::file::File;
 use crate::open::{OpenOptions, fetch_ends};
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, fetched};
+#[cfg(any(feature = "onnx-file", feature = "ztensor"))]
+use holdall_core::Limits;
+#[cfg(feature = "onnx-file")]
+use holdall_core::Stop;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "onnx-file")]
 use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
-use holdall_core::formats::{self, Beside};
 #[cfg(feature = "ztensor")]
 use holdall_core::formats::ztensor2::{self, Objects};
+use holdall_core::formats::{self, Beside};
 use holdall_core::model::Hasher;
-#[cfg(feature = "onnx-file")]
-use holdall_core::Stop;
-#[cfg(any(feature = "onnx-file", feature = "ztensor"))]
-use holdall_core::Limits;
 use holdall_core::{Algorithm, Digest, Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;

@@ -468,7 +468,10 @@ fn the_content_digest_is_the_packages_own() {
             assert_eq!(content(&again).as_deref(), Some(&*wanted), "{name}");
         }
         let none = Convert::new(writing().with_digest(None));
-        assert_eq!(content(&written(&file, &dir.path().join("none.zt"), &none)).is_some(), file.is_empty());
+        assert_eq!(
+            content(&written(&file, &dir.path().join("none.zt"), &none)).is_some(),
+            file.is_empty()
+        );
     }
     let broken = rejects().into_iter().find(|(name, _)| *name == "file.digest.xxh3").unwrap().1;
     let report = verify(&open(broken).unwrap(), &Default::default()).unwrap();

@@ -165,7 +165,8 @@ fn is_part(name: &str) -> bool {
     let Some((stem, extension)) = own.rsplit_once('.') else { return false };
     let five = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
     let numbers = || stem.strip_prefix("model-").and_then(|part| part.split_once("-of-"));
-    let has_shards = |format: &Format| format.shards.is_some() && format.extensions.contains(&extension);
+    let has_shards =
+        |format: &Format| format.shards.is_some() && format.extensions.contains(&extension);
     FORMATS.iter().any(|format| has_shards(format))
         && (stem == "model" || numbers().is_some_and(|(n, count)| five(n) && five(count)))
 }

@@ -6,17 +6,17 @@ use bytes::Bytes;
 #[cfg(feature = "ztensor")]
 use holdall_core::formats::ztensor2::Root;
 use holdall_core::formats::{self, Format, Shards as Bound};
-use holdall_core::{Attributes, Result};
 #[cfg(feature = "ztensor")]
 use holdall_core::{Algorithm, Limits};
+use holdall_core::{Attributes, Result};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
+#[cfg(feature = "ztensor")]
+use holdall_io::external;
 use holdall_io::items::Item;
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
 #[cfg(feature = "ztensor")]
 use holdall_io::source::{ByteSource as _, FileSource};
 use holdall_io::{File, WriteOptions, part_name};
-#[cfg(feature = "ztensor")]
-use holdall_io::external;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 

@@ -2,9 +2,8 @@
 
 use super::value::{Head, TYPES, Type};
 use super::{
-    REVERSED,
     ALIGN_DEFAULT, ALIGN_KEY, ALIGNMENT, BIG_ENDIAN_BLOCKS, DTYPE, Element, HEADER_BOUNDS,
-    HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, ROWS, TRUNCATED, VERSION,
+    HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, REVERSED, ROWS, TRUNCATED, VERSION,
 };
 use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
