@@ -62,7 +62,8 @@ pub(crate) struct ConvertArgs {
     align: Option<u64>,
 
     /// Write a folder of files with at most SIZE bytes of tensors each, as 5GB or 2GiB: safetensors with
-    /// their index, as the Hugging Face hub has models, or with `--to gguf` the parts of a split file
+    /// their index, as the Hugging Face hub has models, with `--to gguf` the parts of a split file, or with `--to ztensor2` shards
+    /// and the file that names them
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_shard_size: Option<u64>,
 

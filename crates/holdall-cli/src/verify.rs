@@ -149,6 +149,9 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         let all: Vec<String> = report.digests.iter().map(one).collect();
         out.push(("digests", format!("{} match", all.join(", "))));
     }
+    if let Some(content) = &report.content {
+        out.push(("content", content.clone()));
+    }
     if report.decoded > 0 {
         out.push(("compressed", format!("{} decode as declared", Grouped(report.decoded))));
     }

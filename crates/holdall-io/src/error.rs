@@ -102,7 +102,7 @@ holdall_core::error::rules! {
         remedies [Overwrite];
     /// A format whose files are not put together.
     pub SHARDS_FORMAT: Misuse "shards/format"
-        "A model of several files is written as safetensors or GGUF.";
+        "A model of several files is written as safetensors, GGUF or zTensor 2.";
     /// More files than can be counted.
     pub SHARDS_COUNT: Misuse "shards/count"
         "A model is written in at most 99,999 files, as GGUF in at most 65,535."

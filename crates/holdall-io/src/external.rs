@@ -5,19 +5,74 @@ use crate::file::File;
 use crate::open::{OpenOptions, fetch_ends};
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, fetched};
+#[cfg(any(feature = "onnx-file", feature = "ztensor"))]
+use holdall_core::Limits;
+#[cfg(feature = "onnx-file")]
+use holdall_core::Stop;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "onnx-file")]
 use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
+#[cfg(feature = "ztensor")]
+use holdall_core::formats::ztensor2::{self, Objects};
 use holdall_core::formats::{self, Beside};
-use holdall_core::{Error, Result, Rule, Window};
-#[cfg(feature = "onnx-file")]
-use holdall_core::{Limits, Stop};
+use holdall_core::model::Hasher;
+use holdall_core::{Algorithm, Digest, Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Bytes that are read of a source at a time.
+const AT_A_TIME: u64 = 4 << 20;
 
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
     formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())
+}
+
+/// The digest of what a file holds, however it lies in it; nothing where its format defines none, or the file lacks what it takes.
+///
+/// # Errors
+/// What its source fails with.
+pub fn content(file: &File) -> Result<Option<String>> {
+    let content = formats::by_name(file.format()).and_then(|format| format.content);
+    let (Some(content), Some(source)) = (content, file.all_sources().first()) else {
+        return Ok(None);
+    };
+    let mut window = Window::new(source.len());
+    fetch_ends(&**source, &mut window)?;
+    let found = fetched(&**source, &mut window, |window| content(window, file.limits()));
+    found.map_err(|e| e.in_source(file.name()))
+}
+
+/// The digest of all bytes of a source; `each` is told how many were read.
+///
+/// # Errors
+/// What the source fails with, and what `each` does.
+pub fn digest_of(
+    source: &dyn ByteSource,
+    algorithm: Algorithm,
+    mut each: impl FnMut(u64) -> Result<()>,
+) -> Result<Digest> {
+    let mut hasher = Hasher::new(algorithm);
+    let len = source.len();
+    let mut at = 0;
+    while at < len {
+        let end = len.min(at + AT_A_TIME);
+        hasher.update(&source.read_range(at..end)?);
+        each(end - at)?;
+        at = end;
+    }
+    Ok(hasher.finish())
+}
+
+/// What a file of zTensor 2 holds, where it is the shard of that name.
+///
+/// # Errors
+/// What is wrong with the file.
+#[cfg(feature = "ztensor")]
+pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Result<Objects> {
+    let mut window = Window::new(source.len());
+    fetch_ends(source, &mut window)?;
+    fetched(source, &mut window, |window| ztensor2::objects_of(window, limits, shard))
 }
 
 /// A model into which weights are to be written.

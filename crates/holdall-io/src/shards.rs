@@ -96,7 +96,7 @@ pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir()
         && !path.join("carton.toml").exists()
         && files(path).is_ok_and(|all| {
-            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n) || is_chunks(n))
+            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, &all) || is_chunks(n))
         })
 }
 
@@ -115,12 +115,19 @@ fn format_by(name: &str) -> Option<&'static Format> {
     by_name(Path::new(name).extension()?.to_str()?)
 }
 
-/// Whether a file of that name is one of tensors, in a format that is known. Single arrays are not a model.
-fn is_tensors(name: &str) -> bool {
+/// Whether a file of that name is one of tensors, in a format that is known, among these files of a folder. Single arrays are not
+/// a model.
+fn is_tensors(name: &str, all: &[String]) -> bool {
     // Anything is called `.bin`; of these, some are known.
     let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    format_by(name).is_some_and(|f| !matches!(f.id, "carton" | "npy"))
-        && (!name.ends_with(".bin") || is_known())
+    // Anything is called `.index`, too: that of a checkpoint of TensorFlow has its data beside it.
+    let data = || format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
+    let has_data = || all.iter().any(|other| other.starts_with(&data()));
+    format_by(name).is_some_and(|f| match f.id {
+        "carton" | "npy" => false,
+        "tensorflow" => has_data(),
+        _ => true,
+    }) && (!name.ends_with(".bin") || is_known())
 }
 
 /// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
@@ -128,6 +135,19 @@ fn is_tensors(name: &str) -> bool {
 fn is_beside(name: &str) -> bool {
     const BESIDE: [&str; 6] = ["pytorch", "onnx", "npz", "flax", "tflite", "tensorflow"];
     format_by(name).is_some_and(|f| BESIDE.contains(&f.id))
+}
+
+/// The one of these that names the others, by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
+fn root_of<'a>(names: &[&'a String]) -> Option<&'a str> {
+    let shortest = names.iter().min_by_key(|name| name.len())?.as_str();
+    let (of, extension) = shortest.rsplit_once('.')?;
+    let beside = by_name("ztensor2").and_then(|format| format.beside)?;
+    let is_known = |name: &str| {
+        let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
+        let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));
+        name == shortest || shard.is_some_and(|shard| (beside.path)(shortest, shard) == name)
+    };
+    (names.len() > 1 && names.iter().all(|name| is_known(name))).then_some(shortest)
 }
 
 /// The names of the files in a folder, sorted.
@@ -220,7 +240,7 @@ impl OpenOptions {
         let all = self.names(home)?;
         let shown = home.shown();
         let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
-        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name, &all)).collect();
         if tensors.iter().any(|name| !is_beside(name)) {
             tensors.retain(|name| !is_beside(name));
             indices.retain(|name| !name.ends_with(PICKLES));
@@ -251,6 +271,13 @@ impl OpenOptions {
                 }) =>
             {
                 self.open(home.join(first))
+            }
+            many if root_of(many).is_some_and(|root| {
+                // All the others are what it names.
+                self.open(home.join(root)).is_ok_and(|file| file.all_sources().len() == many.len())
+            }) =>
+            {
+                self.open(home.join(root_of(many).unwrap_or_default()))
             }
             // Which may be in folders of it.
             [] => match home {

@@ -85,6 +85,14 @@ impl WriteOptions {
         self
     }
 
+    /// The digest that was asked for; nothing where none was, or the usual one is taken.
+    pub fn digest_asked_for(&self) -> Option<Algorithm> {
+        match self.digest {
+            Digesting::Asked(algorithm) => algorithm,
+            Digesting::Usual => None,
+        }
+    }
+
     /// Gives every component a digest of this algorithm, or none. A format without a place for it is
     /// then refused.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {

@@ -13,9 +13,11 @@ mod layouts;
 
 pub use holdall_io::{Strictness, Verdict};
 
+use holdall_core::error::Shown as _;
+use holdall_core::read::DIGEST;
 use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
-use holdall_io::File;
 use holdall_io::select::Select;
+use holdall_io::{File, external};
 use holdall_io::{Work, with_work};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +71,9 @@ pub struct VerifyReport {
     /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.
     /// Of a package, its files whose hash is right.
     pub digests: Vec<(Algorithm, u64)>,
+    /// The digest of what the file holds, however it lies in files, where its format defines one (zTensor 2) and all of it was
+    /// found right: `sha256:…`.
+    pub content: Option<String>,
     /// Compressed components that decode to the length declared.
     pub decoded: u64,
     /// Components of dtype `bool` that hold nothing but 0 and 1.
@@ -187,6 +192,9 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let state = State::default();
     let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
+    if options.select.is_all() {
+        whole_sources(file, options, &state, &mut report)?;
+    }
     report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +207,34 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     report.unverified = unverified.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.unverified.sort_by_key(|u| u.reason);
     report.digests.sort_by_key(|(algorithm, _)| algorithm.as_str());
+    let checked: u64 = report.digests.iter().map(|(_, count)| count).sum();
+    if options.select.is_all() && report.is_sound() && checked == report.components {
+        report.content = external::content(file)?;
+    }
     Ok(report)
+}
+
+/// Checks files whose digest as a whole is known: shards.
+fn whole_sources(
+    file: &File,
+    options: &VerifyOptions,
+    state: &State,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    for (number, name, said) in file.index().whole() {
+        let (Some(source), Some(algorithm)) =
+            (file.all_sources().get(*number as usize), said.algorithm())
+        else {
+            continue;
+        };
+        let found = external::digest_of(&**source, algorithm, |_| options.work.check())?;
+        report.read_len += source.len();
+        if found != *said {
+            let message = format!("the shard `{}` has {found}, {said} is recorded", name.shown());
+            state.find(usize::MAX, 0, DIGEST.broken(message))?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks all tensors that are asked for.

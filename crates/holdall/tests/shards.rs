@@ -104,6 +104,10 @@ fn a_folder_is_what_is_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let fails = || holdall::open(dir.path()).map_err(|e| e.code()).map(|file| file.len());
     assert_eq!(fails(), Err("shards/no-model"));
+    // Anything may be called so: a checkpoint of TensorFlow has its data beside it.
+    std::fs::write(dir.path().join("words.index"), "no checkpoint").unwrap();
+    assert_eq!(fails(), Err("shards/no-model"));
+    assert!(!holdall_io::is_model_folder(dir.path()));
     write(&dir.path().join("one.safetensors"), &[("a", 4, 1.0)], &[]);
     assert_eq!(fails(), Ok(1));
     write(&dir.path().join("two.zt"), &[("a", 4, 1.0), ("b", 1, 0.0)], &[]);

@@ -35,10 +35,17 @@ fn files_of_ztensor_have_its_bytes() {
         for wanted in wanted {
             let name = wanted["name"].as_str().unwrap();
             let tensor = file.tensor(name).unwrap();
-            assert_eq!(tensor.layout().as_str(), wanted["layout"], "{name}");
+            let is_group = *tensor.layout() == Layout::QuantizedGroup;
+            match wanted["layout"].as_str().unwrap() {
+                "zt.quant_group/1" | "zt.mx/1" if is_group => {}
+                layout => assert_eq!(tensor.layout().as_str(), layout, "{name}"),
+            }
             assert_eq!(serde_json::json!(tensor.shape()), wanted["shape"], "{name}");
             for (role, of) in wanted["components"].as_object().unwrap() {
-                let role = Role::from_name(role);
+                let role = match role.as_str() {
+                    "data" if is_group => Role::PackedWeight,
+                    role => Role::from_name(role),
+                };
                 let place = format!("{} {name} {role}", path.display());
                 let c = tensor.component(&role).unwrap();
                 assert_eq!(dtype(&c), of["dtype"], "{place}");
@@ -56,7 +63,7 @@ fn files_of_ztensor_have_its_bytes() {
         }
         assert!(file.load_all().is_ok(), "{}", path.display());
     }
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
 }
 
 #[test]
@@ -158,6 +165,88 @@ fn compressed_parts_are_seekable() {
     assert_eq!(found.digest.unwrap().to_string(), format!("sha256:{}", hex(&long)));
 }
 
+/// Groups and MX blocks have the elements that the formula of their profile gives, which the file has beside each; written
+/// again they are what the package wrote, byte for byte, through zTensor 1.2 too.
+#[test]
+fn groups_have_their_elements() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = described::folder("ztensor2").join("ztensor-2.1.2_groups.zt");
+    let source = holdall::open(&path).unwrap();
+    assert!(source.warnings().is_empty(), "{:?}", source.warnings());
+    let old = dir.path().join("old.zt");
+    convert(&source, &old, &Convert::new(WriteOptions::new())).unwrap();
+    let old = holdall::open(old).unwrap();
+    let mut count = 0;
+    for file in [&source, &old] {
+        for tensor in file.tensors().filter(|t| *t.layout() == Layout::QuantizedGroup) {
+            let elements = file.tensor(&format!("{}.elements", tensor.name())).unwrap();
+            let dense = tensor.to_dense().unwrap();
+            assert_eq!((dense.dtype(), dense.shape()), (DType::F32, elements.shape()));
+            let wanted = elements.bytes(&Role::Data).unwrap();
+            assert_eq!(hex(dense.bytes()), hex(&wanted), "{}", tensor.name());
+            let [of, same] = [&tensor, &elements].map(|t| holdall::stats(t, &Default::default()));
+            assert_eq!(of.unwrap().zeros, same.unwrap().zeros, "{}", tensor.name());
+            assert_eq!(tensor.attributes().get("note").is_some(), tensor.name().starts_with('g'));
+            count += 1;
+        }
+    }
+    assert_eq!(count, 2 * 13);
+    let target = dir.path().join("new.zt");
+    for file in [source, old] {
+        let _ = written(&file, &target, &Convert::new(writing()).with_sharing(Sharing::Dedupe));
+        assert!(std::fs::read(&target).unwrap() == std::fs::read(&path).unwrap());
+    }
+}
+
+/// What no profile says stays out of the typed layout: the file opens, the tensor keeps its parts, and a warning says why.
+#[test]
+fn odd_groups_are_kept_whole() {
+    let file =
+        holdall::open(described::folder("ztensor2").join("ztensor-2.1.2_layouts.zt")).unwrap();
+    assert_eq!(file.tensor("qg").unwrap().layout().as_str(), "zt.quant_group/1");
+    assert_eq!(*file.tensor("mx").unwrap().layout(), Layout::QuantizedGroup);
+    let warning = file.warnings().iter().find(|w| w.code == "ztensor2/layout").unwrap();
+    assert_eq!(warning.tensor.as_deref(), Some("qg"));
+    assert!(
+        warning.message.contains("packing") || warning.message.contains("scale"),
+        "{warning:?}"
+    );
+}
+
+/// Groups of zTensor 1.2 that zTensor 2 has no words for are refused; those that it has come back as they were.
+#[test]
+fn groups_of_zt12_are_written_where_they_can_be() {
+    let encoder = writing().encoder(formats::by_name("ztensor2").unwrap()).unwrap();
+    let group = |attributes: &[(&str, Value)], words: u64, scales: u64| {
+        let mut spec = TensorSpec::dense("w", DType::F32, [4u64, 16]);
+        spec.layout = Layout::QuantizedGroup;
+        spec.attributes.set("bits", Value::Integer(4));
+        spec.attributes.set("group_size", Value::Integer(8));
+        for (key, value) in attributes {
+            spec.attributes.set(*key, value.clone());
+        }
+        spec.components = vec![
+            ComponentSpec::new(Role::PackedWeight, DType::I32, words),
+            ComponentSpec::new(Role::Scales, DType::F32, scales),
+        ];
+        encoder.check_tensor(&spec).map_err(|e| (e.code(), e.message().to_owned()))
+    };
+    let text = |text: &str| Value::Text(text.into());
+    let refused = |of: Result<(), (&'static str, String)>| of.unwrap_err().0;
+    assert_eq!(group(&[], 32, 32), Ok(()));
+    assert_eq!(group(&[("group_size", Value::Integer(-1))], 32, 16), Ok(()));
+    assert_eq!(group(&[("packing", text("8_per_i32_msb"))], 32, 32), Ok(()));
+    let other = "ztensor2/other-layout";
+    assert_eq!(refused(group(&[("order", text("awq"))], 32, 32)), other);
+    assert_eq!(refused(group(&[("axis", Value::Integer(0))], 32, 32)), other);
+    assert_eq!(refused(group(&[("zero_offset", Value::Integer(1))], 32, 32)), other);
+    assert_eq!(refused(group(&[("bits", Value::Integer(3))], 24, 32)), other);
+    assert_eq!(refused(group(&[("group_size", Value::Integer(3))], 32, 88)), other);
+    assert_eq!(refused(group(&[("element_exponent", Value::Integer(-6))], 32, 32)), other);
+    assert_eq!(refused(group(&[], 28, 32)), other);
+    assert_eq!(refused(group(&[], 32, 28)), other);
+}
+
 #[test]
 fn narrow_indices_stay_narrow() {
     let dir = tempfile::tempdir().unwrap();
@@ -216,7 +305,7 @@ fn what_cannot_be_held_is_refused_with_a_remedy() {
         ("ztensor2/attribute", with(&|spec| spec.attributes.set("k", deep(29)))),
         ("ztensor2/tensor-name", with(&|spec| spec.name = "a\0b".into())),
         ("ztensor2/tensor-name", with(&|spec| spec.name = String::new())),
-        ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::QuantizedGroup)),
+        ("ztensor2/components", with(&|spec| spec.layout = Layout::QuantizedGroup)),
         ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::Records)),
         ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::Other("dense".into()))),
         ("ztensor2/logical-type", with(&typed(LogicalType::F6E2M3))),
@@ -349,4 +438,102 @@ fn compressed_parts_of_any_length_go_into_other_files() {
     let e =
         convert(&holdall::open(&path).unwrap(), &out, &Convert::new(write("ztensor"))).unwrap_err();
     assert_eq!(e.tensor(), Some("t1"), "{e}");
+}
+
+/// The digests are those that the crate `ztensor` 2.1.1 gives these files (`Manifest::content_digest`). They are the same
+/// however a file lies, and told only where every part was found right.
+#[test]
+fn the_content_digest_is_the_packages_own() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, wanted) in [
+        ("canonical", "5ef42db9188539fd8b3eaae172d511fc0de59597f24a1b1e12ab99391b1cd787"),
+        ("dense", "4740a6d259c24341ffd94603462e5c5818eb26a412b3722ec8a3b7333b783297"),
+        ("encoded", "6596436fea0e7936e90bacc90b68841de7a4f930cfd7e0c36acd1563925f37ec"),
+        ("groups", "c32c4fc3d05898957e5aecbd1e7015ff28f7f33ac879bfa1120155dcf9bf9a59"),
+        ("layouts", "8cd63537e6577db047bce8ecbc8fac7537a9e3e4d753e4eb85c199a69e1b52f1"),
+        ("none", "cdbccfb030f9f9559ff19c0bd40bda2dc6cd34fb7546baba75837e2cd45b0733"),
+    ] {
+        let path = described::folder("ztensor2").join(format!("ztensor-2.1.2_{name}.zt"));
+        let file = holdall::open(path).unwrap();
+        let content = |file: &File| verify(file, &Default::default()).unwrap().content;
+        let wanted = format!("sha256:{wanted}");
+        assert_eq!(content(&file).as_deref(), Some(&*wanted), "{name}");
+        if name == "layouts" {
+            // Its `zt.mx/1` does not say `scale_form`, which is said when it is written.
+            continue;
+        }
+        let align = writing().with_encode(EncodeOptions::new().with_align(65536));
+        for options in [Convert::new(writing().with_zstd(3)), Convert::new(align)] {
+            let again = written(&file, &dir.path().join("again.zt"), &options);
+            assert_eq!(content(&again).as_deref(), Some(&*wanted), "{name}");
+        }
+        let none = Convert::new(writing().with_digest(None));
+        assert_eq!(
+            content(&written(&file, &dir.path().join("none.zt"), &none)).is_some(),
+            file.is_empty()
+        );
+    }
+    let broken = rejects().into_iter().find(|(name, _)| *name == "file.digest.xxh3").unwrap().1;
+    let report = verify(&open(broken).unwrap(), &Default::default()).unwrap();
+    assert_eq!((report.content, report.finding_count), (None, 1));
+}
+
+/// A model in shards is a folder that opens as one, is verified to the last byte of every shard, and is what it was in one file.
+#[test]
+fn models_are_written_in_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        holdall::open(described::folder("ztensor2").join("ztensor-2.1.2_groups.zt")).unwrap();
+    let plain = Convert::new(writing().with_zstd(3)).with_encoding();
+    drop(written(&source, &dir.path().join("whole.zt"), &plain));
+    let mut edit = Edit::open(dir.path().join("whole.zt")).unwrap();
+    edit.set_attribute("name", Value::Text("of all".into()));
+    edit.commit().unwrap();
+    let whole = holdall::open(dir.path().join("whole.zt")).unwrap();
+    let content = |file: &File| verify(file, &Default::default()).unwrap().content.unwrap();
+    let folder = dir.path().join("model");
+    for algorithm in [Algorithm::Xxh3, Algorithm::Sha256] {
+        let write = writing().with_digest(Some(algorithm));
+        let options = Convert::new(write).with_max_shard_len(2000);
+        let report = convert(&whole, &folder, &options).unwrap();
+        let count = report.files.len() - 1;
+        assert!(count > 2 && report.files[0] == format!("model-00001-of-{count:05}.zt"));
+        assert_eq!(report.files[count], "model.zt");
+        let strict = OpenOptions::new().with_faults(Faults::Refuse);
+        for path in [folder.clone(), folder.join("model.zt")] {
+            let file = strict.open(path).unwrap();
+            assert_eq!(file.attributes().get("name"), Some(&Value::Text("of all".into())));
+            let report = verify(&file, &Default::default()).unwrap();
+            assert!(report.is_sound(), "{:?}", report.findings);
+            assert_eq!(file.index().whole().len(), count);
+            assert!(file.index().whole().iter().all(|(.., of)| of.algorithm() == Some(algorithm)));
+            let found = holdall::diff(&source, &file, &Default::default()).unwrap();
+            assert!(found.values_agree(), "{algorithm:?}");
+            if algorithm == Algorithm::Xxh3 {
+                assert_eq!(content(&file), content(&whole));
+            }
+        }
+    }
+    // A byte between two parts changed: no tensor is another, the shard is.
+    let shard = folder.join(&shards_of(&folder)[1]);
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    let report = verify(&holdall::open(&folder).unwrap(), &Default::default()).unwrap();
+    assert_eq!((report.finding_count, report.content), (1, None));
+    assert_eq!(report.findings[0].code(), "file/digest");
+    assert!(report.findings[0].to_string().contains("the shard `00002-of-"));
+    // Where all fits, there is one file; with another model beside it, a folder is none.
+    let one = dir.path().join("one");
+    let report = convert(&source, &one, &Convert::new(writing()).with_max_shard_len(1 << 30));
+    assert_eq!(report.unwrap().files, ["model.zt"]);
+    std::fs::copy(one.join("model.zt"), one.join("model-lora.zt")).unwrap();
+    assert_eq!(holdall::open(&one).unwrap_err().code(), "shards/no-model");
+}
+
+fn shards_of(folder: &Path) -> Vec<String> {
+    let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
 }

@@ -76,7 +76,8 @@ fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
         return;
     }
     let named = attributes.get("packing").and_then(Value::as_text).and_then(|name| {
-        let (elements, rest) = name.strip_suffix("_awq").unwrap_or(name).split_once("_per_")?;
+        let (elements, rest) = name.split_once("_per_")?;
+        let rest = rest.strip_suffix("_awq").or_else(|| rest.strip_suffix("_msb")).unwrap_or(rest);
         let words = rest.split_once('_').map_or(Some(1), |(words, _)| words.parse().ok())?;
         Some((elements.parse::<u64>().ok()?, words))
     });

@@ -309,7 +309,7 @@ static OWN: &[Own] = &[
         name: "GGUF",
         feature: "gguf",
         is_built: cfg!(feature = "gguf"),
-        is: |head| head.starts_with(b"GGUF"),
+        is: |head| head.starts_with(b"GGUF") || head.starts_with(b"FUGG"),
     },
     Own {
         name: "NumPy",

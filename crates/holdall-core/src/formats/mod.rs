@@ -107,6 +107,8 @@ pub struct Format {
     pub shards: Option<Shards>,
     /// How a file names others beside it that have bytes of its tensors, where it can.
     pub beside: Option<Beside>,
+    /// The digest of what a file holds, however it lies in it, where the format defines one and the file has what it takes.
+    pub content: Option<fn(&Window, &Limits) -> Result<Option<String>, Stop>>,
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
@@ -139,6 +141,7 @@ impl Format {
             has_graph: false,
             shards: None,
             beside: None,
+            content: None,
             gaps: None,
             padding: None,
             rules: &[],
@@ -153,6 +156,8 @@ pub enum Shards {
     Index,
     /// Each says which part it is.
     Parts,
+    /// A file beside them, which says what they hold and which files they are.
+    Root,
 }
 
 /// Files beside a file that have bytes of its tensors.

@@ -134,6 +134,11 @@ impl IndexBuilder {
         Ok(number)
     }
 
+    /// Notes the digest that a whole source should have, and what the file calls it.
+    pub fn whole(&mut self, source: u32, name: String, digest: Digest) {
+        self.inner.whole.push((source, name, digest));
+    }
+
     /// Takes little-endian bytes that the manifest states in place of storing them; where a component finds
     /// them.
     pub fn stated(&mut self, bytes: &[u8]) -> Extent {

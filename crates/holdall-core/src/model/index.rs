@@ -68,6 +68,8 @@ pub(super) struct Inner {
     pub(super) version: String,
     /// The sources: their lengths, and where in each components may lie.
     pub(super) sources: Vec<(u64, Range<u64>)>,
+    /// Numbers and names of sources, and the digests that they should have as a whole.
+    pub(super) whole: Vec<(u32, String, Digest)>,
     /// Bytes of components that the manifest states: those of [`Extent::STATED`].
     pub(super) stated: Bytes,
     /// Arrays put together of chunks: the sources from [`Extent::CHUNKED`] on.
@@ -161,6 +163,11 @@ impl Index {
     /// The lengths of the sources that it spans, in bytes, by their numbers: one for a model in one file.
     pub fn source_lens(&self) -> impl ExactSizeIterator<Item = u64> {
         self.0.sources.iter().map(|(len, _)| *len)
+    }
+
+    /// Sources that should have a digest as a whole: their numbers, what the file calls them, and the digest.
+    pub fn whole(&self) -> &[(u32, String, Digest)] {
+        &self.0.whole
     }
 
     /// Bytes in all sources.

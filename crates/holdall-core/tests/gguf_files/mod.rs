@@ -119,6 +119,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("gguf.version.four", version(4)),
         ("gguf.version.zero", version(0)),
         ("gguf.header-bounds.magic-alone", b"GGUF".to_vec()),
+        ("gguf.version.reversed", [b"FUGG", &one().finish()[4..]].concat()),
         ("gguf.header-bounds.no-counts", one().finish()[..20].to_vec()),
         ("gguf.header-bounds.tensors", Gguf { counts: (Some(2), None), ..one() }.header()),
         ("gguf.header-bounds.tensors-most", counts(Some(u64::MAX), None)),

@@ -15,6 +15,10 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let columns = tensor.shape().get(1).copied().unwrap_or(1).max(1);
     let rows = tensor.shape().first().copied().unwrap_or(1);
     let (data, scales) = (tensor.component(&Role::PackedWeight)?, tensor.component(&Role::Scales)?);
+    if data.logical_type.is_some() || scheme.exponent != 0 {
+        let e = CONVERSION.broken("elements that are floats, or have an exponent, have no shader");
+        return Err(e.in_component(&data.role));
+    }
     let packing = &scheme.packing;
     let (blocks, across) = match scheme.packs_rows {
         true => (rows.div_ceil(packing.elements()), columns),
@@ -38,10 +42,7 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let zero = match tensor.component(&Role::Zeros) {
         Ok(zeros) => zero_points(&scheme, zeros, groups)?,
         Err(_) => {
-            let zero = match packing.is_signed() {
-                true => 0,
-                false => 1u32 << (packing.bits() - 1),
-            };
+            let zero = scheme.zero_of_all(false);
             (format!("fn zero(g: u32) -> f32 {{ return {zero}.0; }}\n"), false)
         }
     };
@@ -149,6 +150,9 @@ fn number(packing: &Packing) -> String {
 
 /// The lowest bit of element `slot` of a block.
 fn bit(packing: &Packing) -> String {
+    if packing.is_msb() {
+        return format!("({}u - slot) * {}u", packing.elements() - 1, packing.bits());
+    }
     if !packing.is_awq() {
         return format!("slot * {}u", packing.bits());
     }

@@ -4,8 +4,8 @@ use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
 use crate::error::{EXISTS, SHARDS_PLACE, io};
 use crate::http::{Client, Outgoing, Policy, retrying};
-use holdall_core::formats::by_name;
-use holdall_core::{Error, Limits, Result};
+use holdall_core::formats::FORMATS;
+use holdall_core::{Error, Format, Limits, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -165,7 +165,9 @@ fn is_part(name: &str) -> bool {
     let Some((stem, extension)) = own.rsplit_once('.') else { return false };
     let five = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
     let numbers = || stem.strip_prefix("model-").and_then(|part| part.split_once("-of-"));
-    by_name(extension).is_some_and(|format| format.shards.is_some())
+    let has_shards =
+        |format: &Format| format.shards.is_some() && format.extensions.contains(&extension);
+    FORMATS.iter().any(|format| has_shards(format))
         && (stem == "model" || numbers().is_some_and(|(n, count)| five(n) && five(count)))
 }
 

@@ -158,8 +158,8 @@ def convert(
             ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"q2_k"`` to ``"q6_k"``, ``"mxfp4"``, ``"tq1_0"`` and
             ``"tq2_0"`` are blocks of GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
         max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
-            safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
-            file. Their names are in :attr:`ConvertReport.files`.
+            safetensors with their index, as the Hugging Face hub has models, with ``format="gguf"`` the parts of a split
+            file, or with ``format="ztensor2"`` shards and the file that names them. Their names are in :attr:`ConvertReport.files`.
         max_shard_tensors: The same with at most so many tensors in each file, alone or beside ``max_shard_size``.
         graph: The ONNX model into whose graph tensors are written, by name; everything else of it stays as it is. Without it a
             model is written into its own.

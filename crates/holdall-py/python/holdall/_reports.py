@@ -181,6 +181,8 @@ class VerifyReport(Verified):
     read_len: int
     #: Components whose digest was right, by algorithm.
     digests: dict[str, int]
+    #: The digest of what a file of zTensor 2 holds, however it lies in files, where all of it is right.
+    content: str | None
     #: Compressed components that decode to their length, and components of ``bool`` with nothing but 0 and 1.
     decoded: int
     bools: int
@@ -211,6 +213,7 @@ class VerifyReport(Verified):
             **{**zero, "finding_count": int(is_bad)},
             verdict="bad" if is_bad else "incomplete",
             digests={},
+            content=None,
             findings=[e] if is_bad else [],
             unverified=unverified,
             warnings=[],

@@ -1,11 +1,21 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
 use super::{ConvertReport, Prepared, became, len_of, report, write_file};
+#[cfg(feature = "ztensor")]
+use bytes::Bytes;
+#[cfg(feature = "ztensor")]
+use holdall_core::formats::ztensor2::Root;
 use holdall_core::formats::{self, Format, Shards as Bound};
+#[cfg(feature = "ztensor")]
+use holdall_core::{Algorithm, Limits};
 use holdall_core::{Attributes, Result};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
+#[cfg(feature = "ztensor")]
+use holdall_io::external;
 use holdall_io::items::Item;
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
+#[cfg(feature = "ztensor")]
+use holdall_io::source::{ByteSource as _, FileSource};
 use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -117,13 +127,23 @@ impl Shards {
         has_index.then(|| format!("{STEM}.{}.index.json", self.extension))
     }
 
+    /// The name of the file that names the others, where there is one.
+    fn root(&self) -> Option<String> {
+        let has_root = self.count > 1 && self.bound == Bound::Root;
+        has_root.then(|| format!("{STEM}.{}", self.extension))
+    }
+
     /// The names of all files that are written.
     pub(super) fn files(&self) -> Vec<String> {
-        (0..self.count).map(|number| self.name(number)).chain(self.index()).collect()
+        let others = self.index().into_iter().chain(self.root());
+        (0..self.count).map(|number| self.name(number)).chain(others).collect()
     }
 
     /// The attributes of a file: each has all of them, but parts say what they are, and those after the first no more.
     fn attributes(&self, all: &Attributes, number: usize, tensors: usize) -> Attributes {
+        if self.root().is_some() {
+            return Attributes::new();
+        }
         let mut own = all.clone();
         #[cfg(feature = "gguf")]
         if self.bound == Bound::Parts {
@@ -170,6 +190,14 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         let (len, ()) = write_file(file, to, own.encoder(format)?, &own, items)?;
         report.target_len = report.target_len.saturating_add(len);
     }
+    #[cfg(feature = "ztensor")]
+    if let Some(name) = shards.root() {
+        let bytes = root(sink.path(), &shards, &write)?;
+        let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
+        to.append(&bytes)?;
+        to.finish()?;
+        report.target_len = report.target_len.saturating_add(bytes.len() as u64);
+    }
     if let Some((name, map)) = index {
         let text = index_text(&map, report.decoded_len);
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
@@ -181,6 +209,27 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
     became(&mut report, casts, forming);
     report.files = shards.files();
     Ok(report)
+}
+
+/// The file that names those in the folder, each by its length and the digest of all its bytes.
+#[cfg(feature = "ztensor")]
+fn root(folder: &Path, shards: &Shards, write: &WriteOptions) -> Result<Bytes> {
+    let algorithm = match write.digest_asked_for() {
+        Some(Algorithm::Sha256) => Algorithm::Sha256,
+        _ => Algorithm::Xxh3,
+    };
+    let mut root = Root::default();
+    for number in 0..shards.count {
+        let file = shards.name(number);
+        // `model-NAME.zt` is the shard NAME of `model.zt`.
+        let name = file.trim_start_matches(STEM).trim_start_matches('-');
+        let name = name.trim_end_matches(shards.extension).trim_end_matches('.');
+        let source = FileSource::open(&folder.join(&file))?;
+        let digest = external::digest_of(&source, algorithm, |_| write.work.check())?;
+        let objects = external::objects_of(&source, &Limits::default(), name)?;
+        root.add(name, source.len(), &digest, objects);
+    }
+    root.finish(&write.attributes)
 }
 
 /// The index file, as Python's `json` writes it with an indent of 2 and sorted keys.

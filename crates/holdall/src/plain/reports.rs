@@ -125,6 +125,7 @@ impl ToPlain for VerifyReport {
             tensors, components, stored_len, read_len,
             decoded, bools, sparse, quantized, described, records, blobs,
             digests: Plain::map(self.digests.iter().map(|(a, count)| (a.as_str(), *count))),
+            content: self.content.as_deref(),
             finding_count, findings, unverified, warnings,
         )
     }

@@ -3,7 +3,7 @@
 use super::value::{Head, TYPES, Type};
 use super::{
     ALIGN_DEFAULT, ALIGN_KEY, ALIGNMENT, BIG_ENDIAN_BLOCKS, DTYPE, Element, HEADER_BOUNDS,
-    HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, ROWS, TRUNCATED, VERSION,
+    HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, REVERSED, ROWS, TRUNCATED, VERSION,
 };
 use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
@@ -48,9 +48,10 @@ struct Counts {
 fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Counts)> {
     let mut head = Head { cursor: Cursor::new(text), is_big: false };
     let mut read = || {
-        head.cursor.take(4)?;
+        let is_reversed = head.cursor.take(4)? == REVERSED;
         let version = head.u32()?;
-        head.is_big = version & 0xffff == 0;
+        // The reversed magic says the same: what does not agree with it is no version.
+        head.is_big = version & 0xffff == 0 || is_reversed;
         let version = if head.is_big { version.swap_bytes() } else { version };
         Some((version, head.u64()?, head.u64()?))
     };

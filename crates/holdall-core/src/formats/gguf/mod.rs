@@ -133,6 +133,8 @@ crate::error::rules! {
 
 /// The first bytes of a file.
 const MAGIC: &[u8; 4] = b"GGUF";
+/// What some writers put there in big-endian files.
+const REVERSED: &[u8; 4] = b"FUGG";
 /// The alignment of data where no key–value says another.
 const ALIGN_DEFAULT: u64 = 32;
 /// The key–value that says another.
@@ -191,5 +193,6 @@ impl Element {
 }
 
 fn detect(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(4)?.as_ref() == MAGIC)
+    let magic = window.head(4)?;
+    Ok(magic.as_ref() == MAGIC || magic.as_ref() == REVERSED)
 }

@@ -3,8 +3,8 @@
 use super::{
     BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
     ENCODING, FIELD, FOOTER, LAYOUT, MAGIC, MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN,
-    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, is_name,
-    layout_of, xxh3,
+    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
+    is_name, layout_of, xxh3,
 };
 use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
@@ -17,6 +17,7 @@ use crate::read::Extent;
 use crate::window::{Stop, Window};
 use crate::wire::cbor::Reader;
 use crate::wire::cursor::Cursor;
+use bytes::Bytes;
 use std::ops::Range;
 
 /// Whether the file is of this generation, damaged or not.
@@ -49,6 +50,19 @@ fn walk(
     limits: &Limits,
     files: &[(String, u64)],
 ) -> Result<(Index, Vec<String>), Stop> {
+    let (bytes, base) = manifest(window, limits)?;
+    let end = window.len().saturating_sub(FOOTER);
+    let mut builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
+    for (_, len) in files {
+        builder.source(*len, PAGE..len.saturating_sub(FOOTER).max(PAGE))?;
+    }
+    let reader = Reader::new(&bytes, base, limits);
+    let shards = HashMap::default();
+    Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
+}
+
+/// The manifest, which is sound CBOR under its digest, and where it starts.
+pub(super) fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
     let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
@@ -57,14 +71,7 @@ fn walk(
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
     }
     deterministic::check(&bytes, manifest.range.start)?;
-    let end = window.len().saturating_sub(FOOTER);
-    let mut builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
-    for (_, len) in files {
-        builder.source(*len, PAGE..len.saturating_sub(FOOTER).max(PAGE))?;
-    }
-    let reader = Reader::new(&bytes, manifest.range.start, limits);
-    let shards = HashMap::default();
-    Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
+    Ok((bytes, manifest.range.start))
 }
 
 /// Where the manifest is, and its digest.
@@ -119,7 +126,7 @@ struct Decoder<'a> {
     /// The shards at hand, and how long they are.
     files: &'a [(String, u64)],
     /// Those that are listed, and how long they should be. In the order of keys they come before the objects.
-    shards: HashMap<&'a str, u64>,
+    shards: HashMap<&'a str, (u64, Digest)>,
     /// Names of shards that parts are in.
     used: Vec<(&'a str, Range<u64>)>,
 }
@@ -179,6 +186,11 @@ impl<'a> Decoder<'a> {
         }
         let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
         names.sort_unstable();
+        for (source, (name, _)) in (1u32..).zip(self.files) {
+            if let Some((_, digest)) = self.shards.remove(name.as_str()) {
+                self.builder.whole(source, name.clone(), digest);
+            }
+        }
         Ok((self.builder.finish()?, names))
     }
 
@@ -237,8 +249,7 @@ impl<'a> Decoder<'a> {
             let (Some(size), Some(digest)) = (size, digest) else {
                 return Err(self.missing("a shard", "size` or `digest", start));
             };
-            read_digest(digest)?;
-            self.shards.insert(name, size);
+            self.shards.insert(name, (size, read_digest(digest)?));
         }
         Ok(())
     }
@@ -270,7 +281,12 @@ impl<'a> Decoder<'a> {
         let Some(parts) = object.parts else {
             return Err(self.missing("an object", "parts", start));
         };
-        let layout = layout_of(text);
+        let layout = match text {
+            groups::QUANT_GROUP | groups::MX => {
+                self.quantized(name, text, &shape, &parts, &mut object.attributes)
+            }
+            text => layout_of(text),
+        };
         self.builder.tensor(name, &shape, layout.clone())?;
         if let Err(e) = check_layout(&layout, text, &mut object.attributes) {
             self.builder.fault(e);
@@ -282,6 +298,36 @@ impl<'a> Decoder<'a> {
             added?;
         }
         Ok(())
+    }
+
+    /// The layout of an object in groups, whose attributes become those of it. What is not known of them leaves the object as
+    /// it is.
+    fn quantized(
+        &mut self,
+        name: &str,
+        text: &str,
+        shape: &[u64],
+        parts: &[Part<'_>],
+        attributes: &mut Attributes,
+    ) -> Layout {
+        let elements: Option<Vec<_>> = parts.iter().map(|part| element(part).ok()).collect();
+        let given = elements.iter().flatten().zip(parts).map(|((dtype, logical), part)| {
+            let stored = part.blob.map(|(_, len)| len).unwrap_or_default();
+            let len = part.decoded_len.unwrap_or(stored);
+            groups::Given { role: part.role, dtype: *dtype, logical: logical.as_ref(), len }
+        });
+        let given: Vec<_> = given.collect();
+        match groups::read(text, shape, &given, attributes) {
+            Ok(own) => {
+                *attributes = own;
+                Layout::QuantizedGroup
+            }
+            Err(why) => {
+                let message = || format!("layout `{text}` is kept as it is: {why}").into();
+                self.builder.warn(LAYOUT.code, Some(name), None, message);
+                Layout::Other(text.into())
+            }
+        }
     }
 
     fn shape(&mut self) -> Result<Vec<u64>> {
@@ -389,6 +435,7 @@ impl<'a> Decoder<'a> {
         };
         let role = match layout {
             Layout::Blocks(_) => Role::Data,
+            Layout::QuantizedGroup if part.role == groups::DATA => Role::PackedWeight,
             _ => Role::from_name(part.role),
         };
         self.builder.component(Component {
@@ -409,7 +456,7 @@ impl<'a> Decoder<'a> {
         let Some((source, (_, found))) = files.find(|(_, (file, _))| file == name) else {
             return Err(SHARD.broken(format!("its bytes are in the shard `{}`", name.shown())));
         };
-        let said = self.shards.get(name).copied().unwrap_or_default();
+        let said = self.shards.get(name).map(|(size, _)| *size).unwrap_or_default();
         if *found != said {
             let message =
                 format!("the shard `{}` has {found} bytes, the manifest says {said}", name.shown());

@@ -98,25 +98,34 @@ impl Encode for Encoder {
     fn finish(&mut self, end: u64) -> Result<Bytes> {
         self.turns.finish()?;
         let manifest = std::mem::take(&mut self.manifest).finish()?;
-        let len = manifest.len() as u64;
-        let most = Limits::default().manifest_len.min(MOST_MANIFEST);
-        if len > most {
-            return Err(MANIFEST_LEN
-                .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
-        }
         let start = self.aligned(end)?;
         // Less than the largest alignment.
         let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
         let mut out = vec![0; padding];
-        out.extend_from_slice(&manifest);
-        for number in [start, len, xxh3(&manifest)] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&2u32.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
-        out.extend_from_slice(MAGIC);
+        out.extend(ending(&manifest, start)?);
         Ok(out.into())
     }
+}
+
+/// The manifest, which starts at byte `start`, and the footer.
+///
+/// # Errors
+/// [`MANIFEST_LEN`].
+pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
+    let len = manifest.len() as u64;
+    let most = Limits::default().manifest_len.min(MOST_MANIFEST);
+    if len > most {
+        return Err(MANIFEST_LEN
+            .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
+    }
+    let mut out = manifest.to_vec();
+    for number in [start, len, xxh3(manifest)] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(&2u32.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(MAGIC);
+    Ok(out)
 }
 
 impl Encoder {

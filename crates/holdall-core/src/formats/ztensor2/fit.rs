@@ -1,7 +1,7 @@
 //! What a file can hold.
 
 use super::{ATTRIBUTE, BLOCK_BYTES, BLOCK_ELEMENTS, COMPONENTS, LOGICAL_TYPE, OTHER_LAYOUT};
-use super::{TENSOR_NAME, is_name, layout_of};
+use super::{TENSOR_NAME, groups, is_name, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Remedy, Result, Shown as _};
 use crate::model::builder::required_roles;
@@ -31,6 +31,10 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
         .and_then(|()| check_name(&tensor.name))
         .and_then(|()| check_tensor_attributes(tensor))
         .and_then(|()| check_components(tensor))
+        .and_then(|()| match tensor.layout {
+            Layout::QuantizedGroup => groups::write(tensor).map(drop),
+            _ => Ok(()),
+        })
         .map_err(|e| e.in_tensor(&tensor.name))
 }
 
@@ -85,6 +89,7 @@ fn lacking(value: &Value, levels: usize) -> Option<String> {
 fn check_layout(layout: &Layout) -> Result<()> {
     let fits = match layout {
         Layout::Dense | Layout::SparseCsr | Layout::SparseCoo | Layout::Blocks(_) => true,
+        Layout::QuantizedGroup => true,
         // A name that would be read back as a layout with a meaning is not an unknown one.
         Layout::Other(name) => layout_of(name) == *layout,
         _ => false,
@@ -117,7 +122,10 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
     let TensorSpec { layout, components, shape, .. } = tensor;
     tensor.check_roles(&COMPONENTS)?;
     let is_known = !matches!(layout, Layout::Other(_));
-    if components.is_empty() || (is_known && components.len() > required_roles(layout).len()) {
+    // Zero points may be there or not.
+    let optional = usize::from(*layout == Layout::QuantizedGroup);
+    let most = required_roles(layout).len().saturating_add(optional);
+    if components.is_empty() || (is_known && components.len() > most) {
         let count = components.len();
         return Err(COMPONENTS.broken(format!("layout `{layout}` has no {count} components")));
     }

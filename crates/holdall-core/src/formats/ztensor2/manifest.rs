@@ -1,6 +1,6 @@
 //! The manifest being written: each tensor becomes CBOR once it is placed, and only its bytes are kept.
 
-use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR};
+use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
 use crate::model::names::in_order;
@@ -72,7 +72,7 @@ impl Manifest {
 fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
     let mut parts = Fields::default();
     for (c, stored) in tensor.components.iter().zip(stored) {
-        parts.raw(c.role.as_str(), part(c, stored));
+        parts.raw(groups::role(&tensor.layout, &c.role), part(c, stored));
     }
     let mut attributes = tensor.attributes.clone();
     let layout = match &tensor.layout {
@@ -82,6 +82,11 @@ fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
             attributes.set(BLOCK_ELEMENTS, Value::Integer(of.elements.into()));
             attributes.set(BLOCK_BYTES, Value::Integer(of.bytes.into()));
             format!("{}/1", of.layout)
+        }
+        Layout::QuantizedGroup => {
+            let (layout, own) = groups::write(tensor)?;
+            attributes = own;
+            layout.to_owned()
         }
         other => other.as_str().to_owned(),
     };
@@ -124,23 +129,23 @@ fn part(c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
 
 /// The entries of a map that is deterministic: in the order of the bytes of their keys, whatever they came in.
 #[derive(Default)]
-struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
+pub(super) struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Fields {
-    fn raw(&mut self, key: &str, value: Vec<u8>) {
+    pub(super) fn raw(&mut self, key: &str, value: Vec<u8>) {
         let mut w = Writer::new();
         w.text(key);
         self.0.push((w.into_bytes(), value));
     }
 
-    fn with(&mut self, key: &str, write: impl FnOnce(&mut Writer)) {
+    pub(super) fn with(&mut self, key: &str, write: impl FnOnce(&mut Writer)) {
         let mut w = Writer::new();
         write(&mut w);
         self.raw(key, w.into_bytes());
     }
 
     /// The field of attributes, where there are some.
-    fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
         if attributes.is_empty() {
             return Ok(());
         }
@@ -152,7 +157,7 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.sort_unstable();
         let mut w = Writer::new();
         w.map(self.0.len());
@@ -165,7 +170,7 @@ impl Fields {
 }
 
 /// A value that was found fit, its maps in order.
-fn deterministic(value: &Value) -> Result<Vec<u8>> {
+pub(super) fn deterministic(value: &Value) -> Result<Vec<u8>> {
     let mut w = Writer::new();
     match value {
         Value::Array(items) => {

@@ -20,12 +20,11 @@
 //! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor-2.md`. By [`RULES`].
 //!
 //! # Support
-//! Reads dense tensors, both sparse layouts and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
-//! zstd; digests over decoded bytes. Writes the same; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
+//! Reads dense tensors, both sparse layouts, quantized groups, MX and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
+//! zstd; digests over decoded bytes, and of whole shards. Writes the same, a model in shards too; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
 //!
 //! # Deviations
-//! Shards are held against their size; their digests, over whole files, are not checked, those of the parts in them are. Parts in shards
-//! that are not at hand are the fault of their tensors. The canonical form is not told from others.
+//! Parts in shards that are not at hand are the fault of their tensors. The canonical form is not told from others.
 //!
 //! # Untrusted input
 //! The manifest's place and length are checked against the file and [`Limits::manifest_len`], its digest before it is parsed. Names are at
@@ -33,13 +32,18 @@
 //!
 //! [`Limits::manifest_len`]: crate::Limits::manifest_len
 
+mod content;
 mod decode;
 mod deterministic;
 mod encode;
 mod fit;
+mod groups;
 mod manifest;
+mod root;
 
-use super::{Beside, Format};
+pub use root::{Objects, Root, objects_of};
+
+use super::{Beside, Format, Shards};
 use crate::model::block::BlockType;
 use crate::model::{Algorithm, Digest, Hasher, Layout};
 
@@ -52,6 +56,7 @@ pub static FORMAT: Format = Format {
     versions: &["2"],
     encode: Some(encode::encoder),
     aligns: true,
+    shards: Some(Shards::Root),
     beside: Some(Beside {
         away: &SHARD,
         outside: &SHARD_NAME,
@@ -59,6 +64,7 @@ pub static FORMAT: Format = Format {
         path: shard_path,
         decode: decode::decode_with,
     }),
+    content: Some(content::digest),
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };
@@ -170,7 +176,7 @@ crate::error::rules! {
         "Attributes of a layout that is known are those that it has.";
     /// A layout that there is none of.
     pub OTHER_LAYOUT: Unsupported "ztensor2/other-layout"
-        "A tensor written is dense, sparse, of GGUF's blocks, or of a layout that is not known."
+        "A tensor written is dense, sparse, of groups that `zt.quant_group/1` or `zt.mx/1` can say, of GGUF's blocks, or of a layout that is not known."
         remedies [MakeDense, LeaveOut];
     /// A logical type that there is none of.
     pub LOGICAL_TYPE: Unsupported "ztensor2/logical-type"

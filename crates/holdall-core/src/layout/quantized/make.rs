@@ -73,9 +73,7 @@ impl Grouping {
     /// # Errors
     /// As [`Grouping::packing`].
     pub fn attributes(&self, attributes: &Attributes) -> Result<Attributes> {
-        const OWN: [&str; 8] =
-            ["bits", "group_size", "packing", "axis", "pack_axis", "order", "zero_offset", "sym"];
-        let others = attributes.iter().filter(|(key, _)| !OWN.contains(key));
+        let others = attributes.iter().filter(|(key, _)| !super::OWN.contains(key));
         let mut out: Attributes =
             others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         out.set("bits", Value::Integer(self.bits.into()));

@@ -11,7 +11,9 @@
 //! low bits of the first word up, so that an element may straddle two words (GPTQ with 3 bits).
 //! Without `packing` a word holds as many elements as fit when `bits` is 1, 2, 4 or 8, else as many
 //! words as it takes to end on a whole element form a stream. `t` has the width of the component's
-//! dtype; its sign does not matter, but for `1_per_i8` with 8 bits: then `q` is signed.
+//! dtype; its sign does not matter, but for `1_per_i8` with 8 bits: then `q` is signed. A `packing` that ends in
+//! `_msb` fills its words from their high bits down. Where `packed_weight` has a logical type of `bits` bits
+//! (`f8_e4m3fn`, `f4_e2m1`, …), `q` is the float that the bits stand for.
 //!
 //! **Order.** By default everything runs in row-major order: element `k` of the tensor is element
 //! `k mod n` of word group `k / n`, and belongs to group `k / group_size`. The attribute `axis` = 0 of a
@@ -27,8 +29,10 @@
 //!
 //! **Zeros.** Floats, one a group; or integers, one a group; or integers packed as elements are, along
 //! the rows of the matrix of groups. `zero_offset` is added to integers (older GPTQ checkpoints store
-//! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is 2^(bits - 1), or 0 where `q` is
-//! signed; `sym` = false says that there must be some.
+//! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is the integer `zero_point`; without that
+//! 2^(bits - 1), or 0 where `q` is signed or a float; `sym` = false says that there must be some.
+//!
+//! **Scales.** All are multiplied by 2^`element_exponent`, which is 0 where nothing is said. MXINT8 has -6.
 
 mod make;
 mod packing;
@@ -40,9 +44,11 @@ use super::float::into_f32;
 use super::{Computed, Decoded, LENGTH, WRONG_LAYOUT, check_room};
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
-use crate::model::{Attributes, DType, Layout, Role, TensorInfo, Value, element_count};
+use crate::model::{
+    Attributes, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count,
+};
 use bytes::Bytes;
-use packing::{Direction, Packed};
+use packing::{AWQ, Direction, Packed};
 use std::ops::Range;
 
 crate::error::rules! {
@@ -100,6 +106,8 @@ pub struct Quantized {
     groups: Groups,
     scales: Vec<f32>,
     zeros: Zeros,
+    /// What each pattern of bits stands for, where elements are floats.
+    floats: Option<Vec<f32>>,
 }
 
 #[derive(Debug, Clone)]
@@ -164,6 +172,8 @@ impl Quantized {
         } else {
             Direction::Flat { count }
         };
+        let floats = floats(words.logical_type.as_ref(), plan.packing.bits())
+            .map_err(|e| e.in_component(Role::PackedWeight))?;
         let bytes = parts.packed_weight.bytes;
         let packed = Packed::new(plan.packing.clone(), direction, bytes)
             .map_err(|e| e.in_component(Role::PackedWeight))?;
@@ -185,8 +195,12 @@ impl Quantized {
         };
         let group_count = group_count
             .ok_or_else(|| COUNTS.broken(format!("shape {shape:?} has more than 2^64 groups")))?;
-        let scales =
+        let mut scales =
             one_each(&parts.scales, group_count).map_err(|e| e.in_component(Role::Scales))?;
+        if plan.exponent != 0 {
+            let by = 2f32.powi(plan.exponent);
+            scales.iter_mut().for_each(|scale| *scale *= by);
+        }
         let zeros = match parts.zeros {
             Some(zeros) => Zeros::Each(
                 plan.zeros(zeros, group_count, columns).map_err(|e| e.in_component(Role::Zeros))?,
@@ -194,10 +208,9 @@ impl Quantized {
             None if plan.is_symmetric == Some(false) => {
                 return Err(ZEROS.broken("`sym` is false, but there is no component `zeros`"));
             }
-            None if plan.packing.is_signed() => Zeros::Same(0.0),
-            None => Zeros::Same((1u32 << (plan.packing.bits() - 1)) as f32),
+            None => Zeros::Same(plan.zero_of_all(floats.is_some()) as f32),
         };
-        Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros })
+        Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros, floats })
     }
 
     /// How elements lie in words.
@@ -266,6 +279,10 @@ impl Computed for Quantized {
             let run = usize::try_from(run).unwrap_or(usize::MAX).min(left.len());
             let (now, later) = left.split_at_mut(run);
             self.packed.unpack(at, now);
+            if let Some(floats) = &self.floats {
+                // A number of at most 8 bits.
+                now.iter_mut().for_each(|x| *x = floats[usize::from(*x as u8)]);
+            }
             self.scale(at, now);
             at += run as u64;
             left = later;
@@ -273,6 +290,20 @@ impl Computed for Quantized {
         Ok(())
     }
 }
+
+/// The attributes that say how a quantized tensor is read.
+pub(crate) const OWN: [&str; 10] = [
+    "bits",
+    "group_size",
+    "packing",
+    "axis",
+    "pack_axis",
+    "order",
+    "zero_offset",
+    "zero_point",
+    "element_exponent",
+    "sym",
+];
 
 /// What the attributes of a quantized tensor say.
 #[derive(Debug, Clone)]
@@ -290,6 +321,10 @@ pub struct Scheme {
     pub zero_offset: f32,
     /// Whether zero points must be there (`false`) or not; `None` where nothing is said.
     pub is_symmetric: Option<bool>,
+    /// The zero point of all, where there are no zero points.
+    pub zero_point: Option<i64>,
+    /// The power of two that scales are multiplied by.
+    pub exponent: i32,
 }
 
 impl Scheme {
@@ -305,8 +340,20 @@ impl Scheme {
         Scheme::new(info.shape(), info.attributes(), words.dtype, len)
     }
 
+    /// The zero point of all groups, where there are none of their own.
+    pub fn zero_of_all(&self, are_floats: bool) -> i64 {
+        let is_middle = !are_floats && !self.packing.is_signed();
+        let own = if is_middle { 1 << (self.packing.bits() - 1) } else { 0 };
+        self.zero_point.unwrap_or(own)
+    }
+
     /// `word` and `len` are the type of the words, and their bytes.
-    fn new(shape: &[u64], attributes: &Attributes, word: DType, len: u64) -> Result<Scheme> {
+    pub(crate) fn new(
+        shape: &[u64],
+        attributes: &Attributes,
+        word: DType,
+        len: u64,
+    ) -> Result<Scheme> {
         let Some(bits) = integer(attributes, "bits")? else {
             return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
         };
@@ -325,7 +372,7 @@ impl Scheme {
             return Err(PACKING.broken(message));
         }
         let named = text(attributes, "packing")?;
-        let is_awq = order.is_some() || named.is_some_and(|name| name.ends_with("_awq"));
+        let is_awq = order.is_some() || named.is_some_and(|name| name.ends_with(AWQ));
         let packing = Packing::new(bits, named, is_awq, word)?;
         let groups_rows = runs_down(shape, attributes, "axis")?;
         let packs_rows = match runs_down(shape, attributes, "pack_axis")? {
@@ -340,7 +387,31 @@ impl Scheme {
             Some(_) => return Err(ATTRIBUTE.broken("`sym` is not true or false")),
         };
         let groups_rows = groups_rows.unwrap_or(false);
-        Ok(Scheme { packing, group_size, groups_rows, packs_rows, zero_offset, is_symmetric })
+        let within = |key: &str, range: Range<i64>| {
+            let fits = |i: i128| i64::try_from(i).ok().filter(|i| range.contains(i));
+            match integer(attributes, key)? {
+                Some(i) => fits(i).map(Some).ok_or_else(|| {
+                    ATTRIBUTE.broken(format!(
+                        "`{key}` is {i}, not {} to {}",
+                        range.start,
+                        range.end - 1
+                    ))
+                }),
+                None => Ok(None),
+            }
+        };
+        let zero_point = within("zero_point", -(1 << 24)..(1 << 24) + 1)?;
+        let exponent = within("element_exponent", -64..65)?.unwrap_or(0) as i32;
+        Ok(Scheme {
+            packing,
+            group_size,
+            groups_rows,
+            packs_rows,
+            zero_offset,
+            is_symmetric,
+            zero_point,
+            exponent,
+        })
     }
 
     /// One zero point a group; `columns` is the width of the matrix of groups, 0 where it has none.
@@ -390,6 +461,26 @@ fn known_bits(bits: i128, shape: &[u64], len: u64) -> Result<u32> {
         return Err(COUNTS.broken(message).in_component(Role::PackedWeight));
     }
     Err(BITS.broken(format!("elements of {bits} bits are not known, only of 1 to 8")))
+}
+
+/// What each pattern of `bits` bits stands for in a type of floats; nothing where there is none that is known.
+fn floats(logical: Option<&LogicalType>, bits: u32) -> Result<Option<Vec<f32>>> {
+    let Some(logical) = logical.filter(|t| !matches!(t, LogicalType::Other(_))) else {
+        return Ok(None);
+    };
+    let each: usize = match (logical.bits(), bits) {
+        (Some(8), 8) => 1,
+        // Two in a byte, of which the low one counts.
+        (Some(4), 4) => 2,
+        _ => {
+            let message = format!("elements of {bits} bits are not {}", logical.as_str());
+            return Err(FIT.broken(message));
+        }
+    };
+    let patterns: Vec<u8> = (0..=u8::MAX).take(1 << bits).collect();
+    let mut out = vec![0.0; patterns.len() * each];
+    into_f32(DType::U8, Some(logical), &patterns, &mut out)?;
+    Ok(Some(out.into_iter().step_by(each).collect()))
 }
 
 /// Numbers, one for each group, as `f32`.

@@ -9,6 +9,10 @@ use std::fmt;
 /// Where element `i` of a word stands in AutoAWQ's order.
 const AWQ_SLOTS: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 
+/// What the name of a packing ends in: AutoAWQ's order; the first element in the high bits.
+pub(super) const AWQ: &str = "_awq";
+const MSB: &str = "_msb";
+
 /// Words that one stream of bits may run over.
 const MAX_WORDS: u64 = 64;
 
@@ -20,6 +24,7 @@ pub struct Packing {
     words: u64,
     word: DType,
     is_awq: bool,
+    is_msb: bool,
 }
 
 impl Packing {
@@ -41,7 +46,8 @@ impl Packing {
                 return Err(PACKING.broken(message));
             }
         };
-        let packing = Packing { bits, elements, words, word, is_awq };
+        let is_msb = name.is_some_and(|name| name.ends_with(MSB));
+        let packing = Packing { bits, elements, words, word, is_awq, is_msb };
         packing.checked()
     }
 
@@ -101,6 +107,10 @@ impl Packing {
             let message = "AWQ's order is that of eight elements of 4 bits in one word";
             return Err(PACKING.broken(message));
         }
+        if self.is_msb && (self.words != 1 || taken != room) {
+            let message = "elements from the high bits down fill one word";
+            return Err(PACKING.broken(message));
+        }
         Ok(self)
     }
 
@@ -129,6 +139,11 @@ impl Packing {
         self.is_awq
     }
 
+    /// Whether the elements of a word stand from its high bits down.
+    pub fn is_msb(&self) -> bool {
+        self.is_msb
+    }
+
     /// Whether an element is a signed word of its own.
     pub fn is_signed(&self) -> bool {
         self.word == DType::I8 && self.bits == 8 && (self.elements, self.words) == (1, 1)
@@ -137,7 +152,8 @@ impl Packing {
     /// Whether elements follow one another without a gap, in their own order, unsigned.
     fn fills_words(&self) -> bool {
         let taken = self.elements * u64::from(self.bits);
-        taken == self.words * self.word.width() * 8 && !self.is_awq && !self.is_signed()
+        let is_plain = !self.is_awq && !self.is_msb && !self.is_signed();
+        is_plain && taken == self.words * self.word.width() * 8
     }
 
     /// The lowest bit of element `slot` in the stream of its words.
@@ -145,6 +161,8 @@ impl Packing {
         let slot = if self.is_awq {
             let at = usize::try_from(slot).unwrap_or_default();
             u64::from(AWQ_SLOTS.get(at).copied().unwrap_or_default())
+        } else if self.is_msb {
+            self.elements.saturating_sub(1).saturating_sub(slot)
         } else {
             slot
         };
@@ -165,7 +183,11 @@ impl Packing {
 impl fmt::Display for Packing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Packing { elements, words, word, .. } = self;
-        let order = if self.is_awq { "_awq" } else { "" };
+        let order = match (self.is_awq, self.is_msb) {
+            (true, _) => AWQ,
+            (_, true) => MSB,
+            _ => "",
+        };
         match words {
             1 => write!(f, "{elements}_per_{word}{order}"),
             words => write!(f, "{elements}_per_{words}_{word}{order}"),
@@ -182,9 +204,9 @@ fn bits_of_word(word: DType) -> Result<u64> {
     }
 }
 
-/// `n_per_t`, `n_per_w_t`, either with `_awq`: elements, words, type of the words.
+/// `n_per_t`, `n_per_w_t`, either with the suffix of an order: elements, words, type of the words.
 fn parse(name: &str) -> Option<(u64, u64, DType)> {
-    let name = name.strip_suffix("_awq").unwrap_or(name);
+    let name = [AWQ, MSB].iter().find_map(|order| name.strip_suffix(order)).unwrap_or(name);
     let (elements, rest) = name.split_once("_per_")?;
     let (words, word) = match rest.split_once('_') {
         Some((words, word)) => (words.parse().ok()?, word),
