@@ -7,8 +7,8 @@ mod served;
 use holdall::TensorRecords as _;
 use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens, Tree, file};
 use holdall::{
-    Algorithm, Bytes, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec, WriteOptions,
-    Writer,
+    Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
+    WriteOptions, Writer,
 };
 use served::{Served, options};
 use std::ops::Range;
@@ -133,6 +133,44 @@ fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
     }
     let same = reader.join().unwrap().unwrap();
     assert!(same.len() == 24 && same.iter().all(|same| *same));
+}
+
+/// A folder with a model of that many files, and one with its index.
+fn shards(folder: &Path, count: usize) -> PathBuf {
+    let (whole, parts) = (folder.join("whole.zt"), folder.join("parts"));
+    model(&whole, count, 1 << 20);
+    let split = Convert::new(WriteOptions::new()).with_max_shard_tensors(1);
+    holdall::convert(&holdall::open(&whole).unwrap(), &parts, &split).unwrap();
+    parts
+}
+
+#[test]
+fn all_files_of_a_server_share_one_connection() {
+    const SHARDS: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let parts = shards(folder.path(), SHARDS);
+    let mut served = Served::new([&parts]);
+    let local = holdall::open(&parts).unwrap();
+    let names = std::fs::read_dir(&parts).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names = names.filter_map(|name| name.into_string().ok());
+    let index = names.find(|name| name.ends_with(".index.json")).unwrap();
+    let first = format!("parts/{index}");
+    let file = served.open(&first).unwrap();
+    assert!(contents(&file) == contents(&local));
+    let opened =
+        served.seen.lock().unwrap().iter().filter(|(name, ..)| name.contains("-of-")).count();
+    assert!(opened >= SHARDS, "{opened}");
+    assert_eq!(served.taken(), 1);
+    // The connection is lost: all files are opened again over one.
+    assert_eq!(bytes_of(&file, 0).unwrap(), bytes_of(&local, 0).unwrap());
+    served.restart();
+    assert_eq!(served.taken(), 0);
+    let all = file.load_all().unwrap();
+    for (at, tensor) in local.tensors().enumerate() {
+        let bytes = all.get(tensor.name()).unwrap().bytes(&Role::Data).unwrap();
+        assert_eq!(*bytes, bytes_of(&local, at).unwrap());
+    }
+    assert_eq!(served.taken(), 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod address;
 mod identity;
+mod line;
 mod remote;
 mod server;
 mod trust;

@@ -152,6 +152,8 @@ fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())
         .map_err(wrong)?;
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // Tickets are kept in memory, and each is taken once: what somebody sends a second time is not early any more.
+    tls.max_early_data_size = u32::MAX;
     let tls = QuicServerConfig::try_from(tls)
         .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
     let streams = bounds.requests.saturating_mul(WAITING).saturating_add(1);
@@ -187,7 +189,19 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 async fn client(incoming: Incoming, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
     let Ok(connecting) = incoming.accept() else { return };
-    let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
+    // What a client says early is answered early: it only asks for bytes.
+    let connection = match connecting.into_0rtt() {
+        Ok((connection, _)) => connection,
+        Err(connecting) => match timeout(patience, connecting).await {
+            Ok(Ok(connection)) => connection,
+            _ => return,
+        },
+    };
+    let (send, receive) = match timeout(patience, connection.accept_bi()).await {
+        Ok(Ok(streams)) => streams,
+        Ok(Err(_)) => return,
+        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
+    };
     let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
         return connection
             .close(number(Why::Busy), b"there are as many clients as this server takes");
@@ -202,13 +216,7 @@ async fn client(incoming: Incoming, shared: Arc<Shared>) {
         turns: Semaphore::new(shared.service.bounds.requests.max(1)),
         shared,
     });
-    match timeout(patience, connection.accept_bi()).await {
-        Ok(Ok((send, receive))) => {
-            tokio::spawn(Arc::clone(&peer).control(send, receive));
-        }
-        Ok(Err(_)) => return,
-        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
-    }
+    tokio::spawn(Arc::clone(&peer).control(send, receive));
     while let Ok((send, receive)) = connection.accept_bi().await {
         tokio::spawn(Arc::clone(&peer).request(send, receive));
     }
