@@ -117,7 +117,7 @@ impl Bare {
                         at += came.len() as u64;
                     }
                     ensure!(at == end, "too few bytes came");
-                    Ok(())
+                    anyhow::Ok(())
                 })
             });
             for stream in each.collect::<Vec<_>>() {

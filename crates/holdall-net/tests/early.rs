@@ -1,5 +1,4 @@
 //! What clients say before the handshake is done, by a ticket of an earlier connection: it is answered once, whoever says it again.
-#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::{Bytes, Result};
 use holdall_net::protocol::FileId;
@@ -120,7 +119,7 @@ fn read(remote: &Remote) {
         came.extend_from_slice(piece.bytes);
         Ok(())
     };
-    remote.fetch(&[range.clone()], &Urgency::new(0), take).unwrap();
+    remote.fetch(std::slice::from_ref(&range), &Urgency::new(0), take).unwrap();
     assert!(came.into_iter().eq(range.map(byte)));
     assert_eq!(remote.index(), [(0, (0..100).map(byte).collect())]);
 }

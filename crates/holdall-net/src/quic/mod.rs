@@ -6,6 +6,7 @@
 mod address;
 mod identity;
 mod line;
+mod precedence;
 mod remote;
 mod server;
 mod trust;
