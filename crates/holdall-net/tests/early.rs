@@ -1,4 +1,5 @@
 //! What clients say before the handshake is done, by a ticket of an earlier connection: it is answered once, whoever says it again.
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::{Bytes, Result};
 use holdall_net::protocol::FileId;
