@@ -152,7 +152,10 @@ pub fn http(url: &str, len: u64, piece: u64, at_once: usize) -> Result<HugeMemor
             }
         };
         let last = range.end - 1;
-        let ask = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{last}\r\n\r\n", range.start);
+        let ask = format!(
+            "GET /{path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{last}\r\n\r\n",
+            range.start
+        );
         stream.get_mut().write_all(ask.as_bytes())?;
         let mut line = String::new();
         stream.read_line(&mut line)?;
@@ -163,7 +166,10 @@ pub fn http(url: &str, len: u64, piece: u64, at_once: usize) -> Result<HugeMemor
         }
         // SAFETY: the memory has `len` bytes, and pieces do not overlap.
         let out = unsafe {
-            std::slice::from_raw_parts_mut(memory.at(range.start), (range.end - range.start) as usize)
+            std::slice::from_raw_parts_mut(
+                memory.at(range.start),
+                (range.end - range.start) as usize,
+            )
         };
         stream.read_exact(out)?;
         if let Ok(mut idle) = idle.lock() {
