@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod digest;
 pub mod memory;
 pub mod read;
+pub mod wire;
 pub mod write;
 pub mod zstd;
 

@@ -9,6 +9,7 @@ mod load;
 mod open;
 mod packages;
 pub mod records;
+mod remote;
 pub mod save;
 pub mod slice;
 pub mod texts;
@@ -126,6 +127,7 @@ pub fn all() -> Vec<Comparison> {
         build::COMPARISONS,
         packages::COMPARISONS,
         gpu::COMPARISONS,
+        remote::COMPARISONS,
     ]
     .concat()
 }

@@ -60,7 +60,7 @@ impl File {
 
     /// The same file over other sources of the same bytes.
     pub(crate) fn with_sources(&self, all: Vec<Arc<dyn ByteSource>>) -> File {
-        let sources = Sources::new(all, self.index());
+        let sources = self.sources().over(all);
         File::new(self.index().clone(), sources, &self.0.options, self.0.io, self.0.name.clone())
     }
 

@@ -3,7 +3,11 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 mod corpus_files;
+#[path = "../../holdall-core/tests/hdf5_files/mod.rs"]
+mod hdf5_files;
 mod make;
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
 #[cfg(feature = "http")]
 mod server;
 
@@ -11,13 +15,13 @@ use corpus_files::files;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
     Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
-    Role, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
+    Role, Sharing, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
 };
 use std::ops::Range;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll};
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
@@ -312,6 +316,151 @@ fn files_verify_and_records_are_read() {
         let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
         let of = file.run(move |file, _| Ok(file.tensor(&name)?.records()?.len()));
         assert_eq!(of.await.unwrap(), len);
+    });
+}
+
+/// Bytes, and which of them were read.
+struct Noted(Turns, Mutex<Vec<Range<u64>>>);
+
+impl Noted {
+    fn of(bytes: impl Into<Bytes>) -> Arc<Noted> {
+        Arc::new(Noted(Turns::of(bytes), Mutex::default()))
+    }
+
+    /// How often a byte was read since this was asked last.
+    fn reads_of(&self, at: &[u64]) -> Vec<usize> {
+        let all = std::mem::take(&mut *self.1.lock().unwrap());
+        at.iter().map(|at| all.iter().filter(|range| range.contains(at)).count()).collect()
+    }
+}
+
+impl ByteSource for Noted {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a> {
+        self.1.lock().unwrap().extend_from_slice(ranges);
+        self.0.read(ranges)
+    }
+
+    fn terms(&self) -> Terms {
+        self.0.terms()
+    }
+}
+
+/// A column of 8 of 32 numbers is a chunk, so each row has bytes of all four: they are read and decoded once all the same.
+#[test]
+fn a_chunk_is_decoded_once() {
+    use hdf5_files::{EXTRA, chunked, dataset, filters, leaf, shape};
+    const CHUNK: u64 = 256 * 8 * 4;
+    let at: Vec<u64> = (0..4).map(|column| 4096 + column * CHUNK).collect();
+    let places: Vec<[u64; 2]> = (0..4).map(|column| [0, 8 * column]).collect();
+    let chunks: Vec<(u32, &[u64], u64)> =
+        places.iter().zip(&at).map(|(place, at)| (CHUNK as u32, &place[..], *at)).collect();
+    // Bytes of numbers are put apart, so that no part of a chunk can be taken as it is.
+    let shuffle = filters(&[2]);
+    let messages = [shape(&[256, 32]), chunked(&[256, 8, 4], EXTRA), shuffle];
+    let mut bytes = dataset(&messages, &leaf(&chunks));
+    bytes.resize(4096, 0);
+    bytes.extend(make::noise(4 * CHUNK as usize, 7));
+    let len = bytes.len() as u64;
+    // The end of the file, as its first block says it.
+    bytes[40..48].copy_from_slice(&len.to_le_bytes());
+    let whole: holdall::File = OpenOptions::new().open_bytes(bytes.clone(), "made").unwrap();
+    let wanted = whole.tensor("w").unwrap().bytes(&Role::Data).unwrap();
+    wait(async {
+        let source = Noted::of(bytes);
+        let options = OpenOptions::new();
+        let open = || aio::open_source(source.clone(), "made", &options);
+        let file = open().await.unwrap();
+        source.reads_of(&at);
+        let all = file.load_all(&LoadOptions::new()).await.unwrap();
+        assert_eq!(all.get("w").unwrap().bytes(&Role::Data).unwrap(), &wanted);
+        assert_eq!(source.reads_of(&at), [1; 4]);
+        let tensor = file.tensor("w").unwrap();
+        assert_eq!(tensor.bytes(&Role::Data).await.unwrap(), wanted);
+        assert_eq!(source.reads_of(&at), [1; 4]);
+        // Rows far apart, in one call; then others, for which what was decoded is kept.
+        let rows = [0..128, 9000..9200, 32_000..32_768];
+        for reads in [1, 0] {
+            let found = tensor.bytes_ranges(&Role::Data, &rows).await.unwrap();
+            for (range, found) in rows.iter().zip(found) {
+                assert_eq!(found, wanted.slice(range.start as usize..range.end as usize));
+            }
+            assert_eq!(source.reads_of(&at), [reads; 4]);
+        }
+        // A file that is opened again knows nothing of that.
+        let tensor = open().await.unwrap().tensor("w").unwrap();
+        source.reads_of(&at);
+        tensor.bytes_range(&Role::Data, 0..4).await.unwrap();
+        assert_eq!(source.reads_of(&at), [1, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn tied_tensors_are_decoded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, tied) = (folder.path().join("plain.zt"), folder.path().join("tied.zt"));
+    let data = || make::part(Role::Data, DType::U8, make::noise(90_000, 3)).zstd();
+    let all = ["a", "b", "c"].map(|name| make::dense(name, &[90_000], data()));
+    std::fs::write(&plain, make::bytes_of("ztensor@1.2.0", &Attributes::new(), &all)).unwrap();
+    let options = Convert::new(WriteOptions::new()).with_sharing(Sharing::Dedupe);
+    let report = holdall::convert(&holdall::open(&plain).unwrap(), &tied, &options).unwrap();
+    assert_eq!(report.shared, 2);
+    wait(async {
+        let bytes = std::fs::read(&tied).unwrap();
+        let source = Arc::new(Turns::of(bytes));
+        let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
+        let all = file.load_all(&LoadOptions::new()).await.unwrap();
+        let of = |name| all.get(name).unwrap().bytes(&Role::Data).unwrap();
+        assert_eq!(of("a"), &make::noise(90_000, 3));
+        for name in ["b", "c"] {
+            assert_eq!((of(name).as_ptr(), of(name).len()), (of("a").as_ptr(), 90_000));
+        }
+    });
+}
+
+#[test]
+fn a_source_that_panics_is_told_by_what_it_said() {
+    struct Broken(Bytes, AtomicUsize);
+    impl ByteSource for Broken {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a> {
+            Box::pin(async move {
+                assert!(self.1.fetch_sub(1, Ordering::SeqCst) > 1, "the disk is on fire");
+                let part = |r: &Range<u64>| self.0.slice(r.start as usize..r.end as usize);
+                Ok(ranges.iter().map(part).collect())
+            })
+        }
+    }
+    let told = |e: tokio::task::JoinError| {
+        let said = e.into_panic();
+        said.downcast::<&str>().map(|said| said.to_string()).unwrap_or_default()
+    };
+    wait(async {
+        let source = Arc::new(Broken(model().into(), AtomicUsize::new(0)));
+        let open = |reads: usize| {
+            source.1.store(reads + 1, Ordering::SeqCst);
+            let source = source.clone();
+            async move { aio::open_source(source, "made", &OpenOptions::new()).await.unwrap() }
+        };
+        // While it is opened, by a load, and by what a thread reads.
+        let e = tokio::spawn(open(0)).await.map(drop).unwrap_err();
+        assert_eq!(told(e), "the disk is on fire");
+        let file = open(1000).await;
+        source.1.store(1, Ordering::SeqCst);
+        let of = file.clone();
+        let load = async move { of.load_all(&LoadOptions::new()).await.map(drop) };
+        assert_eq!(told(tokio::spawn(load).await.unwrap_err()), "the disk is on fire");
+        source.1.store(1, Ordering::SeqCst);
+        let run = async move {
+            file.run(|file, _| file.tensor("raw1")?.bytes(&Role::Data).map(drop)).await
+        };
+        assert_eq!(told(tokio::spawn(run).await.unwrap_err()), "the disk is on fire");
     });
 }
 

@@ -7,8 +7,8 @@ mod served;
 use holdall::TensorRecords as _;
 use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens, Tree, file};
 use holdall::{
-    Algorithm, Bytes, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec, WriteOptions,
-    Writer,
+    Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
+    WriteOptions, Writer,
 };
 use served::{Served, options};
 use std::ops::Range;
@@ -133,6 +133,87 @@ fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
     }
     let same = reader.join().unwrap().unwrap();
     assert!(same.len() == 24 && same.iter().all(|same| *same));
+}
+
+/// A folder with a model of that many files, and the name of its index where that folder is served.
+fn shards(folder: &Path, count: usize) -> (PathBuf, String) {
+    let (whole, parts) = (folder.join("whole.zt"), folder.join("parts"));
+    model(&whole, count, 1 << 20);
+    let split = Convert::new(WriteOptions::new()).with_max_shard_tensors(1);
+    holdall::convert(&holdall::open(&whole).unwrap(), &parts, &split).unwrap();
+    let names = std::fs::read_dir(&parts).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names = names.filter_map(|name| name.into_string().ok());
+    let index = names.find(|name| name.ends_with(".index.json")).unwrap();
+    (parts, format!("parts/{index}"))
+}
+
+#[test]
+fn all_files_of_a_server_share_one_connection() {
+    const SHARDS: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let (parts, index) = shards(folder.path(), SHARDS);
+    let mut served = Served::new([&parts]);
+    let local = holdall::open(&parts).unwrap();
+    let file = served.open(&index).unwrap();
+    assert!(contents(&file) == contents(&local));
+    let opened =
+        served.seen.lock().unwrap().iter().filter(|(name, ..)| name.contains("-of-")).count();
+    assert!(opened >= SHARDS, "{opened}");
+    assert_eq!(served.taken(), 1);
+    // The connection is lost: all files are opened again over one.
+    assert_eq!(bytes_of(&file, 0).unwrap(), bytes_of(&local, 0).unwrap());
+    served.restart();
+    assert_eq!(served.taken(), 0);
+    let all = file.load_all().unwrap();
+    for (at, tensor) in local.tensors().enumerate() {
+        let bytes = all.get(tensor.name()).unwrap().bytes(&Role::Data).unwrap();
+        assert_eq!(*bytes, bytes_of(&local, at).unwrap());
+    }
+    assert_eq!(served.taken(), 1);
+}
+
+#[test]
+fn a_server_that_allows_few_files_is_asked_over_more_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let (parts, index) = shards(folder.path(), 7);
+    let mut bounds = Bounds::default();
+    bounds.files = 3;
+    let shelf = Arc::new(Files::new([&parts]).unwrap());
+    let served = Served::of(shelf, Tokens::default(), bounds);
+    let local = holdall::open(&parts).unwrap();
+    let file = served.open(&index).unwrap();
+    assert!(contents(&file) == contents(&local));
+    // Seven files, three over each.
+    assert_eq!(served.taken(), 3);
+    // Who has closed them may open as many again.
+    drop(file);
+    assert!(contents(&served.open(&index).unwrap()) == contents(&local));
+}
+
+#[test]
+fn other_tokens_and_other_trust_have_connections_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 2, 1000);
+    let shelf = Arc::new(Files::new([&path]).unwrap());
+    let tokens = Tokens::new(vec!["one".into(), "two".into()]).unwrap();
+    let served = Served::of(shelf, tokens, Bounds::default());
+    let open = |token: &str| {
+        options().open(served.url("model.zt").replace("://", &format!("://{token}@")))
+    };
+    let _first = open("one").unwrap();
+    let _again = open("one").unwrap();
+    assert_eq!(served.taken(), 1);
+    let _other = open("two").unwrap();
+    assert_eq!(served.taken(), 2);
+    // A connection of somebody else does not let in who has no token.
+    assert_eq!(open("three").map(drop).unwrap_err().code(), "net/token");
+    assert_eq!(served.open("model.zt").map(drop).unwrap_err().code(), "net/token");
+    // Nor who expects another certificate.
+    let pin = served.identity.pin().unwrap();
+    let wrong = served.url("model.zt").replace(&pin, &"ab".repeat(32));
+    let wrong = wrong.replace("://", "://one@");
+    assert_eq!(options().open(wrong).map(drop).unwrap_err().code(), "net/certificate");
 }
 
 #[test]

@@ -5,8 +5,13 @@ use crate::source::Terms;
 use crate::work::cancelled;
 use bytes::Bytes;
 use holdall_core::Result;
+use std::any::Any;
+use std::future::poll_fn;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -62,18 +67,37 @@ impl crate::ByteSource for Bridge {
             Some(tasks) => {
                 while tasks.try_join_next().is_some() {}
                 let run = async move {
-                    let found = read(&*source, &ranges).await;
+                    let found = caught(read(&*source, &ranges)).await;
                     // Nobody waits any more where that fails.
                     let _ = tell.send(found);
                 };
                 tasks.spawn_on(run, &self.reads.runtime);
             }
         }
-        // A read that was ended tells nothing.
-        told.recv().unwrap_or_else(|_| Err(cancelled()))
+        match told.recv() {
+            Ok(Ok(found)) => found,
+            // Whoever waits for a source that panics panics as it does.
+            Ok(Err(panic)) => resume_unwind(panic),
+            // A read that was ended tells nothing.
+            Err(_) => Err(cancelled()),
+        }
     }
 
     fn terms(&self) -> Terms {
         self.source.terms()
     }
+}
+
+/// What a future comes to, or what it panics with.
+async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut future = pin!(future);
+    let poll = poll_fn(|context| {
+        // It is not polled again after a panic.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(out)) => Poll::Ready(Ok(out)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    poll.await
 }

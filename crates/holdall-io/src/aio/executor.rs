@@ -4,6 +4,7 @@ use super::File;
 use super::source::read;
 use crate::buffer::Buffer;
 use crate::executor::{Tables, check_ranges, give_tables, too_short};
+use crate::file::File as Whole;
 use crate::load::LoadOptions;
 use crate::open::Check;
 use crate::work::Work;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use holdall_core::codec::zstd::Checksums;
 use holdall_core::read::{Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Want};
 use holdall_core::{Component, Encoding, Error, Result};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -23,6 +25,9 @@ const LEAST: usize = 4;
 /// Fetches whose stored and decoded bytes come to so many are decoded where they come: going to another thread costs more.
 const SMALL: u64 = 128 << 10;
 
+/// Bytes of arrays in chunks that are read at once: all.
+const AS_ONE: u64 = (usize::MAX / 2) as u64;
+
 /// Does `job` on a thread that may block.
 pub(super) async fn apart<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
@@ -30,21 +35,43 @@ pub(super) async fn apart<T: Send + 'static>(
     joined(tokio::task::spawn_blocking(job).await)
 }
 
-/// The decoded bytes of each wanted component, in order.
+/// The decoded bytes of each wanted component, in order. Components that come to the same share them.
 pub(super) async fn load(
     file: &File,
-    mut wants: Vec<Want>,
+    wants: Vec<Want>,
     options: &LoadOptions,
 ) -> Result<Vec<Bytes>> {
     let blocking = &file.0.file;
     let terms = blocking.sources().terms();
+    let (mut wants, places) = distinct(wants);
     if !terms.is_remote() {
         find_tables(file, &mut wants).await?;
     }
     let is_unchecked = options.check.unwrap_or(blocking.check()) == Check::Off;
     let checksums = if is_unchecked { Checksums::Ignore } else { Checksums::Compare };
     let cut = Cut { terms, align: 1, whole: u64::MAX };
-    carry_out(file, wants, cut, checksums, &options.work).await
+    let all = carry_out(file, wants, cut, checksums, &options.work).await?;
+    Ok(places.into_iter().map(|at| all[at].clone()).collect())
+}
+
+/// Wants, each once, and where among them each that was given is: several names may have one component.
+fn distinct(wants: Vec<Want>) -> (Vec<Want>, Vec<usize>) {
+    let mut out: Vec<Want> = Vec::with_capacity(wants.len());
+    let mut known: HashMap<_, Vec<usize>> = HashMap::new();
+    let mut places = Vec::with_capacity(wants.len());
+    for want in wants {
+        let c = &want.component;
+        let same = known.entry((c.stored, c.decoded_len, c.digest.clone())).or_default();
+        let is_same = |at: &&usize| out[**at].component.reads_the_same(c);
+        // What has no bytes is read by nobody.
+        let found = same.iter().find(is_same).filter(|_| !c.stored.is_empty()).copied();
+        places.push(found.unwrap_or(out.len()));
+        if found.is_none() {
+            same.push(out.len());
+            out.push(want);
+        }
+    }
+    (out, places)
 }
 
 /// The decoded bytes of ranges of a component, which rise and do not overlap. No digest is checked.
@@ -55,6 +82,15 @@ pub(super) async fn ranges(
     ranges: &[Range<u64>],
 ) -> Result<Vec<Bytes>> {
     check_ranges(c, ranges, file.0.file.limits())?;
+    if c.stored.chunked().is_some() {
+        // All of them at once, so that a chunk with bytes of several is decoded once.
+        let (c, ranges) = (c.clone(), ranges.to_vec());
+        let read = move |file: &Whole, _| match file.at(tensor) {
+            Some(tensor) => crate::executor::ranges(&tensor, &c, &ranges),
+            None => Ok(Vec::new()),
+        };
+        return file.run(read).await;
+    }
     let mut of = vec![Want::new(tensor as u32, c.clone())];
     find_tables(file, &mut of).await?;
     let is_filled = |range: &&Range<u64>| !range.is_empty();
@@ -119,6 +155,11 @@ async fn carry_out(
     let permits = Arc::new(Semaphore::new(at_once));
     let mut lanes = JoinSet::new();
     for (numbers, wants) in divided(wants, work.threads()) {
+        let mut cut = cut;
+        if wants.iter().any(is_chunked) {
+            // Of an array each chunk is decoded once where all of it is one read, for which there is memory anyway.
+            cut.terms.piece = AS_ONE;
+        }
         let plan = Plan::new(wants, cut);
         work.begin(plan.len());
         let lane =
@@ -134,18 +175,20 @@ async fn carry_out(
 }
 
 /// Wants with their numbers, in the order of their bytes, in as many runs as are worth threads of their own. Those that share
-/// bytes stay together.
+/// bytes stay together, and arrays in chunks are apart from all else.
 fn divided(wants: Vec<Want>, threads: usize) -> Vec<(Vec<usize>, Vec<Want>)> {
     let total = wants.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
     let most = (total / threads.max(1) as u64).max(LANE);
     let mut all: Vec<(usize, Want)> = wants.into_iter().enumerate().collect();
     all.sort_by_key(|(at, want)| (want.component.stored, *at));
     let mut out: Vec<(Vec<usize>, Vec<Want>)> = Vec::new();
-    let (mut len, mut end) = (0u64, (0, 0));
+    let (mut len, mut end, mut is_last_chunked) = (0u64, (0, 0), false);
     for (at, want) in all {
         let stored = want.component.stored;
         let is_apart = (stored.source, stored.start) >= end;
-        if out.is_empty() || (len >= most && is_apart) {
+        let is_other = stored.chunked().is_some() != is_last_chunked;
+        is_last_chunked = stored.chunked().is_some();
+        if out.is_empty() || (len >= most && is_apart) || is_other {
             out.push((Vec::new(), Vec::new()));
             len = 0;
         }
@@ -157,6 +200,11 @@ fn divided(wants: Vec<Want>, threads: usize) -> Vec<(Vec<usize>, Vec<Want>)> {
         }
     }
     out
+}
+
+/// Whether it is of an array that is put together of chunks.
+fn is_chunked(want: &Want) -> bool {
+    want.component.stored.chunked().is_some()
 }
 
 /// What carries out one plan; several share the number of reads that may be under way.

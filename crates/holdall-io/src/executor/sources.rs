@@ -26,6 +26,13 @@ impl Sources {
         Sources { stated: MemorySource::new(index.stated().clone()), chunked, all }
     }
 
+    /// The same over other sources of the same bytes.
+    pub(crate) fn over(&self, sources: Vec<Arc<dyn ByteSource>>) -> Sources {
+        let all: Arc<[Arc<dyn ByteSource>]> = sources.into();
+        let chunked = self.chunked.iter().map(|array| array.over(all.clone())).collect();
+        Sources { stated: self.stated.clone(), chunked, all }
+    }
+
     /// All of them, in order.
     pub(crate) fn all(&self) -> &[Arc<dyn ByteSource>] {
         &self.all

@@ -19,7 +19,8 @@ const BATCH: u64 = 8 << 20;
 pub(crate) struct ChunkedSource {
     of: Arc<[Arc<dyn ByteSource>]>,
     array: Arc<Chunked>,
-    kept: Mutex<Kept>,
+    /// Shared by all sources of this array that [`ChunkedSource::over`] gives.
+    kept: Arc<Mutex<Kept>>,
 }
 
 /// Chunks of which only a part was wanted, the last at the end.
@@ -31,7 +32,12 @@ struct Kept {
 
 impl ChunkedSource {
     pub(crate) fn new(of: Arc<[Arc<dyn ByteSource>]>, array: Arc<Chunked>) -> ChunkedSource {
-        ChunkedSource { of, array, kept: Mutex::default() }
+        ChunkedSource { of, array, kept: Arc::default() }
+    }
+
+    /// The same array over other sources of the same bytes. What one of them has decoded serves all.
+    pub(crate) fn over(&self, of: Arc<[Arc<dyn ByteSource>]>) -> ChunkedSource {
+        ChunkedSource { of, array: Arc::clone(&self.array), kept: Arc::clone(&self.kept) }
     }
 
     /// The bytes of each extent, those of one source in one call. A number that no source has stands for the first: an index is checked
@@ -47,20 +53,54 @@ impl ChunkedSource {
         Ok(out)
     }
 
-    /// Puts these chunks, which are one after the other, to where they belong in `out`.
-    fn batch(&self, chunks: &[&Chunk], offset: u64, out: &mut [u8]) -> Result<()> {
-        let end = offset + out.len() as u64;
+    /// Fills each of `out`, bytes of the array from an offset on. However many of them a chunk has bytes of, it is decoded once.
+    fn fill(&self, out: &mut [Target<'_>]) -> Result<()> {
+        out.iter().try_for_each(|target| check_range(&target.range(), self.len()))?;
+        let mut chunks = Vec::new();
+        for target in &mut *out {
+            self.array.clear(target.offset, target.out);
+            chunks.extend(self.array.covering(target.range()));
+        }
+        if out.len() > 1 {
+            chunks.sort_unstable_by_key(|chunk| chunk.number);
+            chunks.dedup_by_key(|chunk| chunk.number);
+        }
+        let mut rest = &chunks[..];
+        while !rest.is_empty() {
+            let mut len = 0;
+            let fits = |chunk: &&&Chunk| {
+                let is_first = len < BATCH;
+                len += chunk.stored.len();
+                is_first
+            };
+            let count = rest.iter().take_while(fits).count();
+            let (batch, others) = rest.split_at(count);
+            self.batch(batch, out)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Puts these chunks to where they belong in `out`.
+    fn batch(&self, chunks: &[&Chunk], out: &mut [Target<'_>]) -> Result<()> {
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for chunk in chunks {
-            match self.array.plain(chunk, &(offset..end)) {
-                Some(part) => plain.push((*chunk, part)),
-                None => others.push(*chunk),
+            for (number, target) in out.iter().enumerate() {
+                match self.array.plain(chunk, &target.range()) {
+                    Some(part) if part.is_empty() => {}
+                    Some(part) => plain.push((*chunk, part, number)),
+                    None => {
+                        others.push(*chunk);
+                        break;
+                    }
+                }
             }
         }
         let parts: Vec<Extent> =
-            plain.iter().map(|(chunk, part)| chunk.stored.part(part.clone())).collect();
-        for ((chunk, part), bytes) in plain.iter().zip(self.stored(&parts)?) {
-            self.array.place(chunk, &bytes, part.start, offset, out);
+            plain.iter().map(|(chunk, part, _)| chunk.stored.part(part.clone())).collect();
+        for ((chunk, part, number), bytes) in plain.iter().zip(self.stored(&parts)?) {
+            let Target { offset, out } = &mut out[*number];
+            self.array.place(chunk, &bytes, part.start, *offset, out);
         }
         if others.is_empty() {
             return Ok(());
@@ -69,7 +109,7 @@ impl ChunkedSource {
         let mut missing = Vec::new();
         for chunk in others {
             match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
-                Some(bytes) => self.array.place(chunk, &bytes, 0, offset, out),
+                Some(bytes) => self.place(chunk, &bytes, out),
                 None => missing.push(chunk),
             }
         }
@@ -82,9 +122,13 @@ impl ChunkedSource {
         let extents: Vec<Extent> = missing.iter().map(|chunk| chunk.stored).collect();
         for (chunk, stored) in missing.into_iter().zip(self.stored(&extents)?) {
             let decoded = self.array.decode(chunk, &stored)?;
-            self.array.place(chunk, &decoded, 0, offset, out);
+            self.place(chunk, &decoded, out);
             let span = self.array.span(chunk);
-            if span.start < offset || span.end > end {
+            let has_all = |of: &Target<'_>| {
+                let range = of.range();
+                range.start <= span.start && span.end <= range.end
+            };
+            if !out.iter().any(has_all) {
                 let keep = |kept: &mut Kept| kept.add(chunk.number, decoded.into());
                 match &mut kept {
                     Some(kept) => keep(kept),
@@ -94,6 +138,30 @@ impl ChunkedSource {
         }
         Ok(())
     }
+
+    /// Puts a decoded chunk to where it belongs.
+    fn place(&self, chunk: &Chunk, decoded: &[u8], out: &mut [Target<'_>]) {
+        let span = self.array.span(chunk);
+        for target in out {
+            let range = target.range();
+            if range.start < span.end && span.start < range.end {
+                self.array.place(chunk, decoded, 0, target.offset, target.out);
+            }
+        }
+    }
+}
+
+/// Memory for bytes of the array.
+struct Target<'a> {
+    /// Where they start in it.
+    offset: u64,
+    out: &'a mut [u8],
+}
+
+impl Target<'_> {
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.out.len() as u64)
+    }
 }
 
 impl ByteSource for ChunkedSource {
@@ -102,29 +170,17 @@ impl ByteSource for ChunkedSource {
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let read = |range: &Range<u64>| {
-            check_range(range, self.len())?;
-            let mut out = vec![0; (range.end - range.start) as usize];
-            self.read_into(range.start, &mut out)?;
-            Ok(Bytes::from(out))
-        };
-        ranges.iter().map(read).collect()
+        ranges.iter().try_for_each(|range| check_range(range, self.len()))?;
+        let new = |range: &Range<u64>| vec![0; (range.end - range.start) as usize];
+        let mut all: Vec<Vec<u8>> = ranges.iter().map(new).collect();
+        let target = |(range, out): (&Range<u64>, _)| Target { offset: range.start, out };
+        let out = all.iter_mut().map(Vec::as_mut_slice);
+        self.fill(&mut ranges.iter().zip(out).map(target).collect::<Vec<_>>())?;
+        Ok(all.into_iter().map(Bytes::from).collect())
     }
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let range = offset..offset.saturating_add(out.len() as u64);
-        check_range(&range, self.len())?;
-        self.array.clear(offset, out);
-        let mut chunks = self.array.covering(range).peekable();
-        while chunks.peek().is_some() {
-            let (mut batch, mut len) = (Vec::new(), 0);
-            while let Some(chunk) = chunks.next_if(|_| len < BATCH) {
-                len += chunk.stored.len();
-                batch.push(chunk);
-            }
-            self.batch(&batch, offset, out)?;
-        }
-        Ok(())
+        self.fill(&mut [Target { offset, out }])
     }
 
     fn terms(&self) -> Terms {

@@ -38,7 +38,8 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
         }
         if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
         {
-            return of_web_identity(options, policy, region, &file, &role);
+            let session = session(options);
+            return of_web_identity(options, policy, region, &file, (&role, &session));
         }
     }
     if let Some(found) = profiles::keys(options, policy, region)? {
@@ -58,22 +59,21 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     Ok(Fresh::always(Found::None))
 }
 
-/// Keys for a token that says who this is, as clusters hand them out.
+/// Keys for a token that says who this is, as clusters hand them out: for a role, taken on under the name of a session.
 pub(super) fn of_web_identity(
     options: &StoreOptions,
     policy: &Policy,
     region: &str,
     file: &str,
-    role: &str,
+    (role, session): (&str, &str),
 ) -> Result<Fresh<Found>> {
     let token = std::fs::read_to_string(file);
     let token =
         token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
-    let session = session(options);
     let body = format!(
         "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
         encoded(role, false),
-        encoded(&session, false),
+        encoded(session, false),
         encoded(token.trim(), false)
     );
     let body = post_form(&Client::new(policy), &token_service(options, region)?, &body)?;

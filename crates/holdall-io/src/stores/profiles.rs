@@ -117,7 +117,8 @@ impl Asking<'_> {
         if let Some(role) = get("role_arn") {
             let region = get("region").unwrap_or(self.region);
             if let Some(file) = get("web_identity_token_file") {
-                return of_web_identity(self.options, self.policy, region, file, role).map(Some);
+                let as_whom = (role, &*self.session(&profile));
+                return of_web_identity(self.options, self.policy, region, file, as_whom).map(Some);
             }
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));
@@ -167,6 +168,11 @@ impl Asking<'_> {
         }
     }
 
+    /// What the role of a profile is taken on as.
+    fn session(&self, profile: &Profile) -> String {
+        profile.get("role_session_name").cloned().unwrap_or_else(|| session(self.options))
+    }
+
     /// Takes on a role by keys of somebody who may.
     fn role(
         &self,
@@ -176,7 +182,7 @@ impl Asking<'_> {
         keys: &super::signing::Keys,
     ) -> Result<Fresh<Found>> {
         let get = |key: &str| profile.get(key).map(String::as_str);
-        let name = get("role_session_name").map_or_else(|| session(self.options), str::to_owned);
+        let name = self.session(profile);
         let mut form = format!(
             "Action=AssumeRole&Version=2011-06-15&RoleArn={}&RoleSessionName={}",
             encoded(role, false),
@@ -355,6 +361,32 @@ mod tests {
         ];
         assert_eq!(found(config, "env", &more).unwrap().0, "ENV");
         assert!(asked.join().unwrap()[0].contains("Credential=E/"));
+    }
+
+    #[test]
+    fn roles_are_taken_on_by_the_token_of_a_web_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "a.b+c\n").unwrap();
+        let token = token.to_str().unwrap();
+        let config = format!(
+            "[profile named]\nrole_arn = arn:w\nweb_identity_token_file = {token}\nrole_session_name = my job\n\
+             [profile other]\nrole_arn = arn:w\nweb_identity_token_file = {token}\n"
+        );
+        let (place, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
+        let of_env = ("AWS_ROLE_SESSION_NAME", "env");
+        let place = ("AWS_ENDPOINT_URL_STS", place.as_str());
+        // What the profile says goes before the environment.
+        assert_eq!(found(&config, "named", &[place, of_env]).unwrap().0, "N");
+        assert_eq!(found(&config, "other", &[place, of_env]).unwrap().0, "O");
+        assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");
+        let names = ["my%20job", "env", "holdall"];
+        for (asked, name) in asked.join().unwrap().iter().zip(names) {
+            let said = format!(
+                "AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aw&RoleSessionName={name}&WebIdentityToken=a.b%2Bc"
+            );
+            assert!(asked.contains(&said), "{asked}");
+        }
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Identity {
         self.key.secret_der()
     }
 
+    /// What is shown: its certificate, and those between that and an authority (DER).
+    pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
+        self.chain.iter().map(|der| der.as_ref())
+    }
+
     /// What an address has behind `#sha256=`, where the certificate was made here.
     pub fn pin(&self) -> Option<String> {
         self.pin.map(|pin| HEXLOWER.encode(&pin))

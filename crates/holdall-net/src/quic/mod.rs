@@ -5,6 +5,8 @@
 
 mod address;
 mod identity;
+mod line;
+mod precedence;
 mod remote;
 mod server;
 mod trust;

@@ -1,5 +1,7 @@
 //! The server.
 
+use super::line::lock;
+use super::precedence::{Place, Precedence};
 use super::wait::{runtime, wait};
 use super::{Identity, number};
 use crate::meter::By;
@@ -18,8 +20,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -52,8 +54,7 @@ struct Peer {
     connection: Connection,
     session: Mutex<Session>,
     files: Mutex<HashMap<u32, Open>>,
-    /// How urgent each answer is.
-    priorities: Mutex<HashMap<u64, Arc<AtomicI32>>>,
+    precedence: Precedence,
     turns: Semaphore,
 }
 
@@ -152,6 +153,8 @@ fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())
         .map_err(wrong)?;
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // Tickets are kept in memory, and each is taken once: what somebody sends a second time is not early any more.
+    tls.max_early_data_size = u32::MAX;
     let tls = QuicServerConfig::try_from(tls)
         .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
     let streams = bounds.requests.saturating_mul(WAITING).saturating_add(1);
@@ -187,7 +190,19 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 async fn client(incoming: Incoming, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
     let Ok(connecting) = incoming.accept() else { return };
-    let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
+    // What a client says early is answered early: it only asks for bytes.
+    let connection = match connecting.into_0rtt() {
+        Ok((connection, _)) => connection,
+        Err(connecting) => match timeout(patience, connecting).await {
+            Ok(Ok(connection)) => connection,
+            _ => return,
+        },
+    };
+    let (send, receive) = match timeout(patience, connection.accept_bi()).await {
+        Ok(Ok(streams)) => streams,
+        Ok(Err(_)) => return,
+        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
+    };
     let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
         return connection
             .close(number(Why::Busy), b"there are as many clients as this server takes");
@@ -198,17 +213,11 @@ async fn client(incoming: Incoming, shared: Arc<Shared>) {
         connection: connection.clone(),
         session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.bounds)),
         files: Mutex::default(),
-        priorities: Mutex::default(),
+        precedence: Precedence::default(),
         turns: Semaphore::new(shared.service.bounds.requests.max(1)),
         shared,
     });
-    match timeout(patience, connection.accept_bi()).await {
-        Ok(Ok((send, receive))) => {
-            tokio::spawn(Arc::clone(&peer).control(send, receive));
-        }
-        Ok(Err(_)) => return,
-        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
-    }
+    tokio::spawn(Arc::clone(&peer).control(send, receive));
     while let Ok((send, receive)) = connection.accept_bi().await {
         tokio::spawn(Arc::clone(&peer).request(send, receive));
     }
@@ -255,9 +264,7 @@ impl Peer {
                 Some(())
             }
             Order::Priority { stream, priority } => {
-                if let Some(own) = lock(&self.priorities).get(&stream) {
-                    own.store(priority, Ordering::Relaxed);
-                }
+                self.precedence.set(stream, priority);
                 Some(())
             }
             Order::Open { file, path, is_proven } => self.open(file, path, is_proven, send).await,
@@ -348,18 +355,16 @@ impl Peer {
                 return self.connection.close(number(Why::Frame), e.found().as_bytes());
             }
         };
-        let priority = Arc::new(AtomicI32::new(request.priority));
-        lock(&self.priorities).insert(stream, Arc::clone(&priority));
+        let place = self.precedence.enter(stream, request.priority);
         if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
             let _answers = self.visit.answers();
-            self.answer(&request, &priority, &mut send).await;
-            drop(turn);
+            self.answer(&request, &place, &mut send).await;
+            drop((turn, place));
             // What was sent has not arrived: a server that ends waits for that.
             let _ = self.taken(send.stopped()).await;
             self.shared.answering.fetch_sub(1, Ordering::AcqRel);
         }
-        lock(&self.priorities).remove(&stream);
     }
 
     /// The request that comes on a stream; nothing, where the client has given it up.
@@ -375,7 +380,7 @@ impl Peer {
         }
     }
 
-    async fn answer(&self, request: &Request, priority: &AtomicI32, send: &mut SendStream) {
+    async fn answer(&self, request: &Request, place: &Place<'_>, send: &mut SendStream) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
             true => Err(Refusal { why: Why::Ending, text: "the server ends".to_owned() }),
             false => lock(&self.session).admit(request),
@@ -395,7 +400,7 @@ impl Peer {
                 return;
             }
         };
-        let (sent, done) = self.pieces(&mut answering, &open, priority, send).await;
+        let (sent, done) = self.pieces(&mut answering, &open, place, send).await;
         self.log(&open.name, sent, done);
     }
 
@@ -404,23 +409,25 @@ impl Peer {
         &self,
         answering: &mut Answering,
         open: &Open,
-        priority: &AtomicI32,
+        place: &Place<'_>,
         send: &mut SendStream,
     ) -> (u64, Done) {
         let (mut spelling, mut sent) = (open.spelling(), 0);
-        let mut urgency = priority.load(Ordering::Relaxed);
+        let mut urgency = place.priority();
+        place.goes();
         let _ = send.set_priority(urgency);
         if self.taken(send.write_all(&answering.head())).await.is_none() {
             return (sent, Done::Left);
         }
         loop {
+            place.turn().await;
             self.connection.set_send_window(self.visit.share());
             let steps = answering.next(self.visit.piece());
             if steps.is_empty() {
                 let _ = send.finish();
                 return (sent, Done::Whole);
             }
-            let now = priority.load(Ordering::Relaxed);
+            let now = place.priority();
             if now != urgency {
                 urgency = now;
                 let _ = send.set_priority(urgency);
@@ -438,6 +445,7 @@ impl Peer {
                 let _ = send.reset(number(Why::Ending));
                 return (sent, Done::Left);
             }
+            place.goes();
             sent += len;
             self.visit.sent(len);
         }
@@ -490,9 +498,4 @@ impl Spelling {
         self.prover = prover;
         bytes
     }
-}
-
-/// A thread that panicked poisons nothing worth protecting here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -59,7 +59,7 @@ pub(super) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
 }
 
 /// An error, and whether trying again may help.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failed {
     pub(super) error: Error,
     pub(super) is_passing: bool,

@@ -33,6 +33,8 @@ pub(crate) struct Served {
     pub(crate) seen: Seen,
     address: SocketAddr,
     shelf: Arc<dyn Shelf>,
+    /// Numbers of the server that is there now.
+    metrics: Arc<dyn Shelf>,
 }
 
 impl Served {
@@ -46,9 +48,10 @@ impl Served {
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();
         let service = Service::new(Arc::clone(&shelf)).with_tokens(tokens).with_bounds(bounds);
+        let metrics = service.metrics();
         let server = Server::start(service.with_log(log(&seen)), any, &identity).unwrap();
         let address = server.address().unwrap();
-        Served { server: Some(server), identity, seen, address, shelf }
+        Served { server: Some(server), identity, seen, address, shelf, metrics }
     }
 
     /// The server ends as a process does that is killed; another begins at the same place.
@@ -56,11 +59,12 @@ impl Served {
         self.server.take();
         for _ in 0..200 {
             let service = Service::new(Arc::clone(&self.shelf)).with_log(log(&self.seen));
+            let metrics = service.metrics();
             let server = Server::start(service, self.address, &self.identity);
             // The old one's threads may hold the socket for a moment.
             match server {
                 Ok(server) => {
-                    self.server = Some(server);
+                    (self.server, self.metrics) = (Some(server), metrics);
                     return;
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
@@ -87,6 +91,15 @@ impl Served {
         while self.seen.lock().unwrap().len() < count && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Connections that it has taken.
+    pub(crate) fn taken(&self) -> usize {
+        let numbers = self.metrics.open("metrics").unwrap();
+        let text = numbers.read(0..numbers.len()).unwrap();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let said = text.lines().find_map(|l| l.strip_prefix("holdall_clients_total{by=\"quic\"} "));
+        said.unwrap().parse().unwrap()
     }
 
     /// Bytes that were sent in all.
