@@ -40,13 +40,15 @@ pub(crate) fn build() -> Result<Option<PathBuf>, String> {
     Ok(Some(module))
 }
 
-/// Cargo, about the module.
+/// Cargo, about the module. Every runtime that the package is for has instructions on 16 bytes at once.
 fn cargo(task: &str, folder: &Path, (clang, ar): &(PathBuf, PathBuf)) -> Run {
     crate::command::cargo([task, "--release", "--locked", "--target", TARGET])
         .args(["--manifest-path", MANIFEST])
         .env("CARGO_TARGET_DIR", folder)
         .env("CC_wasm32_unknown_unknown", clang)
         .env("AR_wasm32_unknown_unknown", ar)
+        .env("CFLAGS_wasm32_unknown_unknown", "-msimd128")
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", "-C target-feature=+simd128")
 }
 
 /// Refuses a module that is too large.
