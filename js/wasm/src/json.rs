@@ -178,11 +178,12 @@ pub(crate) fn formats(all: &[&Format]) -> String {
 
 /// What a list does not show of a tensor: its attributes and components, and why it cannot be read.
 pub(crate) fn tensor(info: &TensorInfo) -> String {
-    let object = Object::new()
-        .with("attributes", |out| attributes(info.attributes(), out))
-        .with("components", |out| {
+    let object = Object::new().with("attributes", |out| attributes(info.attributes(), out)).with(
+        "components",
+        |out| {
             list(info.components(), out, |c, out| out.push_str(&component(&c)));
-        });
+        },
+    );
     match info.fault() {
         Some(fault) => object.with("fault", |out| out.push_str(&error(&fault))),
         None => object,

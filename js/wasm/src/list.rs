@@ -69,36 +69,37 @@ impl<'i> Kinds<'i> {
 /// tensors: the numbers of elements, bytes in the file, and all dimensions, as doubles; where its name ends, in units of UTF-16, where its
 /// dimensions end, and the number of its kind, in 32 bits; all names; the kinds, as JSON.
 pub(crate) fn list(index: &Index) -> Answer {
+    let count = index.len();
+    let room = |width: usize| Vec::with_capacity(count * width);
+    let (mut numbers, mut stored, mut dims) = (room(8), room(8), room(16));
+    let (mut name_ends, mut dims_ends, mut kind_of) = (room(4), room(4), room(4));
+    let (mut end, mut rank) = (0, 0);
+    let mut names = String::new();
     let tensors: Vec<TensorInfo> = index.tensors().collect();
-    let rank: usize = tensors.iter().map(|t| t.shape().len()).sum();
-    let names: usize = tensors.iter().map(|t| t.name().len()).sum();
-    let mut out = Vec::with_capacity(16 + tensors.len() * 28 + rank * 8 + names + 256);
-    for n in [tensors.len(), rank, names, 0] {
-        word(n, &mut out);
-    }
-    let mut doubles = |n: u64| out.extend_from_slice(&(n as f64).to_le_bytes());
-    tensors.iter().for_each(|t| doubles(t.count()));
-    tensors.iter().for_each(|t| doubles(t.stored_len()));
-    tensors.iter().flat_map(|t| t.shape()).for_each(|n| doubles(*n));
-    let mut end = 0;
-    for t in &tensors {
-        end += units(t.name());
-        word(end, &mut out);
-    }
-    end = 0;
-    for t in &tensors {
-        end += t.shape().len();
-        word(end, &mut out);
-    }
     let mut kinds = Kinds::default();
     for t in &tensors {
-        word(kinds.number(t, t.layout()) as usize, &mut out);
+        let (name, shape) = (t.name(), t.shape());
+        double(t.count(), &mut numbers);
+        double(t.stored_len(), &mut stored);
+        shape.iter().for_each(|n| double(*n, &mut dims));
+        end += units(name);
+        rank += shape.len();
+        word(end, &mut name_ends);
+        word(rank, &mut dims_ends);
+        word(kinds.number(t, t.layout()) as usize, &mut kind_of);
+        names.push_str(name);
     }
-    tensors.iter().for_each(|t| out.extend_from_slice(t.name().as_bytes()));
     let mut text = String::new();
     json::list(&kinds.texts, &mut text, |kind, out| out.push_str(kind));
-    out.extend_from_slice(text.as_bytes());
-    Answer::Done(out)
+    let mut head = Vec::new();
+    [count, rank, names.len(), 0].iter().for_each(|n| word(*n, &mut head));
+    let (names, text) = (names.into_bytes(), text.into_bytes());
+    let parts = [head, numbers, stored, dims, name_ends, dims_ends, kind_of, names, text];
+    Answer::Done(parts.concat())
+}
+
+fn double(n: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(n as f64).to_le_bytes());
 }
 
 /// The index has room for no more than 2^32 of anything.

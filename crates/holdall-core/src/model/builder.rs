@@ -237,7 +237,7 @@ impl IndexBuilder {
         }
         let fits = element_count(shape).is_some();
         if let Some(last) = inner.tensors.len().checked_sub(1) {
-            self.sorted &= inner.name(last) < name;
+            self.sorted = self.sorted && inner.name(last) < name;
         }
         inner.names.push_str(name);
         inner.dims.extend_from_slice(if fits { shape } else { &[] });

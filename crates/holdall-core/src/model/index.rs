@@ -492,6 +492,9 @@ impl TensorInfo {
 
     fn main_row(&self) -> Option<&ComponentRow> {
         let rows = self.rows();
+        if let [only] = rows {
+            return Some(only);
+        }
         let of =
             |role: &Role| rows.iter().find(|row| self.index.0.roles[row.role as usize] == *role);
         [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]

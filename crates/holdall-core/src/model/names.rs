@@ -67,7 +67,9 @@ mod tests {
     fn names_are_in_bytewise_order_however_they_end() {
         let layers = (0..300).rev().map(|n| format!("model.layers.{n}.block_{}.weight", n % 7));
         let mut names: Vec<Vec<u8>> = layers.map(String::into_bytes).collect();
-        for ends in ["", "a", "a\0", "a\0\0", "aaaaaaaa", "aaaaaaaaa", "aaaaaaaa\0", "aaaaaaaa\0\0b"] {
+        for ends in
+            ["", "a", "a\0", "a\0\0", "aaaaaaaa", "aaaaaaaaa", "aaaaaaaa\0", "aaaaaaaa\0\0b"]
+        {
             names.push(ends.into());
             names.push(format!("model.layers.1{ends}").into());
             names.push(format!("model.layers.10.block_3.weight{ends}{ends}").into());

@@ -94,16 +94,21 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> bool {
                 return Some(Err(e));
             }
         }
-        for _ in 0..counts.tensors {
-            if let Err(e) = head.string()? {
-                return Some(Err(e));
-            }
-            let rank = head.u32()?;
-            head.cursor.take(u64::from(rank).saturating_mul(8).saturating_add(12))?;
-        }
-        Some(Ok(()))
+        skim_entries(&mut head, counts).map(|end| end.map(drop))
     };
     walk().is_some()
+}
+
+/// Where the entries of the tensors end, if they do.
+fn skim_entries(head: &mut Head<'_>, counts: &Counts) -> Option<Result<u64>> {
+    for _ in 0..counts.tensors {
+        if let Err(e) = head.string()? {
+            return Some(Err(e));
+        }
+        let rank = head.u32()?;
+        head.cursor.take(u64::from(rank).saturating_mul(8).saturating_add(12))?;
+    }
+    Some(Ok(head.cursor.position()))
 }
 
 struct Decoder<'a> {
@@ -156,11 +161,12 @@ impl Decoder<'_> {
         let (mut head, counts) = start(self.text, self.len, self.limits)?;
         let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
         // Where the data starts is known when all entries were gone through.
-        let mut entries = head.clone();
-        for _ in 0..counts.tensors {
-            self.entry(&mut head)?;
-        }
-        let end = head.cursor.position();
+        let Some(Ok(end)) = skim_entries(&mut head.clone(), &counts) else {
+            for _ in 0..counts.tensors {
+                self.entry(&mut head)?;
+            }
+            return Err(self.ends(&head));
+        };
         let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         let version = counts.version.to_string();
         // Bytes past the end of the file are found below, where more can be said about them.
@@ -184,7 +190,7 @@ impl Decoder<'_> {
             Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
         data.builder.reserve(usize::try_from(counts.tensors).unwrap_or_default());
         for _ in 0..counts.tensors {
-            let entry = self.entry(&mut entries)?;
+            let entry = self.entry(&mut head)?;
             data.tensor(&entry).map_err(|e| e.in_tensor(entry.name))?;
         }
         data.builder.finish()

@@ -7,6 +7,7 @@ use super::{
     layout_of, xxh3,
 };
 use crate::error::hash::HashMap;
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -178,7 +179,7 @@ impl<'a> Decoder<'a> {
             return Err(SHARD_NAME.broken(message).at(at.clone()));
         }
         let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
-        names.sort_unstable();
+        sort(&mut names);
         Ok((self.builder.finish()?, names))
     }
 
