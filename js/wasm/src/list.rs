@@ -3,6 +3,7 @@
 use crate::json::Object;
 use crate::view::{dense_type, name_of};
 use crate::{Answer, json};
+use bytemuck::must_cast_slice;
 use holdall_core::{DType, Index, Layout, LogicalType, TensorInfo};
 use std::collections::BTreeMap;
 
@@ -70,41 +71,36 @@ impl<'i> Kinds<'i> {
 /// dimensions end, and the number of its kind, in 32 bits; all names; the kinds, as JSON.
 pub(crate) fn list(index: &Index) -> Answer {
     let count = index.len();
-    let room = |width: usize| Vec::with_capacity(count * width);
-    let (mut numbers, mut stored, mut dims) = (room(8), room(8), room(16));
-    let (mut name_ends, mut dims_ends, mut kind_of) = (room(4), room(4), room(4));
+    let doubles = || Vec::<f64>::with_capacity(count);
+    let (mut numbers, mut stored, mut dims) = (doubles(), doubles(), doubles());
+    let words = || Vec::<u32>::with_capacity(count);
+    let (mut name_ends, mut dims_ends, mut kind_of) = (words(), words(), words());
     let (mut end, mut rank) = (0, 0);
     let mut names = String::new();
     let tensors: Vec<TensorInfo> = index.tensors().collect();
     let mut kinds = Kinds::default();
     for t in &tensors {
         let (name, shape) = (t.name(), t.shape());
-        double(t.count(), &mut numbers);
-        double(t.stored_len(), &mut stored);
-        shape.iter().for_each(|n| double(*n, &mut dims));
-        end += units(name);
-        rank += shape.len();
-        word(end, &mut name_ends);
-        word(rank, &mut dims_ends);
-        word(kinds.number(t, t.layout()) as usize, &mut kind_of);
+        numbers.push(t.count() as f64);
+        stored.push(t.stored_len() as f64);
+        dims.extend(shape.iter().map(|n| *n as f64));
+        // The index has room for no more than 2^32 of anything.
+        end += units(name) as u32;
+        rank += shape.len() as u32;
+        name_ends.push(end);
+        dims_ends.push(rank);
+        kind_of.push(kinds.number(t, t.layout()));
         names.push_str(name);
     }
     let mut text = String::new();
     json::list(&kinds.texts, &mut text, |kind, out| out.push_str(kind));
-    let mut head = Vec::new();
-    [count, rank, names.len(), 0].iter().for_each(|n| word(*n, &mut head));
-    let (names, text) = (names.into_bytes(), text.into_bytes());
+    let head = [count as u32, rank, names.len() as u32, 0];
+    let [numbers, stored, dims] = [&numbers, &stored, &dims].map(|all| must_cast_slice(all));
+    let words = [&name_ends, &dims_ends, &kind_of].map(|all| must_cast_slice(all));
+    let [name_ends, dims_ends, kind_of] = words;
+    let (head, names, text) = (must_cast_slice(&head), names.as_bytes(), text.as_bytes());
     let parts = [head, numbers, stored, dims, name_ends, dims_ends, kind_of, names, text];
     Answer::Done(parts.concat())
-}
-
-fn double(n: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(n as f64).to_le_bytes());
-}
-
-/// The index has room for no more than 2^32 of anything.
-fn word(n: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(n as u32).to_le_bytes());
 }
 
 /// How long a text is in JavaScript.
