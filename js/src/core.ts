@@ -62,7 +62,8 @@ export interface Answer {
 }
 
 const encoder = new TextEncoder()
-const decoder = new TextDecoder()
+// A mark at the start is a character as others are.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** The bytes of a text. */
 export const encode = (text: string): Uint8Array => encoder.encode(text)

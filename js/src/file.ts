@@ -2,6 +2,7 @@ import { Core, decode, encode, numbersOf, type Answer } from './core.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
+import { List } from './list.js'
 import {
   DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type ReadOptions, type Source,
 } from './source.js'
@@ -76,6 +77,7 @@ export class TensorFile {
   #again: Promise<Core> | undefined
   readonly #facts: Facts
   readonly #attributes: ReadonlyMap<string, Value>
+  #list: List | undefined
   #names: string[] | undefined
   #tensors: readonly Tensor[] | undefined
   #isClosed = false
@@ -146,12 +148,12 @@ export class TensorFile {
 
   /** The names of its tensors, in its own order. */
   get names(): readonly string[] {
-    return (this.#names ??= namesOf(this.peek().call('names')))
+    return (this.#names ??= Array.from({ length: this.length }, (_, at) => this.list.name(at)))
   }
 
   /** Its tensors, in its own order. */
   get tensors(): readonly Tensor[] {
-    return (this.#tensors ??= this.names.map((name, at) => new Tensor(this, at, name)))
+    return (this.#tensors ??= Array.from({ length: this.length }, (_, at) => new Tensor(this, at)))
   }
 
   /** Tensors alike in all but the numbers in their names, put together: `layers.{0..31}.w`, and the positions of its members. */
@@ -170,7 +172,7 @@ export class TensorFile {
     if (at === undefined) {
       throw broken('file/no-tensor', `there is no tensor \`${name}\``, { source: this.name })
     }
-    return this.#tensors?.[at] ?? new Tensor(this, at, name)
+    return this.#tensors?.[at] ?? new Tensor(this, at)
   }
 
   /** Checks everything that can be checked: digests, compressed data, how components fit, records, gaps. */
@@ -187,6 +189,11 @@ export class TensorFile {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** @internal Its tensors in a few arrays. */
+  get list(): List {
+    return (this.#list ??= new List(this.peek().call('list').bytes))
   }
 
   /** @internal The instance of the module that has the file, for what is answered at once. */
@@ -289,18 +296,5 @@ export async function answered(
 function rangesOf({ bytes }: Answer): [number, number][] {
   const numbers = numbersOf(bytes)
   return Array.from({ length: numbers.length / 2 }, (_, n) => [numbers[n * 2]!, numbers[n * 2 + 1]!])
-}
-
-/** Names as the module gives them: their number, their lengths, their texts. */
-function namesOf({ bytes }: Answer): string[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const count = Number(view.getBigUint64(0, true))
-  let at = 8 + count * 4
-  return Array.from({ length: count }, (_, number) => {
-    const end = at + view.getUint32(8 + number * 4, true)
-    const name = decode(bytes.subarray(at, end))
-    at = end
-    return name
-  })
 }
 

@@ -92,42 +92,45 @@ class Readers {
     return this.#made[type]!
   }
 
-  /** Texts of the heap, many decoded at once. */
-  texts(count: number, entry: (n: number) => [offset: number, length: number] | undefined): (string | undefined)[] {
+  /** Texts of the heap, many decoded at once: those that are there, whose entries are `step` bytes apart. */
+  texts(count: number, b: Bytes, place: number, step: number, isThere: (n: number) => boolean): (string | undefined)[] {
     const out = new Array<string | undefined>(count).fill(undefined)
     const heap = this.#heap
     const bytes = new Uint8Array(TEXTS)
     // In units of the decoded text: where each of those at hand ends, the first of which is number `from`.
-    let [from, ends, len, units]: [number, number[], number, number] = [0, [], 0, 0]
-    const flush = () => {
+    const ends = new Int32Array(TEXTS)
+    let [from, len, units] = [0, 0, 0]
+    const flush = (to: number) => {
       const all = decoder.decode(bytes.subarray(0, len))
       let start = 0
-      for (const [n, end] of ends.entries()) {
+      for (let n = from; n < to; n++) {
+        const end = ends[n - from]!
         if (end >= 0) {
-          out[from + n] = all.slice(start, end)
+          out[n] = all.slice(start, end)
           start = end
         }
       }
-      ;[from, ends, len, units] = [from + ends.length, [], 0, 0]
+      ;[from, len, units] = [to, 0, 0]
     }
-    for (let n = 0; n < count; n++) {
-      const place = entry(n)
-      const [offset, length] = place ?? [0, 0]
-      if (len + length > TEXTS) flush()
-      if (place === undefined || length > TEXTS) {
-        if (place !== undefined) out[n] = decoder.decode(heap.subarray(offset, offset + length))
-        ends.push(-1)
+    for (let n = 0; n < count; n++, place += step) {
+      const isIn = isThere(n)
+      const length = isIn ? placeOf(b, place + 8) : 0
+      if (len + length > TEXTS || n - from === TEXTS) flush(n)
+      let at = isIn ? placeOf(b, place) : 0
+      if (!isIn || length > TEXTS) {
+        if (isIn) out[n] = decoder.decode(heap.subarray(at, at + length))
+        ends[n - from] = -1
         continue
       }
-      for (let at = offset; at < offset + length; at++) {
+      for (const end = at + length; at < end; at++) {
         const byte = heap[at]!
         bytes[len++] = byte
         // A character beyond 16 bits is two units, and starts so.
         if ((byte & 0xc0) !== 0x80) units += byte >= 0xf0 ? 2 : 1
       }
-      ends.push(units)
+      ends[n - from] = units
     }
-    flush()
+    flush(count)
     return out
   }
 
@@ -345,9 +348,9 @@ export class Records<T = any> implements Iterable<T> {
       else for (let at = 0, from = offset; at < this.length; at++, from += stride) (out as { [at: number]: unknown })[at] = read(b, from)
       return out
     }
-    const isThere = (at: number) => bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
+    const isThere = (at: number) => bits.length === 0 || bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
     if (types[type]!.kind === 'String') {
-      return this.#readers.texts(this.length, (n) => (isThere(n * stride) ? entryAt(b, n * stride + offset) : undefined))
+      return this.#readers.texts(this.length, b, offset, stride, (n) => isThere(n * stride))
     }
     return Array.from({ length: this.length }, (_, n) => {
       const at = n * stride

@@ -2,11 +2,12 @@ import type { Core } from './core.js'
 import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from './elements.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
+import type { Kind } from './list.js'
 import { decoding, joined, pieces, type Want } from './read.js'
 import { blocks } from './runs.js'
 import { Records, type RecordLayout } from './records.js'
 import { DISK, type ReadOptions } from './source.js'
-import { attributesOf, nearest, type Value, type Written } from './values.js'
+import { attributesOf, type Value, type Written } from './values.js'
 
 /** One stored run of bytes of a tensor, and how it is read. */
 export interface Component {
@@ -34,14 +35,10 @@ interface Stored extends Component {
   readonly bigEndian: boolean
 }
 
+/** What a list does not show. */
 interface Facts {
-  name: string
-  shape: (number | { $int: string })[]
-  count: number | { $int: string }
-  layout: string
   attributes: [string, Written][]
   components: Stored[]
-  dense: string | null
   fault?: Told
 }
 
@@ -80,8 +77,12 @@ export class Tensor {
   #attributes: ReadonlyMap<string, Value> | undefined
 
   /** @internal */
-  constructor(file: TensorFile, readonly position: number, readonly name: string) {
+  constructor(file: TensorFile, readonly position: number) {
     this.#file = file
+  }
+
+  get #kind(): Kind {
+    return this.#file.list.kind(this.position)
   }
 
   get #told(): Facts {
@@ -93,35 +94,39 @@ export class Tensor {
     return this.#file
   }
 
+  /** Its name, exactly as the file has it. */
+  get name(): string {
+    return this.#file.list.name(this.position)
+  }
+
   /** Its dimensions, in elements. Those beyond 2^53, which no array has, are rounded. */
   get shape(): number[] {
-    return this.#told.shape.map(nearest)
+    return this.#file.list.shape(this.position)
   }
 
   /** The number of its elements: the product of the shape. */
   get count(): number {
-    return nearest(this.#told.count)
+    return this.#file.list.counts[this.position]!
   }
 
   /** How components form it: `dense`, `sparse_csr`, `quantized_group`, … */
   get layout(): string {
-    return this.#told.layout
+    return this.#kind.layout
   }
 
   /** The storage type of its elements, or of the values of a sparse one; `null` where it has none. */
   get dtype(): string | null {
-    return this.dense?.split(' ')[0] ?? this.components[0]?.dtype ?? null
+    return this.#kind.dtype
   }
 
   /** What its elements mean beyond storage. */
   get logicalType(): string | null {
-    const dense = this.dense
-    return dense === null ? null : dense.split(' ')[1] ?? null
+    return this.#kind.logicalType
   }
 
   /** The element type of its dense form, `f32` or `u8 f8_e5m2`; `null` for a layout that has none. */
   get dense(): string | null {
-    return this.#told.dense
+    return this.#kind.dense
   }
 
   /** Its attributes. */
@@ -136,11 +141,12 @@ export class Tensor {
 
   /** Bytes in the file. */
   get storedLen(): number {
-    return this.#told.components.reduce((sum, c) => sum + c.storedLen, 0)
+    return this.#file.list.storedLens[this.position]!
   }
 
   /** Why it cannot be read, where others can. */
   get fault(): HoldallError | null {
+    if (!this.#kind.isFaulty) return null
     const { fault } = this.#told
     return fault === undefined ? null : new HoldallError(fault, this.#file.name)
   }

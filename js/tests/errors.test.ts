@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { HoldallError, formats, fromBytes, open } from 'holdall'
+import { HoldallError, formats, fromBytes, open, toBytes } from 'holdall'
 import { Core, encode } from '../dist/core.js'
 import { RULES, knowsRemedy } from '../dist/errors.js'
-import { corpus, read, root } from './corpus.js'
+import { corpus, read, root, safetensors } from './corpus.js'
 
 const accepted = (path: string) => join(corpus, 'accept', path)
 
@@ -97,9 +97,9 @@ test('a module that ended is replaced', async () => {
   const before = await tensor!.array()
   const core = file.peek()
   // More than there is room for: the module ends.
-  assert.throws(() => core.call('names', [], { length: 2 ** 32 - 16 } as Uint8Array), { code: 'wasm/trap' })
+  assert.throws(() => core.call('list', [], { length: 2 ** 32 - 16 } as Uint8Array), { code: 'wasm/trap' })
   assert.ok(core.isDead)
-  assert.throws(() => core.call('names'), { code: 'wasm/trap' })
+  assert.throws(() => core.call('list'), { code: 'wasm/trap' })
   assert.deepEqual(await tensor!.array(), before)
   assert.notEqual(file.peek(), core)
   assert.equal((await file.verify()).verdict, 'sound')
@@ -109,11 +109,40 @@ test('a module that ended is replaced', async () => {
 
 test('the module is held to its order', async () => {
   const core = await Core.create()
-  for (const name of ['names', 'decode', 'gaps']) {
+  for (const name of ['list', 'decode', 'gaps']) {
     assert.throws(() => core.call(name, name === 'decode' ? [0n] : []), { code: 'wasm/call' })
   }
   assert.throws(() => core.call('push', [7, 0, 0n], encode('x')), { code: 'wasm/call' })
   assert.ok(!core.isDead)
+})
+
+test('a list has what its file says of each tensor, whatever its name', async () => {
+  const long = '𝄞é'.repeat(500)
+  const names = ['\ufeffmark', '', 'plain', '𝄞', 'é\0', long, '"\\\n', '<b>', 'z']
+  const given = names.map((name, n) => [name, { data: new Uint8Array(n), shape: n === 6 ? [1, 2, 3] : [n] }] as const)
+  const file = await open(await toBytes(new Map(given), { format: 'safetensors' }))
+  assert.deepEqual([...file.names].sort(), [...names].sort())
+  assert.deepEqual(file.tensors.map((tensor) => tensor.name), file.names)
+  for (const [name, { data, shape }] of given) {
+    const tensor = file.tensor(name)
+    assert.deepEqual([tensor.name, tensor.shape, tensor.count, tensor.storedLen], [name, shape, data.length, data.length])
+    assert.deepEqual([tensor.dtype, tensor.logicalType, tensor.dense, tensor.layout, tensor.fault], ['u8', null, 'u8', 'dense', null])
+  }
+})
+
+test('a list tells kinds of tensors apart, more than are looked through one by one', async () => {
+  const types = ['F64', 'F32', 'F16', 'BF16', 'I64', 'I32', 'I16', 'I8', 'U64', 'U32', 'U16', 'U8', 'BOOL', 'C64',
+    'F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ', 'F9_WRONG']
+  const widths: Record<string, number> = { F64: 8, I64: 8, U64: 8, C64: 8, F32: 4, I32: 4, U32: 4, F16: 2, BF16: 2, I16: 2, U16: 2 }
+  const tensors = Object.fromEntries([...types, ...types].map((type, n) => [`t${`${n}`.padStart(2, '0')}`, [type, [1], new Uint8Array(widths[type] ?? 1)] as const]))
+  const file = await open(safetensors(tensors as unknown as Parameters<typeof safetensors>[0]))
+  const kinds = file.tensors.map(({ dtype, logicalType, dense }) => `${dtype} ${logicalType} ${dense}`)
+  assert.deepEqual(kinds.slice(types.length), kinds.slice(0, types.length))
+  assert.equal(new Set(kinds).size, types.length)
+  for (const [n, { dtype, components, fault }] of file.tensors.entries()) {
+    assert.equal(fault === null, types[n % types.length] !== 'F9_WRONG')
+    assert.equal(dtype, components[0]?.dtype ?? null)
+  }
 })
 
 test('names of an object in JavaScript are names like others', async () => {

@@ -155,12 +155,12 @@ test('records are a table, a package has its card, and files are verified and co
   await tab.close()
 })
 
-/** A zip of files as they are. */
-function zipOf(files: Record<string, Uint8Array>): Uint8Array {
+/** A zip of files as they are; the sum of one is wrong. */
+function zipOf(files: Record<string, Uint8Array>, damaged: string): Uint8Array {
   const [parts, central]: [Buffer[], Buffer[]] = [[], []]
   let at = 0
   for (const [name, bytes] of Object.entries(files)) {
-    const [text, crc] = [Buffer.from(name), crc32(bytes)]
+    const [text, crc] = [Buffer.from(name), (crc32(bytes) ^ (name === damaged ? 1 : 0)) >>> 0]
     const common = Buffer.alloc(26)
     common.writeUInt16LE(20, 0)
     common.writeUInt16LE(0x800, 2)
@@ -201,17 +201,35 @@ test('the pictures of a package are shown, and its names are text', { skip }, as
   const dot = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC', 'base64')
   files['misc/dot.png'] = dot
   files['misc/"><img src=x onerror=document.title=1>.png'] = dot
+  files['misc/damaged.png'] = dot
   files['misc/no-picture.png'] = new TextEncoder().encode('<svg onload="document.title=1">')
   const lines = Object.entries(files).filter(([name]) => name !== 'MANIFEST')
     .map(([name, bytes]) => `${name}=${createHash('sha256').update(bytes).digest('hex')}`)
   files['MANIFEST'] = new TextEncoder().encode(`${lines.sort((a, b) => Buffer.compare(Buffer.from(a.slice(0, -65)), Buffer.from(b.slice(0, -65)))).join('\n')}\n`)
   const path = join(folder, 'pictures.carton')
-  await writeFile(path, zipOf(files))
+  await writeFile(path, zipOf(files, 'misc/damaged.png'))
   const tab = await opened(path)
-  await tab.waitForFunction(() => [...document.querySelectorAll<HTMLImageElement>('.gallery img')].filter((img) => img.naturalWidth === 1).length === 2)
+  const areShown = () => tab.waitForFunction(() =>
+    [...document.querySelectorAll<HTMLImageElement>('.gallery img')].filter((img) => img.naturalWidth === 1).length === 2)
+  await areShown()
+  // The damaged one says so in its own place.
+  const troubles = await tab.locator('.gallery figure:has(.alert)').allInnerTexts()
+  assert.ok(troubles.length === 1 && /misc\/damaged\.png/.test(troubles[0]!), troubles.join())
   const names = await tab.locator('.gallery figcaption').allInnerTexts()
   assert.ok(names.includes('misc/dot.png') && names.some((name) => name.includes('onerror')) && !names.includes('misc/no-picture.png'), names.join())
   assert.equal(await tab.evaluate(() => document.querySelectorAll('[onerror], .gallery svg').length), 0)
+  // They are kept: who comes back does not ask for them again.
+  await tab.evaluate(() => {
+    const { postMessage } = Worker.prototype
+    Worker.prototype.postMessage = function (this: Worker, ...args: any[]) {
+      if (args[0]?.method === 'pictures') throw new Error('the pictures are asked for again')
+      return postMessage.apply(this, args as [any])
+    }
+  })
+  await tab.click('aside .row >> nth=0')
+  await tab.waitForSelector('.gallery', { state: 'detached' })
+  await tab.keyboard.press('i')
+  await areShown()
   await tab.close()
 })
 

@@ -7,6 +7,7 @@ pub mod hash;
 mod remedy;
 mod rule;
 mod shown;
+pub mod sort;
 
 pub use error::{Error, Result};
 pub use remedy::{Detail, Remedy};

@@ -4,6 +4,9 @@ use crate::error::{Error, Result};
 use crate::reader::{Reader, Token};
 use crate::{INTEGER, NUMBER};
 
+/// So many digits are below 2^64, whatever they are.
+const SAFE_DIGITS: usize = 19;
+
 /// A number as it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Number<'a> {
@@ -68,7 +71,10 @@ impl<'a> Reader<'a> {
             if digit > 9 {
                 break;
             }
-            let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit)));
+            let next = match digits < SAFE_DIGITS {
+                true => Some(value.wrapping_mul(10).wrapping_add(u64::from(digit))),
+                false => value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit))),
+            };
             let Some(next) = next else {
                 return Err(self.not_a_count());
             };

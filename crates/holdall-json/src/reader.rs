@@ -1,5 +1,6 @@
 //! The reader, token by token.
 
+use crate::error::sort::sort;
 use crate::error::{Error, Result};
 use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
 use std::ops::Range;
@@ -345,7 +346,7 @@ impl<'a> Reader<'a> {
 /// A key that appears more than once. Takes time n·log n.
 pub fn duplicate<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let mut sorted: Vec<&str> = keys.into_iter().collect();
-    sorted.sort_unstable();
+    sort(&mut sorted);
     sorted.windows(2).find_map(|pair| match pair {
         [a, b] if a == b => Some(*a),
         _ => None,

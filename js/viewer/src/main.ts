@@ -1,7 +1,7 @@
 import { comparison, verification } from './compare.js'
 import { count, h, size, table } from './dom.js'
 import { markdown } from './markdown.js'
-import type { FileFacts } from './protocol.js'
+import type { FileFacts, Picture } from './protocol.js'
 import { Backend, core } from './rpc.js'
 import { TensorPane, alert, pairsTable, picture, troubleOf, type View } from './tensor.js'
 import { Tree } from './tree.js'
@@ -31,6 +31,8 @@ class App {
   #tree: Tree | null = null
   #pane = h('div', { class: 'pane', tabindex: -1 })
   #tensor: TensorPane | null = null
+  /** The pictures of the package, once somebody looked at it. */
+  #pictured: Promise<Picture[]> | null = null
   #isWaiting = false
   #state: State = { view: {} }
 
@@ -123,6 +125,7 @@ class App {
       this.#ready.then(() => this.#backend.call('open', [0, whole(from), {}], options)), (problem) => this.#welcome(problem))
     if (done === null) return
     this.#file = done
+    this.#pictured = null
     const isUrl = typeof from === 'string'
     const state = stateOf(location.hash)
     this.#state = isUrl ? { ...state, url: from } : { view: state.view, ...(state.tensor === undefined ? {} : { tensor: state.tensor }) }
@@ -196,11 +199,15 @@ class App {
   /** The pictures of a package. */
   async #pictures(gallery: HTMLElement): Promise<void> {
     const file = this.#file
-    const found = await this.#backend.call('pictures', [0]).catch((e: unknown) => alert(troubleOf(e)))
+    this.#pictured ??= this.#backend.call('pictures', [0])
+    const found = await this.#pictured.catch((e: unknown) => {
+      this.#pictured = null
+      return alert(troubleOf(e))
+    })
     if (file !== this.#file || (Array.isArray(found) && found.length === 0)) return
     const shown = Array.isArray(found)
-      ? h('div', { class: 'gallery' }, found.map(({ name, image, type }) =>
-          h('figure', { class: 'box' }, picture(image, type, name), h('figcaption', { class: 'mono' }, name))))
+      ? h('div', { class: 'gallery' }, found.map((one) => h('figure', { class: 'box' },
+          'trouble' in one ? alert(one.trouble) : picture(one.image, one.type, one.name), h('figcaption', { class: 'mono' }, one.name))))
       : found
     gallery.append(h('section', {}, h('h2', {}, 'Pictures'), shown))
   }

@@ -57,12 +57,8 @@ export interface TensorFacts {
 
 export type Cell = string | { image: Uint8Array; type: string } | { bytes: number }
 
-/** A picture in a package. */
-export interface Picture {
-  name: string
-  image: Uint8Array
-  type: string
-}
+/** A picture in a package, or why it cannot be read. */
+export type Picture = { name: string; image: Uint8Array; type: string } | { name: string; trouble: Trouble }
 
 export interface RecordsPage {
   count: number

@@ -161,9 +161,14 @@ async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
     const likely = archive.entries.filter(({ name, size }) => /\.(png|jpe?g|gif)$/i.test(name) && size <= LARGEST)
     const out: Picture[] = []
     for (const { name } of likely.slice(0, PICTURED)) {
-      const image = await archive.read(name, { signal })
-      const type = pictureType(image)
-      if (type !== undefined) out.push({ name, image, type })
+      try {
+        const image = await archive.read(name, { signal })
+        const type = pictureType(image)
+        if (type !== undefined) out.push({ name, image, type })
+      } catch (e) {
+        signal.throwIfAborted()
+        out.push({ name, trouble: troubleOf(e) })
+      }
     }
     return out
   } finally {

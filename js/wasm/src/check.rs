@@ -5,6 +5,7 @@ use crate::json::CALL;
 use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
+use holdall_core::error::sort::sort;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{Runs, kind};
 use holdall_core::layout::sparse::{Coo, Csr};
@@ -85,7 +86,7 @@ pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
     }
     let claimed = index.claimed().iter().filter(|extent| !extent.is_stated());
     ranges.extend(claimed.map(|extent| (extent.start, extent.end, u64::MAX)));
-    ranges.sort_unstable();
+    sort(&mut ranges);
     let mut end = index.data_range().start;
     let mut out = Vec::new();
     for (start, own_end, tensor) in ranges {

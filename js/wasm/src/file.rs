@@ -76,16 +76,6 @@ impl File {
         self.tables.get(&(at, number)).cloned().flatten()
     }
 
-    pub(crate) fn names(&self) -> Result<Answer, Error> {
-        let index = self.index()?;
-        let mut out = le([index.len() as u64]);
-        for name in index.names() {
-            out.extend_from_slice(&(name.len() as u32).to_le_bytes());
-        }
-        index.names().for_each(|name| out.extend_from_slice(name.as_bytes()));
-        Ok(Answer::Done(out))
-    }
-
     pub(crate) fn tensor(&self, at: u32) -> Result<Answer, Error> {
         Ok(Answer::text(json::tensor(&self.info(at)?)))
     }

@@ -1,6 +1,5 @@
 //! What the host is told as JSON.
 
-use crate::view::{dense_type, name_of};
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
@@ -177,21 +176,14 @@ pub(crate) fn formats(all: &[&Format]) -> String {
     out
 }
 
-/// A tensor and its components.
+/// What a list does not show of a tensor: its attributes and components, and why it cannot be read.
 pub(crate) fn tensor(info: &TensorInfo) -> String {
-    let object = Object::new()
-        .text("name", info.name())
-        .with("shape", |out| list(info.shape().iter().copied(), out, integer))
-        .number("count", info.count())
-        .text("layout", info.layout().as_str())
-        .with("attributes", |out| attributes(info.attributes(), out))
-        .with("components", |out| {
+    let object = Object::new().with("attributes", |out| attributes(info.attributes(), out)).with(
+        "components",
+        |out| {
             list(info.components(), out, |c, out| out.push_str(&component(&c)));
-        })
-        .with("dense", |out| match dense_type(info) {
-            Some(of) => write_string(&name_of(&of), out),
-            None => out.push_str("null"),
-        });
+        },
+    );
     match info.fault() {
         Some(fault) => object.with("fault", |out| out.push_str(&error(&fault))),
         None => object,

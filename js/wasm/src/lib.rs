@@ -10,6 +10,7 @@ mod dataset;
 mod diff;
 mod file;
 mod json;
+mod list;
 mod plan;
 mod read;
 mod records;
@@ -194,13 +195,13 @@ pub extern "C" fn decode(gap: u64) -> u32 {
     })
 }
 
-/// The names of all tensors: their number, their lengths, and their texts.
+/// All tensors, as a list shows them: see [`list::list`].
 #[unsafe(no_mangle)]
-pub extern "C" fn names() -> u32 {
-    call(|state| state.file()?.names())
+pub extern "C" fn list() -> u32 {
+    call(|state| Ok(list::list(state.file()?.index()?)))
 }
 
-/// Tensor number `at`.
+/// What a list does not show of tensor number `at`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tensor(at: u32) -> u32 {
     call(|state| state.file()?.tensor(at))

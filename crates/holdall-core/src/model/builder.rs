@@ -242,7 +242,7 @@ impl IndexBuilder {
         }
         let fits = element_count(shape).is_some();
         if let Some(last) = inner.tensors.len().checked_sub(1) {
-            self.sorted &= inner.name(last) < name;
+            self.sorted = self.sorted && inner.name_bytes(last) < name.as_bytes();
         }
         inner.names.push_str(name);
         inner.dims.extend_from_slice(if fits { shape } else { &[] });
@@ -699,7 +699,7 @@ impl IndexBuilder {
         }
         let inner = &mut self.inner;
         let count = arena_offset(inner.tensors.len())?;
-        let by_name = in_order(count, |at| inner.name(at as usize).as_bytes());
+        let by_name = in_order(count, |at| inner.name_bytes(at as usize));
         inner.by_name = by_name.map_err(|at| {
             DUPLICATE_NAME.broken("two tensors have this name").in_tensor(inner.name(at as usize))
         })?;

@@ -2,6 +2,7 @@
 
 use super::TensorInfo;
 use crate::error::hash::HashMap;
+use crate::error::sort::{sort, sort_by};
 use std::hash::Hash;
 
 /// Tensors alike in all but the numbers in their names.
@@ -56,7 +57,7 @@ pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K
             group.name = names[only].0.to_owned();
         }
     }
-    out.sort_by_key(|g| g.members.first().copied());
+    sort_by(&mut out, |a, b| a.members.first().cmp(&b.members.first()));
     out
 }
 
@@ -157,7 +158,7 @@ impl Bucket<'_> {
             }
             blocks = Vec::with_capacity(joined.len());
             for (mut block, mut set) in joined {
-                set.sort_unstable();
+                sort(&mut set);
                 set.dedup();
                 let new = sets.len() as u32;
                 let id = *set_ids.entry(set.clone()).or_insert(new);
@@ -171,7 +172,7 @@ impl Bucket<'_> {
         let (mut frame, mut places) = (String::new(), Vec::new());
         numbers(first, &mut frame, &mut places);
         let named = |mut block: Block| {
-            block.members.sort_unstable();
+            sort(&mut block.members);
             let of_place = block.sets.iter().rev().map(|&id| &sets[id as usize][..]);
             Group { name: pattern(first, &places, of_place), members: block.members }
         };

@@ -305,9 +305,15 @@ impl fmt::Debug for Index {
 
 impl Inner {
     /// Where what tensor number `at` has of something starts and ends, from where each row ends.
+    #[inline(always)]
     fn span(&self, at: usize, end: impl Fn(&TensorRow) -> u32) -> Range<usize> {
         let start = at.checked_sub(1).map_or(0, |before| end(&self.tensors[before]));
         start as usize..end(&self.tensors[at]) as usize
+    }
+
+    /// The bytes of the name of tensor number `at`.
+    pub(super) fn name_bytes(&self, at: usize) -> &[u8] {
+        &self.names.as_bytes()[self.span(at, |t| t.name_end)]
     }
 
     /// The name of tensor number `at`.
@@ -499,6 +505,9 @@ impl TensorInfo {
 
     fn main_row(&self) -> Option<&ComponentRow> {
         let rows = self.rows();
+        if let [only] = rows {
+            return Some(only);
+        }
         let of =
             |role: &Role| rows.iter().find(|row| self.index.0.roles[row.role as usize] == *role);
         [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]

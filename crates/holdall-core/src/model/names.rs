@@ -1,33 +1,94 @@
 //! Puts names in order.
 
+use std::ops::Range;
+
 /// The numbers 0 to `count` in bytewise order of `name`, or one of two numbers of equal names.
 ///
-/// Names of a model start alike, and most differ within the 8 bytes after what all have in common:
-/// those are compared as one number, and the names themselves only where it is equal. The sort makes
-/// use of runs that are in order already, as real files have them.
+/// Names of a model start alike, and most differ within the 8 bytes after what all have in common: those are compared as one
+/// number, and those of names that they do not tell apart by the 8 bytes after that. The sort makes use of runs that are in
+/// order already, as real files have them.
 pub(crate) fn in_order<'a>(
     count: u32,
     name: impl Fn(u32) -> &'a [u8],
 ) -> std::result::Result<Vec<u32>, u32> {
-    if count == 0 {
-        return Ok(Vec::new());
+    let mut keyed: Vec<(u64, u32)> = (0..count).map(|at| (0, at)).collect();
+    // Which of them are in no order yet, the first last, and how many of their bytes are the same.
+    let mut left: Vec<(Range<usize>, usize)> = vec![(0..keyed.len(), 0)];
+    while let Some((range, same)) = left.pop() {
+        let some = &mut keyed[range.clone()];
+        let rest = |at: u32| name(at).get(same..).unwrap_or_default();
+        let Some((_, first)) = some.first() else { continue };
+        let shared = some.iter().skip(1).fold(rest(*first).len(), |len, (_, at)| {
+            rest(*first)[..len].iter().zip(rest(*at)).take_while(|(a, b)| a == b).count()
+        });
+        // A name that ends sooner is filled up with zeros.
+        for (key, at) in some.iter_mut() {
+            let mut word = [0; 8];
+            word.iter_mut().zip(&rest(*at)[shared..]).for_each(|(to, from)| *to = *from);
+            *key = u64::from_be_bytes(word);
+        }
+        some.sort_by_key(|(key, _)| *key);
+        let (told, from) = (same + shared + 8, left.len());
+        let mut start = range.start;
+        for alike in some.chunk_by_mut(|a, b| a.0 == b.0) {
+            let end = start + alike.len();
+            if alike.len() > 1 && alike.iter().all(|(_, at)| name(*at).len() >= told) {
+                left.push((start..end, told));
+            } else if alike.len() > 1 {
+                // Zeros may be those of a name, or its end.
+                alike.sort_by(|a, b| name(a.1).cmp(name(b.1)));
+            }
+            start = end;
+        }
+        left[from..].reverse();
     }
-    let shared = (1..count).fold(name(0), |shared, at| {
-        let same = shared.iter().zip(name(at)).take_while(|(a, b)| a == b).count();
-        &shared[..same]
-    });
-    // A name that ends sooner is filled up with zeros; names settle what that makes equal.
-    let key = |at: u32| {
-        let mut word = [0; 8];
-        let rest = &name(at)[shared.len()..];
-        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        u64::from_be_bytes(word)
-    };
-    let mut keyed: Vec<(u64, u32)> = (0..count).map(|at| (key(at), at)).collect();
-    keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1))));
     let twice = keyed.windows(2).find(|p| p[0].0 == p[1].0 && name(p[0].1) == name(p[1].1));
     match twice {
         Some(pair) => Err(pair[0].1),
         None => Ok(keyed.into_iter().map(|(_, at)| at).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_order;
+
+    /// What sorting the names themselves says.
+    fn expected(names: &[Vec<u8>]) -> Result<Vec<u32>, u32> {
+        let mut all: Vec<u32> = (0..names.len() as u32).collect();
+        all.sort_by_key(|at| &names[*at as usize]);
+        match all.windows(2).find(|p| names[p[0] as usize] == names[p[1] as usize]) {
+            Some(pair) => Err(pair[0]),
+            None => Ok(all),
+        }
+    }
+
+    #[test]
+    fn names_are_in_bytewise_order_however_they_end() {
+        let layers = (0..300).rev().map(|n| format!("model.layers.{n}.block_{}.weight", n % 7));
+        let mut names: Vec<Vec<u8>> = layers.map(String::into_bytes).collect();
+        for ends in
+            ["", "a", "a\0", "a\0\0", "aaaaaaaa", "aaaaaaaaa", "aaaaaaaa\0", "aaaaaaaa\0\0b"]
+        {
+            names.push(ends.into());
+            names.push(format!("model.layers.1{ends}").into());
+            names.push(format!("model.layers.10.block_3.weight{ends}{ends}").into());
+        }
+        names.sort();
+        names.dedup();
+        names.reverse();
+        // Every rotation is another order to start from, and so are names that stand twice.
+        for _ in 0..names.len() {
+            names.rotate_left(1);
+            let name = |at: u32| names[at as usize].as_slice();
+            assert_eq!(in_order(names.len() as u32, name), expected(&names));
+            let mut twice = names.clone();
+            twice.push(names[names.len() / 2].clone());
+            twice.push(names[names.len() / 3].clone());
+            let name = |at: u32| twice[at as usize].as_slice();
+            assert_eq!(in_order(twice.len() as u32, name), expected(&twice));
+        }
+        assert_eq!(in_order(0, |_| &[]), Ok(vec![]));
+        assert_eq!(in_order(3, |_| b"same name"), Err(0));
     }
 }

@@ -9,7 +9,13 @@ pub fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
     }
-    shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))
+    shape.iter().try_fold(1u64, |n, &d| product(n, d))
+}
+
+/// `a * b`, where it fits. Small numbers, as most are, are not multiplied to 128 bits, which is slow where the machine has no such
+/// multiplication.
+fn product(a: u64, b: u64) -> Option<u64> {
+    if (a | b) >> 32 == 0 { Some(a * b) } else { a.checked_mul(b) }
 }
 
 /// Bytes that `count` logical elements take when stored densely.
@@ -30,8 +36,8 @@ pub fn stored_size(
         },
     };
     if bits.is_multiple_of(8) {
-        return count.checked_mul(bits / 8).map(Some).ok_or(());
+        return product(count, bits / 8).map(Some).ok_or(());
     }
-    let total = count.checked_mul(bits).ok_or(())?;
+    let total = product(count, bits).ok_or(())?;
     if total.is_multiple_of(8) { Ok(Some(total / 8)) } else { Err(()) }
 }

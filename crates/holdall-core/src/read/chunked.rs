@@ -1,6 +1,7 @@
 //! Bytes that are put together of chunks: the elements of an array that is stored as a grid of smaller ones.
 
 use crate::codec::filter::{self, Filter};
+use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::read::Extent;
 use std::ops::Range;
@@ -242,7 +243,7 @@ impl Chunked {
         edges: Edges,
         mut chunks: Vec<Chunk>,
     ) -> Result<Chunked> {
-        chunks.sort_by_key(|chunk| chunk.number);
+        sort_by(&mut chunks, |a, b| a.number.cmp(&b.number));
         if fill.len() as u64 != grid.width {
             let message =
                 format!("a fill value of {} bytes, elements have {}", fill.len(), grid.width);

@@ -1,6 +1,7 @@
 //! Which bytes to fetch, merged how, in what order, and what each of them is for.
 
 use crate::codec::zstd::{Frame, SeekTable};
+use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
@@ -102,9 +103,7 @@ impl Plan {
             divide(number, &wants[number as usize], &cut, &mut runs);
         }
         let place = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
-        if !runs.is_sorted_by_key(place) {
-            runs.sort_by_key(place);
-        }
+        sort_by(&mut runs, |a, b| place(a).cmp(&place(b)));
         let (fetches, groups) = merge(&runs, &cut);
         let mut plan = Plan { wants, fetches, parts: Vec::new() };
         plan.assign(&runs, &groups);
@@ -203,7 +202,7 @@ impl Plan {
         if !of.is_sorted() {
             // Wants share bytes.
             let mut both: Vec<(u32, Part)> = of.into_iter().zip(parts).collect();
-            both.sort_by_key(|(at, _)| *at);
+            sort_by(&mut both, |(a, _), (b, _)| a.cmp(b));
             (of, parts) = both.into_iter().unzip();
         }
         let mut at = 0;

@@ -2,6 +2,7 @@
 
 use crate::codec::crc::Crc32;
 use crate::error::Result;
+use crate::error::sort::sort_by;
 use crate::model::{
     Algorithm, Component, Digest, Encoding, Hasher, crc32_combine, crc32c, crc32c_combine,
 };
@@ -168,7 +169,8 @@ impl Sums {
     /// The digests of each component of which shares came, in rising order of the numbers of wants.
     pub fn finish(self) -> Vec<(u32, Digest)> {
         let Sums { mut shares, mut whole } = self;
-        shares.sort_unstable_by_key(|s| (s.want, s.is_zip, s.start));
+        let key = |s: &Share| (s.want, s.is_zip, s.start);
+        sort_by(&mut shares, |a, b| key(a).cmp(&key(b)));
         for of_one in shares.chunk_by(|a, b| (a.want, a.is_zip) == (b.want, b.is_zip)) {
             let Some((first, rest)) = of_one.split_first() else { continue };
             let combine = if first.is_zip { crc32_combine } else { crc32c_combine };
@@ -176,7 +178,7 @@ impl Sums {
             let digest = if first.is_zip { Digest::Crc32(crc) } else { Digest::Crc32c(crc) };
             whole.push((first.want, digest));
         }
-        whole.sort_by_key(|(want, _)| *want);
+        sort_by(&mut whole, |(a, _), (b, _)| a.cmp(b));
         whole
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 //! What is longer than its place in a table stands behind a u32: how many bytes further on.
 
+use crate::error::sort::sort_by;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
 use std::ops::Range;
@@ -174,7 +175,7 @@ impl<'w> Reader<'w> {
             return Ok(out);
         }
         // Many tables lie in one block.
-        needs.sort_unstable_by_key(|range: &Range<u64>| (range.start, range.end));
+        sort_by(&mut needs, |a, b| (a.start, a.end).cmp(&(b.start, b.end)));
         needs.dedup();
         Err(Stop::Need(needs))
     }

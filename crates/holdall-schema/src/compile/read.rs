@@ -1,6 +1,7 @@
 //! The keywords of one node.
 
 use crate::dtype::TensorDType;
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
@@ -182,7 +183,7 @@ pub(super) fn enum_values(node: &Keywords, at: &Place<'_>) -> Result<Enum> {
         return Err(at.broken(&ENUM, "`enum` has more than 2^32 values"));
     };
     let mut sorted: Vec<(&str, u32)> = values.iter().map(|v| &**v).zip(0..count).collect();
-    sorted.sort_unstable();
+    sort(&mut sorted);
     if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
         return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.shown())));
     }
@@ -214,9 +215,9 @@ pub(super) fn members<'v>(
         Some(_) => return Err(at.broken(&STRUCT, "`properties` is not an object")),
     };
     let mut required = strings(node, "required", at)?;
-    required.sort_unstable();
+    sort(&mut required);
     let mut sorted = names.clone();
-    sorted.sort_unstable();
+    sort(&mut sorted);
     if let Some(twice) = duplicate(names.iter().copied()) {
         return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.shown())));
     }

@@ -2,6 +2,7 @@
 
 use super::read::{self, Keywords, Place};
 use super::{Compiler, Found};
+use crate::error::sort::{sort, sort_by};
 use crate::error::{Result, Shown as _};
 use crate::kinds::{Array, Dim, Kind, Len, Member, PlaceWidth, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
@@ -190,7 +191,7 @@ impl<'v> Compiler<'v> {
             }
             variants.push(Variant { key: key.as_str().into(), ty });
         }
-        variants.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        sort_by(&mut variants, |a, b| a.key.cmp(&b.key));
         let width = PlaceWidth::of(variants.len());
         Ok(Kind::Union(Union { discriminator: discriminator.into(), variants, width, start: 0 }))
     }
@@ -230,7 +231,7 @@ impl<'v> Compiler<'v> {
 /// The places of items in the order of their names.
 pub(super) fn sorted_by<T>(items: &[T], name: impl Fn(&T) -> &Arc<str>) -> Vec<u32> {
     let mut named: Vec<(&Arc<str>, u32)> = items.iter().map(name).zip(0u32..).collect();
-    named.sort_unstable();
+    sort(&mut named);
     named.into_iter().map(|(_, place)| place).collect()
 }
 

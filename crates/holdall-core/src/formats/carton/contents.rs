@@ -11,6 +11,7 @@ use super::{
     CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
 };
 use crate::error::hash::HashSet;
+use crate::error::sort::sort_by;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Warning, element_count};
@@ -166,7 +167,7 @@ impl Contents {
             return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
         }
         // Stable, because that sort makes use of runs: most zips have their files in order.
-        found.sort_by(|a, b| a.path.cmp(&b.path));
+        sort_by(&mut found, |a, b| a.path.cmp(&b.path));
         let linked = self.links.hashes();
         let mut files = Vec::with_capacity(found.len().max(rows.len()));
         let (mut rows, mut found) = (rows.iter().peekable(), found.into_iter().peekable());

@@ -2,6 +2,7 @@
 
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -112,7 +113,7 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<
         start = end;
     }
     // Paths come sorted, which their keys mostly are then.
-    keys.sort();
+    sort(&mut keys);
     // All keys that start with the same parts stand together, because nothing sorts before NUL.
     let mut twins = Vec::new();
     for (a, b) in keys.iter().zip(keys.iter().skip(1)) {
@@ -130,7 +131,7 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<
 /// not be neighbours by their keys.
 fn check_places<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut all: Vec<(String, &str)> = paths.map(|path| (path.replace('/', "\0"), path)).collect();
-    all.sort();
+    sort(&mut all);
     for (a, b) in all.iter().zip(all.iter().skip(1)) {
         match b.0.strip_prefix(&a.0).map(str::as_bytes) {
             Some([]) => return Err(collision(a.1, b.1, "are one")),

@@ -11,6 +11,7 @@ use super::description::{
 use super::links::Links;
 use super::manifest::Manifest;
 use super::tensors::{TensorKind, TensorRow};
+use crate::error::sort::sort;
 use crate::wire::toml::Value;
 use std::fmt::Write as _;
 
@@ -180,7 +181,7 @@ fn runner(out: &mut String, d: &Description) {
 /// The text of `MANIFEST`: rows in the order of the bytes of their paths.
 pub fn manifest(manifest: &Manifest) -> String {
     let mut rows: Vec<_> = manifest.rows.iter().collect();
-    rows.sort();
+    sort(&mut rows);
     let mut out = String::new();
     for (path, sha256) in rows {
         let _ = writeln!(out, "{path}={}", hex(sha256));
@@ -191,7 +192,7 @@ pub fn manifest(manifest: &Manifest) -> String {
 /// The text of `LINKS`: in the order of the hashes.
 pub fn links(links: &Links) -> String {
     let mut rows: Vec<_> = links.urls.iter().collect();
-    rows.sort();
+    sort(&mut rows);
     let mut out = String::from("version = 1\n\n[urls]\n");
     for (sha256, urls) in rows {
         put(&mut out, &hex(sha256), &array(urls));

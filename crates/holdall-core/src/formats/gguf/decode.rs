@@ -17,7 +17,7 @@ use crate::model::{
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Bytes that are looked at first.
 const FIRST: u64 = 1 << 10;
@@ -95,16 +95,21 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> bool {
                 return Some(Err(e));
             }
         }
-        for _ in 0..counts.tensors {
-            if let Err(e) = head.string()? {
-                return Some(Err(e));
-            }
-            let rank = head.u32()?;
-            head.cursor.take(u64::from(rank).saturating_mul(8).saturating_add(12))?;
-        }
-        Some(Ok(()))
+        skim_entries(&mut head, counts).map(|end| end.map(drop))
     };
     walk().is_some()
+}
+
+/// Where the entries of the tensors end, if they do.
+fn skim_entries(head: &mut Head<'_>, counts: &Counts) -> Option<Result<u64>> {
+    for _ in 0..counts.tensors {
+        if let Err(e) = head.string()? {
+            return Some(Err(e));
+        }
+        let rank = head.u32()?;
+        head.cursor.take(u64::from(rank).saturating_mul(8).saturating_add(12))?;
+    }
+    Some(Ok(head.cursor.position()))
 }
 
 struct Decoder<'a> {
@@ -114,11 +119,37 @@ struct Decoder<'a> {
     limits: &'a Limits,
 }
 
+/// Dimensions, without memory of their own.
+#[derive(Default)]
+struct Shape {
+    /// The last `rank` of these.
+    dims: [u64; MAX_RANK],
+    rank: usize,
+}
+
+impl Shape {
+    /// Puts a dimension before the others, of which there are fewer than [`MAX_RANK`].
+    fn push_front(&mut self, size: u64) {
+        self.rank = self.rank.saturating_add(1);
+        if let Some(first) = MAX_RANK.checked_sub(self.rank).and_then(|at| self.dims.get_mut(at)) {
+            *first = size;
+        }
+    }
+}
+
+impl Deref for Shape {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        self.dims.get(MAX_RANK.saturating_sub(self.rank)..).unwrap_or_default()
+    }
+}
+
 /// What the header says of one tensor.
 struct Entry<'a> {
     name: &'a str,
     /// The last dimension first, as everywhere here.
-    shape: Vec<u64>,
+    shape: Shape,
     number: u32,
     /// Counted from the start of the data.
     offset: u64,
@@ -130,9 +161,13 @@ impl Decoder<'_> {
     fn index(&self) -> Result<Index> {
         let (mut head, counts) = start(self.text, self.len, self.limits)?;
         let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
-        let entries: Vec<Entry<'_>> =
-            (0..counts.tensors).map(|_| self.entry(&mut head)).collect::<Result<_>>()?;
-        let end = head.cursor.position();
+        // Where the data starts is known when all entries were gone through.
+        let Some(Ok(end)) = skim_entries(&mut head.clone(), &counts) else {
+            for _ in 0..counts.tensors {
+                self.entry(&mut head)?;
+            }
+            return Err(self.ends(&head));
+        };
         let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         let version = counts.version.to_string();
         // Bytes past the end of the file are found below, where more can be said about them.
@@ -154,8 +189,10 @@ impl Decoder<'_> {
         let next = Some(0);
         let mut data =
             Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
-        for entry in &entries {
-            data.tensor(entry).map_err(|e| e.in_tensor(entry.name))?;
+        data.builder.reserve(usize::try_from(counts.tensors).unwrap_or_default());
+        for _ in 0..counts.tensors {
+            let entry = self.entry(&mut head)?;
+            data.tensor(&entry).map_err(|e| e.in_tensor(entry.name))?;
         }
         data.builder.finish()
     }
@@ -230,14 +267,14 @@ impl Decoder<'_> {
             let e = RANK.broken(format!("{rank} dimensions")).in_tensor(name);
             return Err(e.at(at.end..head.cursor.position()));
         }
-        let mut shape = Vec::with_capacity(MAX_RANK);
+        let mut shape = Shape::default();
         for _ in 0..rank {
             let size = head.u64().ok_or_else(|| self.ends(head))?;
             if size > i64::MAX as u64 {
                 let e = RANK.broken("a dimension is negative").in_tensor(name);
                 return Err(e.at(at.end..head.cursor.position()));
             }
-            shape.insert(0, size);
+            shape.push_front(size);
         }
         let number = head.u32().ok_or_else(|| self.ends(head))?;
         let offset = head.u64().ok_or_else(|| self.ends(head))?;
@@ -335,13 +372,13 @@ fn element(entry: &Entry<'_>) -> Result<(Element, u64)> {
     };
     let Some(count) = element_count(&entry.shape) else {
         return Err(
-            SHAPE_OVERFLOW.broken(format!("the product of shape {:?} passes 2^64", entry.shape))
+            SHAPE_OVERFLOW.broken(format!("the product of shape {:?} passes 2^64", &*entry.shape))
         );
     };
     match len.filter(|_| count < i64::MAX as u64) {
         Some(len) => Ok((found, len)),
         None => {
-            let shape = &entry.shape;
+            let shape = &*entry.shape;
             let message = match found {
                 Element::Blocks(of) => {
                     format!("shape {shape:?} is not made of whole blocks of {of}")

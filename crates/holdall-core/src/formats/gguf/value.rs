@@ -176,6 +176,7 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let mut bytes = self.cursor.array::<N>()?;
         if self.is_big {

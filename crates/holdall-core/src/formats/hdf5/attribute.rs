@@ -7,6 +7,7 @@ use super::reader::{Reader, little};
 use super::tree::{self, slice};
 use super::{TOO_MANY, VERSION};
 use crate::error::hash::HashMap;
+use crate::error::sort::sort;
 use crate::error::{Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, Value};
 use crate::window::Stop;
@@ -66,7 +67,7 @@ pub(super) fn attributes(
         messages.iter().map(|message| parse(reader, message)).collect::<Result<_, Stop>>()?;
     let heaps = parsed.iter().flat_map(|attribute| attribute.heaps(reader));
     let mut heaps: Vec<u64> = heaps.collect();
-    heaps.sort_unstable();
+    sort(&mut heaps);
     heaps.dedup();
     let heaps = fractal::global(reader, &heaps)?;
     let mut out = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
+use crate::error::sort::sort;
 use crate::error::{Error, Result};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
@@ -137,7 +138,7 @@ impl Datatype {
 pub(super) fn is_bool(of: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
     let mut found: Vec<(&str, &[u8])> =
         names.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-    found.sort_unstable();
+    sort(&mut found);
     of.size == 1 && found == [("FALSE", &[0][..]), ("TRUE", &[1])]
 }
 

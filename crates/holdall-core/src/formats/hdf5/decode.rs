@@ -8,6 +8,7 @@ use super::reader::{FIRST, Reader};
 use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::sort::sort_by;
 use crate::error::{Error, ErrorKind, Result, Shown as _};
 use crate::formats::kept;
 use crate::limits::Limits;
@@ -173,10 +174,10 @@ impl<'a, 'w> Walk<'a, 'w> {
         let reader = self.reader;
         let len = reader.window.len();
         let mut builder = IndexBuilder::new(id, "", len, 0..len, reader.limits);
-        self.entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        sort_by(&mut self.entries, |(a, _), (b, _)| a.cmp(b));
         let mut file = beside;
         let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();
-        self.attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        sort_by(&mut self.attributes, |(a, _), (b, _)| a.cmp(b));
         for (path, own) in std::mem::take(&mut self.attributes) {
             for Attribute { name, value } in own {
                 let key = match path.is_empty() {

@@ -6,6 +6,7 @@ use super::reader::{Reader, each, little};
 use super::tree::{self, slice};
 use super::{LOOP, NAME, VERSION};
 use crate::error::hash::HashSet;
+use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::window::Stop;
 use bytes::Bytes;
@@ -52,7 +53,7 @@ pub(super) fn links(reader: &Reader<'_>, header: &Header) -> Result<Vec<Link>, S
     if let Some(message) = header.get(reader, kind::SYMBOLS)? {
         links.append(&mut symbols(reader, message.at, &message.body)?);
     }
-    links.sort_by(|a, b| a.name.cmp(&b.name));
+    sort_by(&mut links, |a, b| a.name.cmp(&b.name));
     for (a, b) in links.iter().zip(links.iter().skip(1)) {
         if a.name == b.name {
             let message = format!("two links are named `{}`", a.name.shown());

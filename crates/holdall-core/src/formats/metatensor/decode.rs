@@ -6,6 +6,7 @@ use super::metadata::Metadata;
 use super::rules::HEADER;
 use super::walk::{Source, Walk};
 use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use crate::error::sort::sort;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Value};
@@ -123,7 +124,7 @@ impl File<'_> {
         }
         if !values.is_empty() {
             // Not in the order of the header, so that files of the same values have the same text.
-            values.sort();
+            sort(&mut values);
             attributes.set(VALUES_ATTRIBUTE, Value::Text(object(&values)));
         }
         builder.attributes(attributes);

@@ -4,6 +4,7 @@ use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
+use crate::error::sort::sort;
 use crate::error::{Result, Shown as _};
 use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
 use holdall_schema::{Additional, Checker, NodeId, Object, Presence, write_name};
@@ -86,7 +87,7 @@ impl<'s> Walk<'s> {
             keys.push(self.keys.get(at..end).unwrap_or_default());
             at = end;
         }
-        keys.sort_unstable();
+        sort(&mut keys);
         if let Some(key) = keys.windows(2).find_map(|p| (p.first() == p.last()).then(|| p.first()))
         {
             let key = key.map_or("", |k| *k).shown();

@@ -9,6 +9,7 @@ use super::rules::*;
 use super::tree::{self, Tree};
 use crate::encode::TensorSpec;
 use crate::error::hash::HashMap;
+use crate::error::sort::sort;
 use crate::error::{Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::formats::header::Slot;
@@ -90,7 +91,7 @@ impl<'a> Plan<'a> {
     /// Whether a file has the plain values that are to be written.
     pub(super) fn has_values_of(&self, index: &Index) -> bool {
         let sorted = |mut values: Vec<(String, String)>| {
-            values.sort();
+            sort(&mut values);
             values
         };
         let found = Parts::read(index.attributes(), &limits_of_schemas());

@@ -1,6 +1,7 @@
 //! Where ranges lie among each other: sections 6.6 and 6.7.
 
 use super::rules::{GAP, TRAILING_DATA, TRUNCATED};
+use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::model::Index;
 use std::ops::Range;
@@ -26,9 +27,7 @@ impl Ranges {
     /// the index was made.
     pub(super) fn check(mut self, data: Range<u64>, index: &Index) -> Result<()> {
         let key = |p: &Placed| (p.range.start, p.range.end);
-        if !self.0.is_sorted_by_key(key) {
-            self.0.sort_by_key(key);
-        }
+        sort_by(&mut self.0, |a, b| key(a).cmp(&key(b)));
         let mut end = data.start;
         let mut rest = self.0.as_slice();
         while let Some(first) = rest.first() {

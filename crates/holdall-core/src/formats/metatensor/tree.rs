@@ -2,6 +2,7 @@
 
 use super::rules::ATTRIBUTE;
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::sort::{sort, sort_by};
 use crate::error::{Result, Shown as _};
 use holdall_schema::{Path, Segment, write_name};
 
@@ -58,7 +59,7 @@ pub(super) fn build<'n>(
         leaves(tree, &mut loose);
         tree = Tree::Object(Vec::new());
     }
-    loose.sort_unstable();
+    sort(&mut loose);
     let mut others = Vec::new();
     if let Tree::Object(members) = &mut tree {
         let mut taken: HashSet<String> = HashSet::default();
@@ -173,7 +174,7 @@ impl Trie {
                 Segment::Each => {}
             }
         }
-        items.sort_by_key(|(index, _)| *index);
+        sort_by(&mut items, |(a, _), (b, _)| a.cmp(b));
         let is_whole = items.iter().map(|(index, _)| *index).eq(0..items.len() as u64);
         let are_alike = || match (alike, items.split_first()) {
             (Some(alike), Some(((_, first), rest))) => {

@@ -5,6 +5,7 @@ use super::tensor::{Data, External, Proto, over};
 use super::value::{Pairs, count, described, entry, integer, lossy};
 use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, element};
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -114,7 +115,7 @@ pub fn graph(window: &Window, limits: &Limits) -> Result<Graph, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
     let mut found = walk.found;
-    found.sort_by_key(|(place, _)| place.start);
+    sort_by(&mut found, |(a, _), (b, _)| a.start.cmp(&b.start));
     Graph::read(window, limits, &found)
 }
 

@@ -3,6 +3,7 @@
 use super::graph::{Graph, Part, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
 use crate::encode::{self, Encode, TensorSpec};
+use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::model::{Attributes, Encoding};
 use bytes::Bytes;
@@ -80,9 +81,9 @@ impl Encode for Encoder {
 
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..tensors.len()).collect();
-        order.sort_by_key(|at| {
-            tensors.get(*at).and_then(|t| self.graph.slot(&t.name)).map(|(at, _)| at)
-        });
+        let slot =
+            |at: &usize| tensors.get(*at).and_then(|t| self.graph.slot(&t.name)).map(|(at, _)| at);
+        sort_by(&mut order, |a, b| slot(a).cmp(&slot(b)));
         order
     }
 

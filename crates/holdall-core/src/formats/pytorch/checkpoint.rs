@@ -4,6 +4,7 @@
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::error::hash::HashMap;
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, is_dtype};
 use crate::limits::Limits;
@@ -430,7 +431,7 @@ impl Joined<'_> {
             starts.iter_mut().zip(&piece.origin).for_each(|(all, at)| all.push(*at));
         }
         for all in &mut starts {
-            all.sort_unstable();
+            sort(all);
             all.dedup();
         }
         let grid = Grid::cut(&tensor.shape, starts, width).ok_or_else(odd)?;

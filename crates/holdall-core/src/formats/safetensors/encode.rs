@@ -7,6 +7,7 @@ use super::{
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::HashMap;
+use crate::error::sort::sort_by;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
@@ -68,7 +69,7 @@ impl Encode for Encoder {
         };
         let mut order: Vec<_> =
             tensors.iter().map(|t| (key(t), t.name.as_str())).enumerate().collect();
-        order.sort_by_key(|&(_, key)| key);
+        sort_by(&mut order, |(_, a), (_, b)| a.cmp(b));
         order.into_iter().map(|(at, _)| at).collect()
     }
 

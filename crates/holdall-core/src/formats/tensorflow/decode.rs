@@ -3,6 +3,7 @@
 use super::slices::{Extent as Slice, key};
 use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -31,7 +32,7 @@ pub(super) fn names(window: &Window, limits: &Limits) -> Result<Vec<String>, Sto
     let bundle = Bundle::read(window, limits)?;
     let numbers = bundle.entries.iter().map(|(_, entry)| entry.shard);
     let mut numbers: Vec<u64> = numbers.filter(|number| *number < bundle.shards).collect();
-    numbers.sort_unstable();
+    sort(&mut numbers);
     numbers.dedup();
     Ok(numbers.into_iter().map(|number| bundle.name_of(number)).collect())
 }
@@ -323,7 +324,7 @@ impl<'a> Joined<'a> {
             starts.iter_mut().zip(origin).for_each(|(all, at)| all.push(*at));
         }
         for all in &mut starts {
-            all.sort_unstable();
+            sort(all);
             all.dedup();
         }
         let width = match &logical {

@@ -7,6 +7,7 @@ use super::rules::*;
 use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
+use crate::error::sort::sort_by;
 use crate::model::names::in_order;
 use crate::model::{Attributes, Encoding, Layout};
 use crate::wire::cbor::Writer;
@@ -173,7 +174,7 @@ impl Manifest {
         w.text("components");
         let stored = parts.iter().filter_map(Part::stored);
         let mut components: Vec<_> = tensor.components.iter().zip(stored).collect();
-        components.sort_by(|(a, _), (b, _)| a.role.as_str().cmp(b.role.as_str()));
+        sort_by(&mut components, |(a, _), (b, _)| a.role.as_str().cmp(b.role.as_str()));
         w.map(components.len());
         for (c, stored) in components {
             w.text(c.role.as_str());

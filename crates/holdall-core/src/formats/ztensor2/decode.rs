@@ -7,6 +7,7 @@ use super::{
     is_name, layout_of, xxh3,
 };
 use crate::error::hash::HashMap;
+use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -185,7 +186,7 @@ impl<'a> Decoder<'a> {
             return Err(SHARD_NAME.broken(message).at(at.clone()));
         }
         let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
-        names.sort_unstable();
+        sort(&mut names);
         for (source, (name, _)) in (1u32..).zip(self.files) {
             if let Some((_, digest)) = self.shards.remove(name.as_str()) {
                 self.builder.whole(source, name.clone(), digest);

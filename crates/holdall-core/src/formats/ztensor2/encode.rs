@@ -3,6 +3,7 @@
 use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::turns::Turns;
@@ -64,7 +65,8 @@ impl Encode for Encoder {
     /// That of the canonical form: bytewise by name.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..tensors.len()).collect();
-        places.sort_by_key(|&at| tensors.get(at).map(|tensor| tensor.name.as_str()));
+        let name = |at: &usize| tensors.get(*at).map(|tensor| tensor.name.as_str());
+        sort_by(&mut places, |a, b| name(a).cmp(&name(b)));
         places
     }
 

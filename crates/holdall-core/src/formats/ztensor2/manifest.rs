@@ -3,6 +3,7 @@
 use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
+use crate::error::sort::sort;
 use crate::model::names::in_order;
 use crate::model::{Attributes, DType, Encoding, Layout, Value};
 use crate::wire::cbor::Writer;
@@ -158,7 +159,7 @@ impl Fields {
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
-        self.0.sort_unstable();
+        sort(&mut self.0);
         let mut w = Writer::new();
         w.map(self.0.len());
         for (key, value) in &self.0 {

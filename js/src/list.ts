@@ -1,0 +1,60 @@
+import { decode } from './core.js'
+
+/** What tensors of a file have in common, so that it is written once. */
+export interface Kind {
+  layout: string
+  dtype: string | null
+  logicalType: string | null
+  dense: string | null
+  /** Whether it cannot be read. */
+  isFaulty: boolean
+}
+
+/** All tensors of a file as the module lists them, by their positions: see `js/wasm/src/list.rs`. */
+export class List {
+  readonly length: number
+  /** Numbers of elements, and bytes in the file. */
+  readonly counts: Float64Array
+  readonly storedLens: Float64Array
+  readonly #dims: Float64Array
+  readonly #dimsEnds: Uint32Array
+  readonly #nameEnds: Uint32Array
+  readonly #names: string
+  readonly #kinds: Kind[]
+  readonly #kindOf: Uint32Array
+
+  constructor(answer: Uint8Array) {
+    const bytes = answer.slice()
+    let at = 0
+    const take = <T>(array: new (buffer: ArrayBufferLike, at: number, count: number) => T, width: number, count: number): T => {
+      const start = at
+      at += width * count
+      return new array(bytes.buffer, start, count)
+    }
+    const [length, rank, names] = take(Uint32Array, 4, 4) as unknown as [number, number, number]
+    this.length = length
+    this.counts = take(Float64Array, 8, length)
+    this.storedLens = take(Float64Array, 8, length)
+    this.#dims = take(Float64Array, 8, rank)
+    this.#nameEnds = take(Uint32Array, 4, length)
+    this.#dimsEnds = take(Uint32Array, 4, length)
+    this.#kindOf = take(Uint32Array, 4, length)
+    this.#names = decode(take(Uint8Array, 1, names))
+    this.#kinds = JSON.parse(decode(bytes.subarray(at))) as Kind[]
+  }
+
+  name(at: number): string {
+    return this.#names.slice(at === 0 ? 0 : this.#nameEnds[at - 1], this.#nameEnds[at])
+  }
+
+  shape(at: number): number[] {
+    const out: number[] = []
+    const end = this.#dimsEnds[at]!
+    for (let n = at === 0 ? 0 : this.#dimsEnds[at - 1]!; n < end; n++) out.push(this.#dims[n]!)
+    return out
+  }
+
+  kind(at: number): Kind {
+    return this.#kinds[this.#kindOf[at]!]!
+  }
+}
