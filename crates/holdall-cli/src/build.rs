@@ -235,7 +235,8 @@ fn blob(
 /// The schema of a record that is a row of columns.
 fn columns(rows: &Rows) -> Result<Value, Failure> {
     let Some(kind) = rows.kind()? else {
-        let e = ARGUMENTS.broken("`--records` names lines or a table, and no `--schema` their types");
+        let e =
+            ARGUMENTS.broken("`--records` names lines or a table, and no `--schema` their types");
         let hint = "`holdall schema infer FILE -o SCHEMA` makes one of what is there";
         return Err(e.with_hint(hint).into());
     };

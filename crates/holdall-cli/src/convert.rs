@@ -1,13 +1,13 @@
 //! `holdall convert`.
 
 use crate::args::{Selecting, size};
+use crate::build::{self, BuildArgs};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name, versioned};
-use crate::build::{self, BuildArgs};
 use crate::schema::read;
 use crate::session::Session;
 use crate::tables;
@@ -207,8 +207,9 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
         return Ok(None);
     }
     if let Some(option) = args.of_tensors() {
-        let hint = "convert without it; `holdall records` and `holdall build` choose records and members";
-        return refused(format!("`{option}` is for tensors, not for rows of columns"), hint);
+        let hint =
+            "convert without it; `holdall records` and `holdall build` choose records and members";
+        return refused(format!("`{option}` is for tensors, not for records"), hint);
     }
     match (from, to) {
         (Some(form), None) => {

@@ -1,6 +1,8 @@
 //! Files of columns: Parquet and Arrow. What is read of them is in `given` and `build`; here they are told from others, and
 //! written.
 
+#[cfg(feature = "parquet")]
+use crate::exit::ARGUMENTS;
 use crate::exit::{Failure, Status};
 use crate::given;
 use crate::session::Session;
@@ -87,7 +89,10 @@ fn written(
     use crate::writing;
     use holdall::records::TableWriter;
     use std::io::Write as _;
-    writing::check_is_file(out)?;
+    if out.as_os_str() == "-" {
+        let e = ARGUMENTS.broken("columns are written to a file, not to standard output");
+        return Err(e.with_hint("name a file").into());
+    }
     let options = holdall::WriteOptions::new();
     let options = options.with_overwrite(force).with_work(session.silent_work());
     let target = writing::Output::begin(session, out, force)?;

@@ -1,9 +1,9 @@
 //! What stands in for `batched` in a build that has no Parquet and Arrow files.
 
+use crate::DatasetWriter;
 use crate::check::CheckReport;
 use crate::rows::{FillOptions, Form};
 use crate::rules::NO_PARQUET;
-use crate::DatasetWriter;
 use holdall_core::{Limits, Result};
 use holdall_io::{ByteSource, Work};
 use holdall_schema::{Document, SchemaLimits, TypeId};

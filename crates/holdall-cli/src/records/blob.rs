@@ -23,7 +23,8 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     }
     if let Some((form, out)) = args.columns_file() {
         if args.sample().is_some() {
-            let e = ARGUMENTS.broken("`--parquet` and `--arrow` write all runs of a blob, or a `--range`");
+            let e = ARGUMENTS
+                .broken("`--parquet` and `--arrow` write all runs of a blob, or a `--range`");
             return Err(e.in_tensor(blob.tensor().name()).into());
         }
         return tables::write_blob(session, blob, args.range(blob.len()), form, out, args.force);

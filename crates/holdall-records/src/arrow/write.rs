@@ -10,10 +10,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
+use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{
     COUNT, ENUM_VALUE, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
-use holdall_schema::record::Unknown;
 use holdall_schema::{
     Content, Encoder, Entry, Heap, Kind, Len, Member, Schema, SchemaLimits, Struct, TypeId,
 };

@@ -73,8 +73,12 @@ fn check_options(options: &FillOptions) -> Result<()> {
     match options.files() {
         Some((_, members)) => {
             let first = members.first().map_or("", String::as_str);
-            let message = format!("the bytes of `{first}` are wanted from files, and rows of columns name none");
-            Err(ARROW.broken(message).with_hint("have the bytes in the column, or give the records as lines of JSON or a table"))
+            let message = format!(
+                "the bytes of `{first}` are wanted from files, and rows of columns name none"
+            );
+            Err(ARROW.broken(message).with_hint(
+                "have the bytes in the column, or give the records as lines of JSON or a table",
+            ))
         }
         None => Ok(()),
     }

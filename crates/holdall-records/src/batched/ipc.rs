@@ -49,7 +49,8 @@ fn file(source: &Source) -> Result<Begun> {
     let broken = |message: String| COLUMNS.broken(message);
     let len = source.len();
     let start = len.checked_sub(TAIL).filter(|start| *start >= 8);
-    let start = start.ok_or_else(|| broken(format!("an Arrow file of {len} bytes is cut short")))?;
+    let start =
+        start.ok_or_else(|| broken(format!("an Arrow file of {len} bytes is cut short")))?;
     let tail = source.get(start, TAIL)?;
     let (size, mark) = tail.split_at(4);
     if mark != MARK {
@@ -104,9 +105,8 @@ fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
     if at == source.len() {
         return Ok(None);
     }
-    let number = |at| -> Result<[u8; 4]> {
-        Ok(source.get(at, 4)?.as_ref().try_into().unwrap_or_default())
-    };
+    let number =
+        |at| -> Result<[u8; 4]> { Ok(source.get(at, 4)?.as_ref().try_into().unwrap_or_default()) };
     let mut start = at;
     let mut size = number(start)?;
     if size == CONTINUES {
@@ -220,7 +220,8 @@ fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut decoded = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
-        let place = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let place =
+            usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
         let found = place.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
         let found = found.ok_or_else(|| {
             let (at, len) = (buffer.offset(), buffer.length());

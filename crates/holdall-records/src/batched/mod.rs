@@ -68,8 +68,7 @@ impl Source {
     fn get(&self, start: u64, len: u64) -> Result<bytes::Bytes> {
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         let Some(end) = end else {
-            let message =
-                format!("{len} bytes at {start} of a file of {} bytes", self.len());
+            let message = format!("{len} bytes at {start} of a file of {} bytes", self.len());
             return Err(COLUMNS.broken(message));
         };
         self.bytes.read_range(start..end)

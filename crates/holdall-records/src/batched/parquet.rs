@@ -57,7 +57,9 @@ fn check_footer(source: &Source) -> Result<()> {
         return Err(COLUMNS_UNSUPPORTED.broken("its footer is encrypted"));
     }
     if mark != MARK {
-        return broken("it has no footer at its end: the file is cut short, or was not finished".to_owned());
+        return broken(
+            "it has no footer at its end: the file is cut short, or was not finished".to_owned(),
+        );
     }
     let size = u64::from(u32::from_le_bytes(size.try_into().unwrap_or_default()));
     if size > source.limits.header_len {

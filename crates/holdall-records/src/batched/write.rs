@@ -27,6 +27,7 @@ const BYTES: u64 = 32 << 20;
 pub struct TableWriter {
     to: To,
     target: PathBuf,
+    schema: SchemaRef,
     rows: u64,
 }
 
@@ -77,14 +78,18 @@ impl TableWriter {
                 return Err(at(e));
             }
         };
-        Ok(TableWriter { to, target, rows: 0 })
+        Ok(TableWriter { to, target, schema: schema.clone(), rows: 0 })
     }
 
     /// Adds the rows of a batch.
     ///
     /// # Errors
-    /// `records/arrow` where its columns are others; Io. The writer is of no more use then; dropped, it leaves nothing behind.
+    /// `records/arrow` where its columns are others; Io, after which the writer is of no more use: dropped, it leaves nothing behind.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.schema().fields() != self.schema.fields() {
+            let e = ARROW.broken("a batch of other columns than the file has");
+            return Err(e.in_source(self.target.display()));
+        }
         let done = match &mut self.to {
             To::Parquet(writer) => guarded(|| {
                 writer.write(batch)?;

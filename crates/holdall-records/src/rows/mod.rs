@@ -178,7 +178,11 @@ impl RowsOptions {
         }
         let form = self.form.or_else(|| Form::of_file(path)).unwrap_or_else(|| Form::of(path));
         if form.has_types() && metadata.is_file() {
-            return self.batched(Arc::new(FileSource::open(path)?), form, path.display().to_string());
+            return self.batched(
+                Arc::new(FileSource::open(path)?),
+                form,
+                path.display().to_string(),
+            );
         }
         self.start(Box::new(file), form, path.display().to_string())
     }
