@@ -31,7 +31,7 @@ impl DatasetWriter {
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<u64> {
         let (schema, limits) = (self.schema.clone(), self.limits.clone());
         let rows = Rows { schema: &schema, ty: self.ty, limits: &limits, unknown: Unknown::Refuse };
-        let add = &mut |row: usize, record: Result<(&[u8], &[u8])>| {
+        let add = &mut |row: usize, record: Result<Made<'_>>| {
             let added = record.and_then(|(record, heap)| self.raw(record, heap));
             added.map_err(|e| self.place(e.within(format!("row {row}"))))
         };
@@ -40,6 +40,9 @@ impl DatasetWriter {
         Ok(batch.num_rows() as u64)
     }
 }
+
+/// The bytes of a record, and of its heap.
+type Made<'a> = (&'a [u8], &'a [u8]);
 
 /// What makes records of the rows of batches.
 pub(crate) struct Rows<'s> {
@@ -58,7 +61,7 @@ impl Rows<'_> {
     pub(crate) fn each(
         &self,
         batch: &RecordBatch,
-        with: &mut dyn FnMut(usize, Result<(&[u8], &[u8])>) -> Result<()>,
+        with: &mut dyn FnMut(usize, Result<Made<'_>>) -> Result<()>,
     ) -> Result<()> {
         let rows = StructArray::from(batch.clone());
         let maker = Maker { schema: self.schema, limits: self.limits, unknown: self.unknown };
