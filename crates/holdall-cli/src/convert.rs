@@ -318,6 +318,15 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         } else {
             "the file name says no format that can be written"
         });
+        let e = match args.output.extension().and_then(|e| e.to_str()) {
+            Some("csv") => {
+                e.without_advice().with_hint("`holdall records IN --csv` writes records as a table")
+            }
+            Some("json" | "jsonl" | "ndjson") => e
+                .without_advice()
+                .with_hint("`holdall records IN --json` writes records as lines of JSON"),
+            _ => e,
+        };
         return Err(e.in_source(args.output.display()).into());
     };
     encode.align = args.align;

@@ -54,6 +54,17 @@ fn records_without_types_want_a_schema() {
     assert!(!folder.path("x.mt").exists());
 }
 
+#[test]
+fn text_is_written_by_another_command() {
+    let folder = Folder::new();
+    for (name, option) in
+        [("d.csv", "`holdall records IN --csv`"), ("d.ndjson", "`holdall records IN --json`")]
+    {
+        let ran = holdall(["convert", &folder.at("d.mt"), &folder.at(name)]).ends_with(2);
+        assert!(ran.err.contains(option), "{}", ran.err);
+    }
+}
+
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_build_without_them_says_so() {
