@@ -53,6 +53,7 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     lint(&["holdall", "holdall-cli"], "http")?;
     lint(&["holdall"], "stores")?;
     lint(&["holdall"], "arrow,metatensor")?;
+    lint(&["holdall", "holdall-cli"], "parquet,metatensor")?;
     lint(&["holdall-net"], "")?;
     lint(&["holdall", "holdall-cli"], "ztensor,metatensor,safetensors")?;
     // The second engine for ONNX, without the first.

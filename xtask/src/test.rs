@@ -16,6 +16,7 @@ const STAGES: &[Stage] = &[
     ("features", check::features),
     ("wasm", wasm::wasm),
     ("tests", tests),
+    ("Parquet and Arrow files", columns),
     ("GPU", gpu::gpu),
     ("hostile bytes", hostile_as_released),
     ("a million records", a_million_records),
@@ -55,6 +56,13 @@ fn compare_docs(_args: &[String]) -> Outcome {
 
 fn tests(_args: &[String]) -> Outcome {
     cargo(["test", "--workspace", "--no-fail-fast"]).run()
+}
+
+/// What is off by default, because it takes a minute to build.
+fn columns(_args: &[String]) -> Outcome {
+    let packages = ["--package", "holdall", "--package", "holdall-cli"];
+    let tests = ["--features", "parquet", "--test", "parquet", "--test", "columns"];
+    cargo(["test", "--no-fail-fast"]).args(packages).args(tests).run()
 }
 
 /// `cargo` with our own crates optimised. Nothing else is built again: what is set here is set for dependencies in

@@ -13,31 +13,33 @@ use holdall::fields;
 use holdall::formats;
 use holdall::plain::Plain;
 use holdall::records::rules::WHICH_CONTENT;
-use holdall::records::{BlobWriter, Build};
-use holdall::schema::{Content, Document, Reading};
+use holdall::records::{BlobWriter, Build, DatasetWriter, Rows};
+use holdall::schema::{Content, Reading};
+use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Make a file of records (NDJSON, CSV) and of files in a folder
+/// Make a file of records (NDJSON, CSV, Parquet) and of files in a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall build --schema point.json --records points.ndjson -o points.mt
   holdall build --schema photo.json --records photos.csv --files images --file-member image -o out.mt
   holdall build --files images --blob images -o images.mt      every file of a folder, with its name
   holdall build --runs texts.ndjson --blob texts --content utf-8 -o texts.mt
+  holdall build --records points.parquet -o points.mt          under the types of its columns
   zcat big.ndjson.gz | holdall build --schema s.json --records - -o big.zt
 
-Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first line
-(.csv, .tsv), written one after the other in bounded memory; the disk needs room for the data twice
-while it is made. The file appears when it is whole. What does not fit the schema ends the build with
+Records are lines of JSON (NDJSON), one JSON array (.json), a table with names in its first line
+(.csv, .tsv), or columns (.parquet, .arrow), written one after the other in bounded memory; the disk
+needs room for the data twice while it is made. The file appears when it is whole. What does not fit the schema ends the build with
 its line and its path; `holdall schema check` lists all of it.")]
 pub(crate) struct BuildArgs {
-    /// The schema of a record, or of the whole file (JSON)
+    /// The schema of a record, or of the whole file (JSON) [default: of columns, their types]
     #[arg(long, value_name = "SCHEMA")]
-    schema: Option<PathBuf>,
+    pub(crate) schema: Option<PathBuf>,
 
     /// The records, or `-` for lines of JSON from standard input
-    #[arg(long, value_name = "FILE", requires = "schema")]
+    #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
 
     /// Where the records stand in the file [default: the one dataset of the schema, or `records`]
@@ -61,7 +63,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "CONTENT", requires = "blob", value_parser = content)]
     content: Option<Content>,
 
-    /// How records and runs are written: ndjson, json, csv or tsv [default: as the extension says]
+    /// How records and runs are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 
@@ -87,14 +89,38 @@ pub(crate) struct BuildArgs {
 
     /// Replace OUT if it is there
     #[arg(short, long)]
-    force: bool,
+    pub(crate) force: bool,
 
     /// The format, perhaps with a version [default: as the extension of OUT says]
     #[arg(long, value_name = "FORMAT")]
-    to: Option<String>,
+    pub(crate) to: Option<String>,
 
     #[command(flatten)]
     writing: Writing,
+}
+
+impl BuildArgs {
+    /// Those for a file of the rows of `table`, and of nothing else.
+    pub(crate) fn of_table(table: &Path, form: Form, output: &Path, writing: Writing) -> BuildArgs {
+        BuildArgs {
+            schema: None,
+            records: Some(table.to_owned()),
+            path: None,
+            files: Files { files: None, members: Vec::new() },
+            blob: None,
+            runs: None,
+            content: None,
+            form: Some(form),
+            ignore_unknown: false,
+            null_absent: false,
+            check: false,
+            dedup: false,
+            output: output.to_owned(),
+            force: false,
+            to: None,
+            writing,
+        }
+    }
 }
 
 /// Builds.
@@ -123,17 +149,32 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,
     };
+    let rows = match &args.records {
+        Some(path) => Some(given::open(session, path, args.form, session.work("reading"))?),
+        None => None,
+    };
+    let columns = match &rows {
+        Some(rows) if schema.is_none() => Some(columns(rows)?),
+        _ => None,
+    };
     let limits = session.global.limits().of_schemas();
     let out = writing::Output::begin(session, &args.output, args.force)?;
     let mut build = Build::create(out.path(), &options)?.with_limits(limits);
     drop(options);
     let mut report = Report::default();
-    match (schema, &args.records) {
-        (Some(schema), Some(path)) => {
-            build = dataset(session, args, build, schema, path, &mut report)?;
+    match (schema, rows) {
+        (Some(schema), Some(rows)) => {
+            let (begun, dataset) = build.dataset_for(&schema, args.path.as_deref())?;
+            build = begun;
+            fill(args, &mut build, dataset, rows, &mut report)?;
         }
         (Some(schema), None) => build = build.with_schema(&schema.json)?,
-        _ => {}
+        (None, Some(rows)) => {
+            let kind = columns.unwrap_or_default();
+            let dataset = build.dataset_of(args.path.as_deref().unwrap_or("records"), &kind)?;
+            fill(args, &mut build, dataset, rows, &mut report)?;
+        }
+        (None, None) => {}
     }
     if let Some(name) = &args.blob {
         blob(session, args, &mut build, name, &mut report)?;
@@ -191,27 +232,34 @@ fn blob(
     Ok(build.add(blob)?)
 }
 
+/// The schema of a record that is a row of columns.
+fn columns(rows: &Rows) -> Result<Value, Failure> {
+    let Some(kind) = rows.kind()? else {
+        let e =
+            ARGUMENTS.broken("`--records` names lines or a table, and no `--schema` their types");
+        let hint = "`holdall schema infer FILE -o SCHEMA` makes one of what is there";
+        return Err(e.with_hint(hint).into());
+    };
+    Ok(kind)
+}
+
 /// Adds the records.
-fn dataset(
-    session: &Session,
+fn fill(
     args: &BuildArgs,
-    build: Build,
-    schema: Document,
-    path: &Path,
+    build: &mut Build,
+    dataset: DatasetWriter,
+    rows: Rows,
     report: &mut Report,
-) -> Result<Build, Failure> {
-    let (mut build, dataset) = build.dataset_for(&schema, args.path.as_deref())?;
+) -> Result<(), Failure> {
     let mut dataset = if args.dedup { dataset.with_dedup() } else { dataset };
     let lenience = Lenience { ignore_unknown: args.ignore_unknown, null_absent: args.null_absent };
     let mut options = given::fill_options(&args.files, lenience);
     if args.check {
         options = options.with_checks();
     }
-    let rows = given::open(session, path, args.form, session.work("reading"))?;
     dataset.fill(rows, &options).map_err(advised)?;
     report.records = Some((dataset.name().to_owned(), dataset.len()));
-    build.add(dataset)?;
-    Ok(build)
+    Ok(build.add(dataset)?)
 }
 
 /// An error about a record, with the option that may be what is wanted.

@@ -1,6 +1,7 @@
 //! `holdall convert`.
 
 use crate::args::{Selecting, size};
+use crate::build::{self, BuildArgs};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
@@ -9,10 +10,12 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name, versioned};
 use crate::schema::read;
 use crate::session::Session;
+use crate::tables;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
 use holdall::fields;
 use holdall::plain::ToPlain as _;
+use holdall::records::{self, TensorRecords as _};
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
     Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, Format, Overflow, Reform,
@@ -35,6 +38,8 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
   holdall convert tuned.safetensors new.onnx --graph old.onnx    weights into a graph
   holdall convert arrays/ model.safetensors                      a folder of .npy files
+  holdall convert train.mt train.parquet                         the dataset in it, as columns
+  holdall convert train.parquet train.mt                         and back
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
 What the target cannot express is refused before a byte is written. An existing file is replaced
@@ -156,6 +161,29 @@ fn external(text: &str) -> Result<ExternalData, String> {
 }
 
 impl ConvertArgs {
+    /// The first option that was given and is about tensors alone.
+    fn of_tensors(&self) -> Option<&'static str> {
+        let given = [
+            ("--align", self.align.is_some()),
+            ("--max-shard-size", self.max_shard_size.is_some()),
+            ("--max-shard-tensors", self.max_shard_tensors.is_some()),
+            ("--graph", self.graph.is_some()),
+            ("--external", self.external.is_some()),
+            ("--select` and `--exclude", !self.select.is_all()),
+            ("--rename", !self.rename.is_empty()),
+            ("--share", self.share != Share::Keep),
+            ("--dense", self.dense),
+            ("--dtype", !self.dtype.is_empty()),
+            ("--sparse", !self.sparse.is_empty()),
+            ("--quantize", !self.quantize.is_empty()),
+            ("--raw-types", self.raw_types),
+            ("--infer-schema", self.infer_schema),
+            ("--drop-attributes", self.drop_attributes),
+            ("--dry-run", self.dry_run),
+        ];
+        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
+
     /// Whether a folder is written.
     fn is_sharded(&self) -> bool {
         self.max_shard_size.is_some() || self.max_shard_tensors.is_some()
@@ -168,8 +196,54 @@ struct Target {
     version: String,
 }
 
+/// Converts the one dataset of a file into a Parquet or Arrow file, or such a file into a dataset, where that is what
+/// was asked for.
+fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failure> {
+    let to = tables::target(args.to.as_deref(), &args.output);
+    let from = tables::source(&args.input);
+    let refused = |what: String, hint: &'static str| -> Result<Option<Status>, Failure> {
+        Err(ARGUMENTS.broken(what).with_hint(hint).into())
+    };
+    if to.is_none() && from.is_none() {
+        return Ok(None);
+    }
+    if let Some(option) = args.of_tensors() {
+        let hint =
+            "convert without it; `holdall records` and `holdall build` choose records and members";
+        return refused(format!("`{option}` is for tensors, not for records"), hint);
+    }
+    match (from, to) {
+        (Some(form), None) => {
+            let mut build =
+                BuildArgs::of_table(&args.input, form, &args.output, args.writing.clone());
+            build.schema.clone_from(&args.schema);
+            build.to.clone_from(&args.to);
+            build.force = args.force;
+            build::run(session, &build).map(Some)
+        }
+        (None, Some(form)) => {
+            let own = args.schema.as_ref().map(|_| "--schema").or(args.writing.given());
+            if let Some(option) = own {
+                let hint = "convert without it; `holdall records --schema` shows records under another schema";
+                return refused(format!("`{option}` is not for files of columns"), hint);
+            }
+            let file = input::open(session, &args.input)?;
+            let records = records::dataset(&file, None)?.records()?;
+            let all = (&records, records.query(), &[][..]);
+            tables::write(session, all, form, &args.output, args.force).map(Some)
+        }
+        _ => refused(
+            "both are files of columns, without tensors".to_owned(),
+            "pandas, Polars, DuckDB and pyarrow turn one into the other",
+        ),
+    }
+}
+
 /// Converts one file.
 pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failure> {
+    if let Some(status) = table(session, args)? {
+        return Ok(status);
+    }
     let to_stdout = args.output.as_os_str() == "-";
     let (target, options) = options(session, args)?;
     if to_stdout && !args.dry_run {
@@ -245,6 +319,15 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         } else {
             "the file name says no format that can be written"
         });
+        let e = match args.output.extension().and_then(|e| e.to_str()) {
+            Some("csv") => {
+                e.without_advice().with_hint("`holdall records IN --csv` writes records as a table")
+            }
+            Some("json" | "jsonl" | "ndjson") => e
+                .without_advice()
+                .with_hint("`holdall records IN --json` writes records as lines of JSON"),
+            _ => e,
+        };
         return Err(e.in_source(args.output.display()).into());
     };
     encode.align = args.align;

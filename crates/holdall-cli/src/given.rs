@@ -20,6 +20,10 @@ pub(crate) enum Form {
     Csv,
     /// The same with tabs
     Tsv,
+    /// Columns in a Parquet file
+    Parquet,
+    /// Columns in an Arrow IPC file or stream
+    Arrow,
 }
 
 impl From<Form> for holdall::records::Form {
@@ -29,6 +33,8 @@ impl From<Form> for holdall::records::Form {
             Form::Json => Self::Json,
             Form::Csv => Self::Csv,
             Form::Tsv => Self::Tsv,
+            Form::Parquet => Self::Parquet,
+            Form::Arrow => Self::Arrow,
         }
     }
 }

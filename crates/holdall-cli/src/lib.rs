@@ -36,6 +36,7 @@ mod schema;
 mod serve;
 mod session;
 mod signals;
+mod tables;
 mod verify;
 mod view;
 mod writing;

@@ -10,7 +10,7 @@ use std::io::{IsTerminal as _, stdout};
 use std::path::Path;
 
 /// How new components are written.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Writing {
     /// `raw`, `zstd` or `zstd:LEVEL` (1 to 22, 3 unless given) [default: as they are]
     #[arg(long, value_name = "ENCODING", value_parser = encoding)]
@@ -27,6 +27,15 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
+    /// The first option that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        match (self.encoding, self.digest) {
+            (Some(_), _) => Some("--encoding"),
+            (None, Some(_)) => Some("--digest"),
+            (None, None) => None,
+        }
+    }
+
     /// The options as the library wants them.
     pub(crate) fn options(&self, work: Work) -> WriteOptions {
         let mut out = WriteOptions::new().with_work(work);

@@ -57,7 +57,7 @@ fn files_of_other_kinds_are_named() {
         (&tar, "a tar archive", "unpack"),
         (b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "a pickle", "to load a pickle"),
         (b"(dp0\nVa\np1\n.", "a pickle", "to load a pickle is to run"),
-        (b"PAR1aaaaaaaaPAR1", "a Parquet file", "table"),
+        (b"SQLite format 3\0aaaa", "an SQLite database", "table"),
         (
             b"Invalid username or password.",
             "text that begins “Invalid username or password.”",
@@ -77,9 +77,9 @@ fn files_of_other_kinds_are_named() {
 
 #[test]
 fn what_has_records_is_made_a_dataset() {
-    for bytes in
-        [&b"[{\"id\": 1}]"[..], b"{\"id\": 1}\n{\"id\": 2}\n", b"id,name\n1,a\n", b"id;name\n1;a\n"]
-    {
+    let texts = [&b"[{\"id\": 1}]"[..], b"{\"id\": 1}\n{\"id\": 2}\n", b"id,name\n1,a\n"];
+    let others = [&b"id;name\n1;a\n"[..], b"PAR1aaaaaaaaPAR1", b"ARROW1\0\0aaaaARROW1"];
+    for bytes in texts.into_iter().chain(others) {
         let e = unknown(bytes);
         assert_eq!(e.remedies(), [Remedy::BuildDataset], "{e}");
         assert_eq!(e.hint(), None);

@@ -95,6 +95,11 @@ pub fn check_rows(
     let mut report = CheckReport::default();
     let Some(ty) = schema.schema.record() else { return Ok(report) };
     let own = |e: Error| e.in_source(&schema.name);
+    if let Some(batches) = rows.take_batches() {
+        let checked = batches.check(schema, ty, options, limits, &mut report);
+        checked.map_err(|e| e.in_source(rows.name()))?;
+        return Ok(report);
+    }
     let options = options.clone().with_checks();
     let vocabulary = &schema.vocabulary;
     let fill = Fill::new(&schema.schema, &schema.json, ty, vocabulary, &options, limits);

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Makes the schema of a record from rows: the first `most` of them, or all.
+/// Makes the schema of a record from rows: the first `most` of them, or all. Of Parquet and Arrow files it is what their columns
+/// are, whatever `options` say.
 ///
 /// # Errors
 /// `schema/unknown-path` for a member of files that no record has; `infer/mixed` where one place has values of two types; `record/type` for `null` in an array;
@@ -24,6 +25,10 @@ pub fn infer(
     options: &InferOptions,
     limits: &SchemaLimits,
 ) -> Result<Value> {
+    // Columns have their types: what they hold need not be looked at.
+    if let Some(kind) = rows.kind()? {
+        return Ok(kind);
+    }
     let mut seen = Inference::new(options, rows.depth());
     let mut left = most.unwrap_or(u64::MAX);
     let names = rows.names().unwrap_or_default().to_vec();

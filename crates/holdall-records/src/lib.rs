@@ -21,6 +21,8 @@
 mod ahead;
 #[cfg(feature = "arrow")]
 pub mod arrow;
+#[cfg_attr(not(feature = "parquet"), path = "no_batched.rs")]
+mod batched;
 mod blob;
 mod build;
 mod check;
@@ -47,6 +49,8 @@ mod store;
 mod structs;
 mod texts;
 
+#[cfg(feature = "parquet")]
+pub use batched::{TableReport, TableWriter};
 pub use blob::{Blob, BlobElement};
 pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, Part};
 pub use check::{CheckReport, Finding, Where, check_file, check_rows, check_schema};

@@ -45,6 +45,24 @@ holdall_core::error::rules! {
     /// A table where tables cannot be read.
     pub NO_TABLES: Unsupported "records/no-tables"
         "Tables of records (CSV, TSV) are read by a build that has the feature `tables`.";
+    /// A file of columns where those cannot be read.
+    pub NO_PARQUET: Unsupported "records/no-parquet"
+        "Parquet and Arrow files are read and written by a build that has the feature `parquet`."
+        hint "the Python package writes and reads them by pyarrow";
+    /// A damaged file of columns.
+    pub COLUMNS: Malformed "input/columns"
+        "A Parquet or Arrow file is whole, and its footer, pages and messages say what is there."
+        hint "get the file again, or have the program that wrote it read it";
+    /// A file of columns that is too much.
+    pub COLUMNS_LIMIT: Limit "input/columns-limit"
+        "What has to be in memory at once of a Parquet or Arrow file takes at most `Limits::decoded_len` bytes, or \
+         `Limits::expansion` times what is stored."
+        hint "write the file with smaller row groups or batches";
+    /// A file of columns that is not for here.
+    pub COLUMNS_UNSUPPORTED: Unsupported "input/columns-unsupported"
+        "A Parquet file is plain or compressed with Snappy, zstd or LZ4, and not encrypted; an Arrow file is of IPC and \
+         little-endian."
+        hint "write it again, with Snappy or zstd";
     /// A column of Arrow that is no member.
     pub ARROW: Misuse "records/arrow"
         "A column of Arrow has the type of its member, or another that means the same; a member that becomes a column is of a \

@@ -1,6 +1,6 @@
 //! Schemas where they are found: as JSON in a file, and among the attributes of files and tensors.
 
-use super::rows::MARK;
+use super::rows::{Form, MARK};
 use super::rules::{SCHEMA_LEN, WHICH_DATASET};
 use holdall_core::{Layout, Limits, Result, Value};
 use holdall_io::Open;
@@ -104,14 +104,17 @@ fn is_json(bytes: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'[')) && is_text
 }
 
-/// Whether a file can be read and starts with something other than text, as all tensor files do.
+/// Whether a file can be read and starts with something other than text, as all tensor files do, and is no Parquet or Arrow file.
 pub fn is_binary(path: impl AsRef<Path>) -> bool {
     let mut start = Vec::new();
     let Ok(file) = std::fs::File::open(path) else { return false };
     // A pipe could not be read a second time.
     let is_file = file.metadata().is_ok_and(|m| m.is_file());
     let is_text = |b: &u8| *b >= 0x20 || matches!(b, b'\t' | b'\n' | b'\r');
-    is_file && file.take(START).read_to_end(&mut start).is_ok() && !start.iter().all(is_text)
+    is_file
+        && file.take(START).read_to_end(&mut start).is_ok()
+        && !start.iter().all(is_text)
+        && Form::of_bytes(&start).is_none()
 }
 
 /// The schema that a file has among its attributes.

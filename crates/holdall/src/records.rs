@@ -35,3 +35,5 @@ pub use holdall_records::{
 };
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};
+#[cfg(feature = "parquet")]
+pub use holdall_records::{TableReport, TableWriter};

@@ -59,7 +59,8 @@ fn every_form_gives_the_same_records() {
             assert_eq!(filled(rows(text, form), &options).unwrap(), wanted, "{form:?}");
         }
     }
-    assert_eq!(Form::ALL.map(Form::as_str), ["ndjson", "json", "csv", "tsv"]);
+    let names = ["ndjson", "json", "csv", "tsv", "parquet", "arrow"];
+    assert_eq!(Form::ALL.map(Form::as_str), names);
     assert_eq!(Form::of(Path::new("a/b.tab")), Form::Tsv);
     assert_eq!(Form::of("b"), Form::Ndjson);
 }

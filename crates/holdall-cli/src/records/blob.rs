@@ -6,6 +6,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::as_json;
 use crate::output::text::count;
 use crate::session::Session;
+use crate::tables;
 use holdall::plain::Plain;
 use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
 use holdall::{Blob, Result};
@@ -19,6 +20,14 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
             "a blob has no members for `--columns`, `--where`, `--sort`, `--group`, `--count` and `--files`",
         );
         return Err(e.in_tensor(blob.tensor().name()).into());
+    }
+    if let Some((form, out)) = args.columns_file() {
+        if args.sample().is_some() {
+            let e = ARGUMENTS
+                .broken("`--parquet` and `--arrow` write all runs of a blob, or a `--range`");
+            return Err(e.in_tensor(blob.tensor().name()).into());
+        }
+        return tables::write_blob(session, blob, args.range(blob.len()), form, out, args.force);
     }
     let whole = args.is_whole(blob.len());
     let mut output = Output::new(session, args, &["value".to_owned()], whole);

@@ -11,8 +11,9 @@ use crate::output::text::count;
 use crate::schema::evolution::Evolution;
 use crate::schema::read;
 use crate::session::Session;
-use clap::Args;
-use holdall::records::{self, Export, Group, Migration, Sample};
+use crate::tables;
+use clap::{ArgGroup, Args};
+use holdall::records::{self, Export, Form, Group, Migration, Sample};
 use holdall::schema::Reading;
 use holdall::{File, Records, TensorRecords as _};
 use std::io::Write as _;
@@ -22,6 +23,7 @@ use write::Output;
 
 /// Show the records of a file: by place, by column, by condition, by chance
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("written").args(["files", "parquet", "arrow"]).multiple(true))]
 #[command(after_help = "Examples:
   holdall records train.mt                                 the first of the one dataset there is
   holdall records train.mt --path samples --range 500..510 --json
@@ -31,6 +33,7 @@ use write::Output;
   holdall records train.mt --where 'label in (cat, dog) and not stars<3' --sort=-stars,id
   holdall records train.mt --group label                   how many records have which label
   holdall records train.mt --csv --files out --file-member image    its bytes as files, their names in the table
+  holdall records train.mt --where 'stars>=4' --parquet good.parquet
   holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
 
 A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=,
@@ -39,7 +42,8 @@ asks whether it is there, !MEMBER whether it is not. `and`, `or`, `not` and pare
 with such words in it is written in quotes, as JSON writes text. Several --where must all hold.
 With --schema records are made as they are read, as `holdall schema migrate` would write them, and what
 the schema does not have is passed over.
---json writes a JSON value on each line, --csv a table with names in its first line.")]
+--json writes a JSON value on each line, --csv a table with names in its first line, --parquet and --arrow files
+of columns, which appear when they are whole.")]
 pub(crate) struct RecordsArgs {
     /// A file, or `-` for standard input
     #[arg(value_name = "FILE")]
@@ -93,7 +97,7 @@ pub(crate) struct RecordsArgs {
     file_names: Option<String>,
 
     /// Replace files that are there
-    #[arg(short, long, requires = "files")]
+    #[arg(short, long, requires = "written")]
     force: bool,
 
     /// N of the records by chance, in their order
@@ -111,6 +115,14 @@ pub(crate) struct RecordsArgs {
     /// Draw a table, also of more records than fit a screen
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     table: bool,
+
+    /// Write a Parquet file
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files", "arrow"])]
+    parquet: Option<PathBuf>,
+
+    /// Write an Arrow IPC file, which others can map
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files"])]
+    arrow: Option<PathBuf>,
 }
 
 /// Records that are shown when nothing says how many.
@@ -152,6 +164,10 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     }
     if !args.sort.is_empty() {
         query = query.with_order(&args.sort)?;
+    }
+    if let Some((form, out)) = args.columns_file() {
+        let columns = &args.columns;
+        return tables::write(session, (&records, query, columns), form, out, args.force);
     }
     let mut export = args.export(&records)?;
     let whole = args.is_whole(records.len());
@@ -210,6 +226,12 @@ fn under(
 }
 
 impl RecordsArgs {
+    /// The file of columns that was asked for.
+    fn columns_file(&self) -> Option<(Form, &Path)> {
+        let parquet = self.parquet.as_deref().map(|out| (Form::Parquet, out));
+        parquet.or(self.arrow.as_deref().map(|out| (Form::Arrow, out)))
+    }
+
     /// What writes the files that were asked for.
     fn export(&self, records: &Records) -> Result<Option<Export>, Failure> {
         let (Some(folder), Some(member)) = (&self.files, &self.file_member) else {

@@ -44,7 +44,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    /// How the records are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 

@@ -55,7 +55,7 @@ pub(crate) struct InferArgs {
     #[command(flatten)]
     files: Files,
 
-    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    /// How the records are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 }

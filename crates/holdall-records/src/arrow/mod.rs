@@ -18,7 +18,7 @@ mod kind;
 mod numbers;
 mod read;
 mod types;
-mod write;
+pub(crate) mod write;
 
 pub use kind::kind;
 
@@ -113,6 +113,15 @@ impl Arrow {
     {
         let (arrow, records) = (self.clone(), records.into_iter());
         Batches { arrow, records, len: len.max(1), is_over: false }
+    }
+
+    /// How many records have about so many bytes together, with what they point at: 1 to 8192.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn rows_in(&self, bytes: u64) -> usize {
+        let records = &*self.records.0;
+        let all = records.data.len().saturating_add(records.heap.len());
+        let each = all.div_ceil(records.count.max(1)).max(1);
+        (bytes / each).clamp(1, 8192) as usize
     }
 
     fn of(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {

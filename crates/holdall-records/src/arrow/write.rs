@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::NullBuffer;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
+use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{
     COUNT, ENUM_VALUE, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
@@ -28,10 +29,43 @@ impl DatasetWriter {
     /// `records/arrow` for a column of a type that is not its member's; `record/unknown-member`, `record/missing-member`,
     /// `record/range` and the other rules of section 5.2, with the row; Io. Records of the rows before have been added then.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<u64> {
-        let rows = StructArray::from(batch.clone());
         let (schema, limits) = (self.schema.clone(), self.limits.clone());
-        let maker = Maker { schema: &schema, limits: &limits };
-        let all: &dyn Array = match &schema.ty(self.ty).kind {
+        let rows = Rows { schema: &schema, ty: self.ty, limits: &limits, unknown: Unknown::Refuse };
+        let add = &mut |row: usize, record: Result<Made<'_>>| {
+            let added = record.and_then(|(record, heap)| self.raw(record, heap));
+            added.map_err(|e| self.place(e.within(format!("row {row}"))))
+        };
+        let made = rows.each(batch, add);
+        made.map_err(|e| self.place(e))?;
+        Ok(batch.num_rows() as u64)
+    }
+}
+
+/// The bytes of a record, and of its heap.
+type Made<'a> = (&'a [u8], &'a [u8]);
+
+/// What makes records of the rows of batches.
+pub(crate) struct Rows<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) ty: TypeId,
+    pub(crate) limits: &'s SchemaLimits,
+    /// What becomes of columns that the schema does not have.
+    pub(crate) unknown: Unknown,
+}
+
+impl Rows<'_> {
+    /// Hands out each row of a batch with its place: the bytes of its record and of its heap, or why it is none.
+    ///
+    /// # Errors
+    /// That of a column; that of `with`.
+    pub(crate) fn each(
+        &self,
+        batch: &RecordBatch,
+        with: &mut dyn FnMut(usize, Result<Made<'_>>) -> Result<()>,
+    ) -> Result<()> {
+        let rows = StructArray::from(batch.clone());
+        let maker = Maker { schema: self.schema, limits: self.limits, unknown: self.unknown };
+        let all: &dyn Array = match &self.schema.ty(self.ty).kind {
             Kind::Struct(_) => &rows,
             kind => match rows.columns() {
                 [one] => one.as_ref(),
@@ -39,12 +73,12 @@ impl DatasetWriter {
                     let kind = kind.as_str();
                     let message =
                         format!("{} columns for records of `TypeDef:{kind}`", other.len());
-                    return Err(self.place(ARROW.broken(message)));
+                    return Err(ARROW.broken(message));
                 }
             },
         };
-        let column = maker.column(self.ty, all, "").map_err(|e| self.place(e))?;
-        let size = schema.extent(self.ty)?.size as usize;
+        let column = maker.column(self.ty, all, "")?;
+        let size = self.schema.extent(self.ty)?.size as usize;
         let (mut record, mut heap) = (vec![0; size], Vec::new());
         for row in 0..batch.num_rows() {
             record.fill(0);
@@ -53,10 +87,9 @@ impl DatasetWriter {
                 true => Err(MISSING_MEMBER.broken("a record that is null")),
                 false => maker.put(&column, self.ty, row, &mut record, &mut heap),
             };
-            made.and_then(|()| self.raw(&record, &heap))
-                .map_err(|e| self.place(e.within(format!("row {row}"))))?;
+            with(row, made.map(|()| (&*record, &*heap)))?;
         }
-        Ok(batch.num_rows() as u64)
+        Ok(())
     }
 }
 
@@ -152,6 +185,7 @@ impl Column<'_> {
 struct Maker<'s> {
     schema: &'s Schema,
     limits: &'s SchemaLimits,
+    unknown: Unknown,
 }
 
 impl Maker<'_> {
@@ -228,6 +262,9 @@ impl Maker<'_> {
         for (name, array) in columns.column_names().into_iter().zip(columns.columns()) {
             let path = below(path, name);
             if !known.contains(name) {
+                if self.unknown == Unknown::Ignore {
+                    continue;
+                }
                 return Err(UNKNOWN_MEMBER.broken(format!("there is no member `{}`", path.shown())));
             }
             if there.insert(name, array).is_some() {

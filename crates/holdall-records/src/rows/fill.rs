@@ -18,7 +18,7 @@ pub struct FillOptions {
     pub unknown: Unknown,
     /// What `null` for an optional member is.
     pub null: Null,
-    is_checked: bool,
+    pub(crate) is_checked: bool,
     files: Option<(PathBuf, Vec<String>)>,
 }
 
@@ -63,7 +63,7 @@ impl FillOptions {
         is_strict && !self.is_checked && self.files().is_none()
     }
 
-    fn files(&self) -> Option<(&Path, &[String])> {
+    pub(crate) fn files(&self) -> Option<(&Path, &[String])> {
         let (folder, members) = self.files.as_ref()?;
         (!members.is_empty()).then_some((folder, members))
     }
@@ -74,8 +74,8 @@ impl DatasetWriter {
     /// ask for more than the schema says. Gives their number.
     ///
     /// # Errors
-    /// As [`DatasetWriter::text`], with the number of the line; those of reading `rows`; `input/table`,
-    /// `build/file-name`; with [`FillOptions::with_checks`] `record/keyword`. Records of the lines before
+    /// As [`DatasetWriter::text`], with the number of the line, and of columns as [`DatasetWriter::batch`]; those of reading
+    /// `rows`; `input/table`, `build/file-name`; with [`FillOptions::with_checks`] `record/keyword`. Records of the lines before
     /// have been added then.
     pub fn fill(&mut self, mut rows: Rows, options: &FillOptions) -> Result<u64> {
         let before = self.len();
@@ -83,6 +83,10 @@ impl DatasetWriter {
             && let Some(reader) = rows.take_lines()
         {
             return self.lines(reader).map_err(|e| e.in_source(rows.name()));
+        }
+        if let Some(batches) = rows.take_batches() {
+            self.batches(batches, options).map_err(|e| e.in_source(rows.name()))?;
+            return Ok(self.len() - before);
         }
         // The writer changes while its schema is at work.
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());

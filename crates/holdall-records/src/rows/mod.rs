@@ -1,4 +1,5 @@
-//! Records as people have them, one after the other: lines of JSON, one JSON array, or a table (CSV, TSV).
+//! Records as people have them, one after the other: lines of JSON, one JSON array, a table (CSV, TSV), or columns (Parquet,
+//! Arrow).
 //!
 //! ```no_run
 //! # fn main() -> holdall_core::Result<()> {
@@ -27,13 +28,17 @@ pub(super) use fill::Fill;
 pub(super) use table::Fields;
 
 use super::rules::ARRAY_LEN;
+use crate::batched::Batched;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::error::io;
-use holdall_io::{Work, with_work};
+use holdall_io::source::{FileSource, MemorySource};
+use holdall_io::{ByteSource, Work, with_work};
 use holdall_json::{Reader, Token};
 use lines::Lines;
+use serde_json::Value;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 use table::Table;
 
 /// How records are written down.
@@ -49,29 +54,65 @@ pub enum Form {
     Csv,
     /// Fields with tabs between them, names in the first line.
     Tsv,
+    /// Columns in a Parquet file.
+    Parquet,
+    /// Columns in an Arrow IPC file or stream.
+    Arrow,
 }
 
 impl Form {
     /// Every form.
-    pub const ALL: [Form; 4] = [Form::Ndjson, Form::Json, Form::Csv, Form::Tsv];
+    pub const ALL: [Form; 6] =
+        [Form::Ndjson, Form::Json, Form::Csv, Form::Tsv, Form::Parquet, Form::Arrow];
 
-    /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, otherwise lines of JSON.
+    /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, `.parquet` or `.pq`, `.arrow`, `.arrows`, `.ipc` or
+    /// `.feather`, otherwise lines of JSON.
     pub fn of(path: impl AsRef<Path>) -> Form {
         match path.as_ref().extension().and_then(|e| e.to_str()) {
             Some("json") => Form::Json,
             Some("csv") => Form::Csv,
             Some("tsv" | "tab") => Form::Tsv,
+            Some("parquet" | "pq") => Form::Parquet,
+            Some("arrow" | "arrows" | "ipc" | "feather") => Form::Arrow,
             _ => Form::Ndjson,
         }
     }
 
-    /// Its name: `ndjson`, `json`, `csv`, `tsv`.
+    /// The form of a file that starts so, where that says it: of Parquet and Arrow.
+    pub(crate) fn of_bytes(start: &[u8]) -> Option<Form> {
+        match start {
+            [b'P', b'A', b'R', b'1', ..] => Some(Form::Parquet),
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
+                Some(Form::Arrow)
+            }
+            _ => None,
+        }
+    }
+
+    /// The form of the file at a path, where its first bytes say it: of Parquet and Arrow.
+    pub fn of_file(path: impl AsRef<Path>) -> Option<Form> {
+        let file = std::fs::File::open(path).ok()?;
+        // A pipe could not be read a second time.
+        let is_file = file.metadata().is_ok_and(|m| m.is_file());
+        let mut start = Vec::new();
+        let read = is_file && file.take(8).read_to_end(&mut start).is_ok();
+        Form::of_bytes(&start).filter(|_| read)
+    }
+
+    /// Whether it has columns with types, so that no schema has to be given: Parquet, Arrow.
+    pub fn has_types(self) -> bool {
+        matches!(self, Form::Parquet | Form::Arrow)
+    }
+
+    /// Its name: `ndjson`, `json`, `csv`, `tsv`, `parquet`, `arrow`.
     pub fn as_str(self) -> &'static str {
         match self {
             Form::Ndjson => "ndjson",
             Form::Json => "json",
             Form::Csv => "csv",
             Form::Tsv => "tsv",
+            Form::Parquet => "parquet",
+            Form::Arrow => "arrow",
         }
     }
 }
@@ -92,7 +133,7 @@ impl Default for RowsOptions {
 }
 
 impl RowsOptions {
-    /// The form by the file's extension, the default [`Limits`], and JSON arrays of at most 4 GiB.
+    /// The form by the file's first bytes or its extension, the default [`Limits`], and JSON arrays of at most 4 GiB.
     pub fn new() -> RowsOptions {
         RowsOptions {
             form: None,
@@ -135,7 +176,14 @@ impl RowsOptions {
         if metadata.is_file() {
             self.work.begin(metadata.len());
         }
-        let form = self.form.unwrap_or_else(|| Form::of(path));
+        let form = self.form.or_else(|| Form::of_file(path)).unwrap_or_else(|| Form::of(path));
+        if form.has_types() && metadata.is_file() {
+            return self.batched(
+                Arc::new(FileSource::open(path)?),
+                form,
+                path.display().to_string(),
+            );
+        }
         self.start(Box::new(file), form, path.display().to_string())
     }
 
@@ -161,8 +209,19 @@ impl RowsOptions {
             }
             Form::Csv => Cells::Table(Table::new(reader, None, &name)?),
             Form::Tsv => Cells::Table(Table::new(reader, Some(b'\t'), &name)?),
+            // They are read from their ends.
+            Form::Parquet | Form::Arrow => {
+                let all = self.whole(reader, &name)?;
+                return self.batched(Arc::new(MemorySource::new(all)), form, name);
+            }
         };
         Ok(Rows { cells, name, depth })
+    }
+
+    fn batched(&self, source: Arc<dyn ByteSource>, form: Form, name: String) -> Result<Rows> {
+        let batches = Batched::open(source, form, &self.limits, &self.work);
+        let batches = batches.map_err(|e| e.in_source(&name))?;
+        Ok(Rows { cells: Cells::Batches(Some(batches)), name, depth: self.limits.depth })
     }
 
     fn whole(&self, reader: Box<dyn Read + Send>, name: &str) -> Result<Vec<u8>> {
@@ -171,7 +230,7 @@ impl RowsOptions {
         let read = reader.take(cap.saturating_add(1)).read_to_end(&mut text);
         read.map_err(|e| failed(e, name))?;
         if text.len() as u64 > cap {
-            let message = format!("the array has more than {cap} bytes");
+            let message = format!("there are more than {cap} bytes");
             return Err(ARRAY_LEN.broken(message).in_source(name));
         }
         Ok(text)
@@ -198,6 +257,8 @@ enum Cells {
         at: std::vec::IntoIter<Span>,
     },
     Table(Table),
+    /// Batches, until they are taken.
+    Batches(Option<Batched>),
 }
 
 /// One record that was read.
@@ -254,6 +315,29 @@ impl Rows {
                 (span.line, Row::Json(text.get(span.start..span.end).unwrap_or_default()))
             })),
             Cells::Table(table) => Ok(table.next(name)?.map(|(line, row)| (line, Row::Table(row)))),
+            // Nobody asks for rows of them: they are taken first.
+            Cells::Batches(_) => Ok(None),
+        }
+    }
+
+    /// The schema of a record that is a row, where the file says it: where [`Form::has_types`].
+    ///
+    /// # Errors
+    /// `records/arrow` for a column of a type that records have no kind for.
+    pub fn kind(&self) -> Result<Option<Value>> {
+        match &self.cells {
+            Cells::Batches(Some(batches)) => {
+                batches.kind().map(Some).map_err(|e| e.in_source(&self.name))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The batches of columns, where they are that; nothing is left then.
+    pub(super) fn take_batches(&mut self) -> Option<Batched> {
+        match &mut self.cells {
+            Cells::Batches(batches) => batches.take(),
+            _ => None,
         }
     }
 
@@ -287,6 +371,7 @@ impl std::fmt::Debug for Cells {
             Cells::Lines(_) => "lines",
             Cells::Array { .. } => "array",
             Cells::Table(_) => "table",
+            Cells::Batches(_) => "batches",
         })
     }
 }

@@ -1,0 +1,149 @@
+//! Files of columns: Parquet and Arrow. What is read of them is in `given` and `build`; here they are told from others, and
+//! written.
+
+#[cfg(feature = "parquet")]
+use crate::exit::ARGUMENTS;
+use crate::exit::{Failure, Status};
+use crate::given;
+use crate::session::Session;
+#[cfg(not(feature = "parquet"))]
+use holdall::records::rules::NO_PARQUET;
+use holdall::records::{Blob, Form, Query, Records};
+use std::ops::Range;
+use std::path::Path;
+
+/// The form of the file to be written, where it is one of columns: as `--to` or the extension says.
+pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<Form> {
+    match to {
+        Some("parquet") => Some(Form::Parquet),
+        Some("arrow") => Some(Form::Arrow),
+        Some(_) => None,
+        None => Some(Form::of(output)).filter(|form| form.has_types()),
+    }
+}
+
+/// The form of a file that is there, where it is one of columns: as its first bytes say, or the extension.
+pub(crate) fn source(input: &Path) -> Option<given::Form> {
+    let by_name = || Some(Form::of(input)).filter(|form| form.has_types() && input.is_file());
+    match Form::of_file(input).or_else(by_name)? {
+        Form::Parquet => Some(given::Form::Parquet),
+        _ => Some(given::Form::Arrow),
+    }
+}
+
+/// Writes the records that a query gives, with these members, or all.
+#[cfg(feature = "parquet")]
+pub(crate) fn write(
+    session: &Session,
+    (records, query, columns): (&Records, Query, &[String]),
+    form: Form,
+    out: &Path,
+    force: bool,
+) -> Result<Status, Failure> {
+    let columns = records.arrow(columns)?;
+    written(session, form, out, force, &columns.schema(), |writer| {
+        writer.records(&columns, query.run()?)
+    })
+}
+
+/// Writes runs of a blob, as one column.
+#[cfg(feature = "parquet")]
+pub(crate) fn write_blob(
+    session: &Session,
+    blob: &Blob,
+    range: Range<u64>,
+    form: Form,
+    out: &Path,
+    force: bool,
+) -> Result<Status, Failure> {
+    /// Bytes and runs of a batch.
+    const BYTES: u64 = 32 << 20;
+    const RUNS: u64 = 8192;
+    let schema = blob.arrow(range.start..range.start)?.schema();
+    written(session, form, out, force, &schema, |writer| {
+        let mut at = range.start;
+        while at < range.end {
+            let (start, mut bytes) = (at, 0u64);
+            while at < range.end && at - start < RUNS && (bytes < BYTES || at == start) {
+                bytes = bytes.saturating_add(blob.get(at)?.len() as u64);
+                at += 1;
+            }
+            writer.batch(&blob.arrow(start..at)?)?;
+        }
+        Ok(range.end - range.start)
+    })
+}
+
+/// Writes a file with what `fill` puts into it, and tells of it.
+#[cfg(feature = "parquet")]
+fn written(
+    session: &Session,
+    form: Form,
+    out: &Path,
+    force: bool,
+    schema: &holdall::records::arrow::arrow_schema::SchemaRef,
+    fill: impl FnOnce(&mut holdall::records::TableWriter) -> holdall::Result<u64>,
+) -> Result<Status, Failure> {
+    use crate::output::as_json;
+    use crate::output::text::{Size, count, escape};
+    use crate::writing;
+    use holdall::records::TableWriter;
+    use std::io::Write as _;
+    if out.as_os_str() == "-" {
+        let e = ARGUMENTS.broken("columns are written to a file, not to standard output");
+        return Err(e.with_hint("name a file").into());
+    }
+    let options = holdall::WriteOptions::new();
+    let options = options.with_overwrite(force).with_work(session.silent_work());
+    let target = writing::Output::begin(session, out, force)?;
+    let mut writer = TableWriter::create(target.path(), form, schema, &options)?;
+    fill(&mut writer)?;
+    let report = writer.finish()?;
+    target.publish()?;
+    let name = out.display().to_string();
+    if session.json() {
+        let fields = holdall::fields! {
+            target: &name,
+            format: form.as_str(),
+            records: report.rows,
+            target_len: report.target_len,
+        };
+        writeln!(session.out(), "{}", as_json(&fields))?;
+        return Ok(Status::Fine);
+    }
+    let kind = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+    let (rows, size) = (count(report.rows, "record"), Size(report.target_len));
+    session.note(format_args!("{}: {kind}, {rows}, {size}", escape(&name)));
+    Ok(Status::Fine)
+}
+
+/// What this build cannot do.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn write(
+    _: &Session,
+    _: (&Records, Query, &[String]),
+    form: Form,
+    _: &Path,
+    _: bool,
+) -> Result<Status, Failure> {
+    Err(not_built(form))
+}
+
+/// The same.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn write_blob(
+    _: &Session,
+    _: &Blob,
+    _: Range<u64>,
+    form: Form,
+    _: &Path,
+    _: bool,
+) -> Result<Status, Failure> {
+    Err(not_built(form))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn not_built(form: Form) -> Failure {
+    let name = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+    NO_PARQUET.broken(format!("this build does not write {name} files")).into()
+}

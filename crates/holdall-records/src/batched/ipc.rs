@@ -1,0 +1,242 @@
+//! Arrow IPC: files with a footer, and streams.
+
+use super::{Batched, Source, guarded};
+use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::{Block, MessageHeader, RecordBatch as Described, root_as_footer, root_as_message};
+use arrow_schema::{ArrowError, SchemaRef};
+use holdall_core::Result;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a file begins and ends with; streams have no such mark.
+const MARK: &[u8] = b"ARROW1";
+/// What a file begins with that only Feather's first version has.
+const FEATHER: &[u8] = b"FEA1";
+/// The length of the footer, and the mark.
+const TAIL: u64 = 10;
+/// What stands before the length of a message.
+const CONTINUES: [u8; 4] = [0xff; 4];
+
+pub(super) fn open(source: Source) -> Result<Batched> {
+    let head = source.get(0, source.len().min(MARK.len() as u64))?;
+    let (schema, decoder, messages) = match () {
+        () if head.starts_with(MARK) => file(&source)?,
+        () if head.starts_with(FEATHER) => {
+            let message = "it is a Feather file of the first version";
+            return Err(COLUMNS_UNSUPPORTED.broken(message));
+        }
+        () => stream(&source)?,
+    };
+    let batches = Batches { source, decoder, messages, is_over: false };
+    Ok(Batched { schema, batches: Box::new(batches) })
+}
+
+type Begun = (SchemaRef, FileDecoder, Messages);
+
+/// Where messages lie.
+enum Messages {
+    /// By the footer.
+    Listed(VecDeque<Block>),
+    /// One after the other, the next at this place.
+    At(u64),
+}
+
+fn file(source: &Source) -> Result<Begun> {
+    let broken = |message: String| COLUMNS.broken(message);
+    let len = source.len();
+    let start = len.checked_sub(TAIL).filter(|start| *start >= 8);
+    let start =
+        start.ok_or_else(|| broken(format!("an Arrow file of {len} bytes is cut short")))?;
+    let tail = source.get(start, TAIL)?;
+    let (size, mark) = tail.split_at(4);
+    if mark != MARK {
+        let message = "it has no footer at its end: the file is cut short, or was not finished";
+        return Err(COLUMNS.broken(message));
+    }
+    let size = i32::from_le_bytes(size.try_into().unwrap_or_default());
+    let size = u64::try_from(size).map_err(|_| broken(format!("a footer of {size} bytes")))?;
+    check_head(source, size)?;
+    let at = start.checked_sub(size);
+    let at = at.ok_or_else(|| broken(format!("a footer of {size} bytes in a file of {len}")))?;
+    let bytes = source.get(at, size)?;
+    let footer = guarded(|| root_as_footer(&bytes).map_err(odd))?;
+    let schema = footer.schema().ok_or_else(|| broken("its footer has no schema".to_owned()))?;
+    let schema = schema_of(schema)?;
+    let decoder = FileDecoder::new(schema.clone(), footer.version());
+    // Dictionaries first: that is how the decoder wants them.
+    let blocks = footer.dictionaries().into_iter().flatten();
+    let blocks = blocks.chain(footer.recordBatches().into_iter().flatten()).copied();
+    Ok((schema, decoder, Messages::Listed(blocks.collect())))
+}
+
+fn stream(source: &Source) -> Result<Begun> {
+    let no_schema = || COLUMNS.broken("it begins neither as an Arrow file nor as a stream");
+    let block = framed(source, 0).map_err(|_| no_schema())?.ok_or_else(no_schema)?;
+    let head = source.get(0, u64::from(block.metaDataLength().unsigned_abs()))?;
+    let message = message(&head)?;
+    let schema = message.header_as_schema().ok_or_else(no_schema)?;
+    let schema = schema_of(schema)?;
+    let decoder = FileDecoder::new(schema.clone(), message.version());
+    Ok((schema, decoder, Messages::At(head.len() as u64)))
+}
+
+fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
+    if !schema.endianness().equals_to_target_endianness() {
+        let message = "its numbers have their bytes in the other order";
+        return Err(COLUMNS_UNSUPPORTED.broken(message));
+    }
+    guarded(|| try_fb_to_schema(schema)).map(Arc::new)
+}
+
+fn check_head(source: &Source, len: u64) -> Result<()> {
+    let most = source.limits.header_len;
+    if len > most {
+        return Err(COLUMNS_LIMIT.broken(format!("a header of {len} bytes, at most {most}")));
+    }
+    Ok(())
+}
+
+/// The message at a place of a stream; `None` at the end.
+fn framed(source: &Source, at: u64) -> Result<Option<Block>> {
+    if at == source.len() {
+        return Ok(None);
+    }
+    let number =
+        |at| -> Result<[u8; 4]> { Ok(source.get(at, 4)?.as_ref().try_into().unwrap_or_default()) };
+    let mut start = at;
+    let mut size = number(start)?;
+    if size == CONTINUES {
+        start += 4;
+        size = number(start)?;
+    }
+    let size = u32::from_le_bytes(size);
+    if size == 0 {
+        return Ok(None);
+    }
+    let len = (start - at) + 4 + u64::from(size);
+    check_head(source, len)?;
+    let head = source.get(at, len)?;
+    let body = message(&head)?.bodyLength();
+    let placed = i64::try_from(at).ok().zip(i32::try_from(len).ok());
+    let (at, len) = placed.ok_or_else(|| COLUMNS.broken("a message that is too long"))?;
+    Ok(Some(Block::new(at, len, body)))
+}
+
+/// The description of a message, with its length before it.
+fn message(head: &[u8]) -> Result<arrow_ipc::Message<'_>> {
+    let start = if head.starts_with(&CONTINUES) { 8 } else { 4 };
+    let text = head.get(start..).ok_or_else(|| COLUMNS.broken("a message without a header"))?;
+    guarded(|| root_as_message(text).map_err(odd))
+}
+
+/// What the verifier of descriptions says.
+fn odd(e: impl std::fmt::Debug) -> ArrowError {
+    ArrowError::ParseError(format!("{e:?}"))
+}
+
+/// The batches of a file or a stream.
+struct Batches {
+    source: Source,
+    decoder: FileDecoder,
+    messages: Messages,
+    is_over: bool,
+}
+
+impl Batches {
+    fn step(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let block = match &mut self.messages {
+                Messages::Listed(blocks) => blocks.pop_front(),
+                Messages::At(at) => framed(&self.source, *at)?,
+            };
+            let Some(block) = block else { return Ok(None) };
+            let batch = self
+                .read(&block)
+                .map_err(|e| e.within(format!("the message at {}", block.offset())))?;
+            if batch.is_some() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Reads a message; `None` for a dictionary.
+    fn read(&mut self, block: &Block) -> Result<Option<RecordBatch>> {
+        let number = |n: i64| {
+            u64::try_from(n).map_err(|_| COLUMNS.broken(format!("a place or length of {n}")))
+        };
+        let (start, body) = (number(block.offset())?, number(block.bodyLength())?);
+        let head = number(i64::from(block.metaDataLength()))?;
+        let all = head.saturating_add(body);
+        check_head(&self.source, head)?;
+        // The bytes are in the file.
+        let bytes = self.source.get(start, all)?;
+        let (head_bytes, body_bytes) = bytes.split_at(head as usize);
+        let message = message(head_bytes)?;
+        let kind = message.header_type();
+        let described = match kind {
+            MessageHeader::RecordBatch => message.header_as_record_batch(),
+            MessageHeader::DictionaryBatch => {
+                message.header_as_dictionary_batch().and_then(|d| d.data())
+            }
+            other => {
+                return Err(COLUMNS.broken(format!("a message of the type {other:?}")));
+            }
+        };
+        let described = described.ok_or_else(|| COLUMNS.broken("a message without columns"))?;
+        check(&self.source, &described, body_bytes)?;
+        let buffer = Buffer::from(bytes.clone());
+        let decoder = &mut self.decoder;
+        let batch = match kind {
+            MessageHeader::RecordBatch => guarded(|| decoder.read_record_batch(block, &buffer))?,
+            _ => guarded(|| decoder.read_dictionary(block, &buffer)).map(|()| None)?,
+        };
+        if let Messages::At(at) = &mut self.messages {
+            *at = start.saturating_add(all);
+        }
+        self.source.work.advance(all)?;
+        Ok(batch)
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let batch = self.step();
+        self.is_over = !matches!(batch, Ok(Some(_)));
+        batch.transpose()
+    }
+}
+
+/// Holds what a message says of its buffers against its bytes, before there is memory for them.
+fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
+    let is_packed = batch.compression().is_some();
+    let mut decoded = 0u64;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let place =
+            usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let found = place.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
+        let found = found.ok_or_else(|| {
+            let (at, len) = (buffer.offset(), buffer.length());
+            COLUMNS.broken(format!("a buffer of {len} bytes at {at}, of {}", body.len()))
+        })?;
+        // A compressed buffer says its length first: -1 where it is as it is.
+        let said = match found.first_chunk::<8>() {
+            Some(first) if is_packed => u64::try_from(i64::from_le_bytes(*first)).ok(),
+            _ => None,
+        };
+        decoded = decoded.saturating_add(said.unwrap_or(found.len() as u64));
+    }
+    let stored = body.len() as u64;
+    source.check("the columns of a batch", decoded, stored)?;
+    let rows = u64::try_from(batch.length())
+        .map_err(|_| COLUMNS.broken(format!("a batch of {} rows", batch.length())))?;
+    source.check("the rows of a batch", rows, stored)
+}

@@ -1,0 +1,47 @@
+//! What stands in for `batched` in a build that has no Parquet and Arrow files.
+
+use crate::DatasetWriter;
+use crate::check::CheckReport;
+use crate::rows::{FillOptions, Form};
+use crate::rules::NO_PARQUET;
+use holdall_core::{Limits, Result};
+use holdall_io::{ByteSource, Work};
+use holdall_schema::{Document, SchemaLimits, TypeId};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Batches, which there are none of.
+pub(crate) enum Batched {}
+
+impl Batched {
+    pub(crate) fn open(
+        _: Arc<dyn ByteSource>,
+        form: Form,
+        _: &Limits,
+        _: &Work,
+    ) -> Result<Batched> {
+        let name = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+        Err(NO_PARQUET.broken(format!("this build does not read {name} files")))
+    }
+
+    pub(crate) fn kind(&self) -> Result<Value> {
+        match *self {}
+    }
+
+    pub(crate) fn check(
+        self,
+        _: &Document,
+        _: TypeId,
+        _: &FillOptions,
+        _: &SchemaLimits,
+        _: &mut CheckReport,
+    ) -> Result<()> {
+        match self {}
+    }
+}
+
+impl DatasetWriter {
+    pub(crate) fn batches(&mut self, batched: Batched, _: &FillOptions) -> Result<()> {
+        match batched {}
+    }
+}
