@@ -108,7 +108,7 @@ pub struct Format {
     /// How a file names others beside it that have bytes of its tensors, where it can.
     pub beside: Option<Beside>,
     /// The digest of what a file holds, however it lies in it, where the format defines one and the file has what it takes.
-    pub content: Option<fn(&Window, &Limits) -> Result<Option<String>, Stop>>,
+    pub content: Option<ContentDigest>,
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
@@ -175,6 +175,9 @@ pub struct Beside {
     /// on of the index.
     pub decode: DecodeBeside,
 }
+
+/// The digest of what a file holds, where it has what that takes.
+pub type ContentDigest = fn(&Window, &Limits) -> Result<Option<String>, Stop>;
 
 /// Decodes a file with others beside it.
 pub type DecodeBeside = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;

@@ -63,7 +63,7 @@ pub(super) fn read(
         return Err("there are no parts `data` and `scales`".into());
     };
     let zeros = find("zeros");
-    if parts.len() != 2 + usize::from(zeros.is_some()) {
+    if parts.len() != if zeros.is_some() { 3 } else { 2 } {
         return Err("there are other parts than `data`, `scales` and `zeros`".into());
     }
     let count = element_count(shape).ok_or("the shape is too large")?;
@@ -131,7 +131,7 @@ impl Own<'_> {
         let groups = self.grouping((size > 0).then_some(size), axis, out)?;
         out.set("bits", Value::Integer(bits.into()));
         let packing = format!("{per_word}_per_{}{order}", self.data.dtype);
-        out.set("packing", Value::Text(packing.into()));
+        out.set("packing", Value::Text(packing));
         self.scale_form(attributes, out)?;
         let is_signed = self.data.dtype == DType::I8 && bits == 8;
         let zero_point = field(attributes, "zero_point")?;
