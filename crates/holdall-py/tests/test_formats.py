@@ -129,6 +129,20 @@ def test_files_of_ztensor_2_are_read():
         np.testing.assert_array_equal(f["f32"].numpy(), np.arange(6.0).reshape(2, 3))
 
 
+def test_groups_of_ztensor_2_have_their_elements(tmp_path):
+    with holdall.open(accepted("ztensor-2.1.2_groups.zt")) as f:
+        names = [name for name in f.keys() if f[name].layout == "quantized_group"]
+        assert len(names) == 13
+        for name in names:
+            np.testing.assert_array_equal(f[name].dequantize(), f[name + ".elements"].numpy())
+        content = f.verify().content
+        assert content == "sha256:c32c4fc3d05898957e5aecbd1e7015ff28f7f33ac879bfa1120155dcf9bf9a59"
+        report = holdall.convert(f, tmp_path / "model", format="ztensor2", max_shard_size=2000)
+        assert report.files[-1] == "model.zt" and len(report.files) > 3
+    with holdall.open(tmp_path / "model") as f:
+        assert f.verify().content == content
+
+
 @pytest.mark.parametrize("options", [{}, {"digest": "sha256"}, {"encoding": "zstd"}, {"align": 65536, "digest": "none"}])
 def test_files_of_ztensor_2_are_written(tmp_path, options):
     tensors = {"b": np.arange(700000), "a": np.array([[True, False]]), "c": np.zeros((0, 2), np.complex64)}
