@@ -133,6 +133,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("stores/not-built", STORED),
     ("stores/read-only", STORED),
     ("stores/many", STORED),
+    ("codec/not-built", "of builds without the features `zstd` and `deflate`"),
     ("schema/not-built", "of builds without the feature `validate`"),
     ("links/digest", FETCHED),
     ("links/declared-len", FETCHED),
