@@ -243,6 +243,8 @@ fn groups_of_zt12_are_written_where_they_can_be() {
     assert_eq!(refused(group(&[("bits", Value::Integer(3))], 24, 32)), other);
     assert_eq!(refused(group(&[("group_size", Value::Integer(3))], 32, 88)), other);
     assert_eq!(refused(group(&[("element_exponent", Value::Integer(-6))], 32, 32)), other);
+    // What is no group at all, like one without a number of bits.
+    assert_eq!(refused(group(&[("bits", text("four"))], 32, 32)), other);
     assert_eq!(refused(group(&[], 28, 32)), other);
     assert_eq!(refused(group(&[], 32, 28)), other);
 }

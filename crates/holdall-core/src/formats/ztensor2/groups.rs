@@ -269,7 +269,8 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
     };
     let zeros = find(Role::Zeros);
     let shape = tensor.shape.as_slice();
-    let scheme = Scheme::new(shape, &tensor.attributes, data.dtype, data.decoded_len)?;
+    let scheme = Scheme::new(shape, &tensor.attributes, data.dtype, data.decoded_len)
+        .map_err(|e| e.under(&OTHER_LAYOUT))?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
         return Err(other(
             "that are packed down rows or in AWQ's order, or whose zero points are offset",
