@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 /// The adapter that is best for computing, as wgpu finds it, with all the room for buffers that it has. Where it has no
-/// memory of its own, the device can map buffers of any usage, and [`load_model`](crate::load_model) writes into them in place. Which adapters are
+/// memory of its own, the device can map buffers of any usage: see [`LoadOptions::in_place`](crate::LoadOptions::in_place). Which adapters are
 /// looked at can be said by wgpu's variables: `WGPU_BACKEND`, `WGPU_ADAPTER_NAME`.
 ///
 /// # Errors
@@ -40,8 +40,8 @@ fn has_our_memory(adapter: &wgpu::AdapterInfo) -> bool {
     matches!(adapter.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu)
 }
 
-/// Whether buffers are best written where they lie.
-pub(crate) fn is_mapped_best(device: &wgpu::Device) -> bool {
+/// Whether buffers can be written where they lie, in memory that is ours.
+pub(crate) fn can_map(device: &wgpu::Device) -> bool {
     device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
         && has_our_memory(&device.adapter_info())
 }

@@ -1,6 +1,6 @@
 //! Whole models into buffers.
 
-use crate::device::{guarded, is_mapped_best};
+use crate::device::{can_map, guarded};
 use crate::model::{Component, Model, Page, Tensor};
 use crate::place::{Placement, Places, Sizes, Spot, place};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
@@ -29,6 +29,7 @@ pub struct LoadOptions {
     placement: Placement,
     usage: wgpu::BufferUsages,
     staging: u64,
+    is_in_place: bool,
     check: Option<Check>,
     on_ready: Option<OnReady>,
     pub(crate) work: Work,
@@ -42,6 +43,7 @@ impl Default for LoadOptions {
             placement: Placement::default(),
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
             staging: STAGING,
+            is_in_place: false,
             check: None,
             on_ready: None,
             work: Work::new(),
@@ -94,6 +96,14 @@ impl LoadOptions {
         self
     }
 
+    /// Stages nothing: [`load_model`] writes into the buffers where they lie, if the device has no memory of its own and the feature
+    /// `MAPPABLE_PRIMARY_BUFFERS`, and nobody is told of tensors on the way (a buffer is mapped until all of it is there). It saves the staging
+    /// memory and the device's copy; wgpu fills such buffers with zeros first, which takes about as long.
+    pub fn in_place(mut self) -> LoadOptions {
+        self.is_in_place = true;
+        self
+    }
+
     /// Checks these digests.
     pub fn with_check(mut self, check: Check) -> LoadOptions {
         self.check = Some(check);
@@ -118,6 +128,7 @@ impl fmt::Debug for LoadOptions {
             .field("placement", &self.placement)
             .field("usage", &self.usage)
             .field("staging", &self.staging)
+            .field("is_in_place", &self.is_in_place)
             .field("check", &self.check)
             .field("work", &self.work)
             .finish_non_exhaustive()
@@ -126,9 +137,6 @@ impl fmt::Debug for LoadOptions {
 
 /// Brings tensors of a file into buffers of a device, on several threads, in bounded memory, checked on the way. Components
 /// that have the same bytes in the file (tied weights) have the same bytes on the device.
-///
-/// Where the device has the feature `MAPPABLE_PRIMARY_BUFFERS` and no memory of its own, bytes are written into the buffers where
-/// these lie, unless somebody is told of tensors that are there already: a buffer is mapped until all of it is.
 ///
 /// # Errors
 /// NotFound, Io, Integrity, Malformed and Limit as [`File::load`] has them; `gpu/memory`, `gpu/refused`, `gpu/lost`. Nothing
@@ -139,7 +147,8 @@ pub fn load_model(
     file: &File,
     options: &LoadOptions,
 ) -> Result<Model> {
-    let way = match options.on_ready.is_none() && is_mapped_best(device) {
+    let is_in_place = options.is_in_place && options.on_ready.is_none() && can_map(device);
+    let way = match is_in_place {
         true => Way::Mapped,
         false => Way::Staged,
     };

@@ -25,13 +25,13 @@ fn check(model: &Model, device: &wgpu::Device, queue: &wgpu::Queue) {
 #[test]
 fn every_byte_of_every_encoding_is_on_the_device() {
     let Some((device, queue)) = device() else { return };
-    every_encoding(&device, &queue);
+    every_encoding(&device, &queue, &LoadOptions::new());
 }
 
 #[test]
 fn every_byte_is_there_where_buffers_are_written_in_place() {
     let Some((device, queue)) = mappable() else { return };
-    every_encoding(&device, &queue);
+    every_encoding(&device, &queue, &LoadOptions::new().in_place());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.safetensors");
     write(&path, "safetensors", None, None);
@@ -40,15 +40,17 @@ fn every_byte_is_there_where_buffers_are_written_in_place() {
         check(&model, &device, &queue);
         model.buffers().iter().all(|b| b.usage().contains(wgpu::BufferUsages::MAP_WRITE))
     };
-    assert!(is_mapped(&LoadOptions::new()));
+    assert!(is_mapped(&LoadOptions::new().in_place()));
+    assert!(!is_mapped(&LoadOptions::new()));
     // Who is told of a tensor may use its buffer, which nobody can while it is mapped.
-    assert!(!is_mapped(&LoadOptions::new().on_ready(|_| ())));
+    assert!(!is_mapped(&LoadOptions::new().in_place().on_ready(|_| ())));
     device.destroy();
-    let e = load_model(&device, &queue, &open(&path), &LoadOptions::new()).unwrap_err();
+    let options = LoadOptions::new().in_place();
+    let e = load_model(&device, &queue, &open(&path), &options).unwrap_err();
     assert_eq!(e.code(), "gpu/lost", "{e}");
 }
 
-fn every_encoding(device: &wgpu::Device, queue: &wgpu::Queue) {
+fn every_encoding(device: &wgpu::Device, queue: &wgpu::Queue, options: &LoadOptions) {
     let dir = tempfile::tempdir().unwrap();
     for (format, zstd, digest) in [
         ("safetensors", None, None),
@@ -61,7 +63,8 @@ fn every_encoding(device: &wgpu::Device, queue: &wgpu::Queue) {
         write(&path, format, zstd, digest);
         for placement in [Placement::default(), Placement::Each, Placement::Arena(8 << 20)] {
             for threads in [1, 4] {
-                let options = LoadOptions::new()
+                let options = options
+                    .clone()
                     .with_placement(placement)
                     .with_work(Work::new().with_threads(threads));
                 let model = load_model(device, queue, &open_checked(&path), &options).unwrap();
@@ -252,8 +255,10 @@ fn every_byte_of_a_gigabyte_is_on_the_device() {
         }
     }
     writer.finish().unwrap();
-    for (device, queue) in [device(), mappable()].into_iter().flatten() {
-        let model = load_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
+    let ways = [(device(), LoadOptions::new()), (mappable(), LoadOptions::new().in_place())];
+    for (device, options) in ways {
+        let Some((device, queue)) = device else { continue };
+        let model = load_model(&device, &queue, &open_checked(&path), &options).unwrap();
         for n in 0..16 {
             let tensor = model.tensor(&format!("t{n}")).unwrap();
             let found = tensor.read(&device, &queue, &Role::Data).unwrap();
