@@ -14,7 +14,7 @@ use crate::workload::EMBEDDING;
 use anyhow::{Context as _, Result, ensure};
 use holdall::model::Algorithm;
 use holdall::{
-    Check, Convert, DType, Durability, Io, OpenOptions, Role, TensorSpec, VerifyOptions,
+    Check, Convert, DType, Durability, Io, Loaded, OpenOptions, Role, TensorSpec, VerifyOptions,
     WriteOptions, Writer,
 };
 use safetensors::tensor::TensorView;
@@ -43,12 +43,17 @@ pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
     let (loaded, mut outcome) = timed(|| {
         OpenOptions::new().with_check(digests).open(c.path(file)).and_then(|file| file.load_all())
     })?;
+    outcome.check = check_of(c, &loaded)?;
+    Ok(outcome)
+}
+
+/// The check of what was loaded.
+pub fn check_of(c: &Context, loaded: &Loaded) -> Result<Option<u64>> {
     let mut check = c.check();
     for tensor in loaded.iter() {
         check.tensor(tensor.info().name(), tensor.bytes(&Role::Data)?);
     }
-    outcome.check = check.value();
-    Ok(outcome)
+    Ok(check.value())
 }
 
 /// Verifies the file.

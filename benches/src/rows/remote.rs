@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use holdall::cache::BlockCache;
 use holdall::http::{Hosts, Policy, Schemes};
 use holdall::serve::{Files, Identity, Over, ServeOptions, Service, Serving};
-use holdall::{Check, LoadOptions, OpenOptions, Role};
+use holdall::{Check, LoadOptions, OpenOptions};
 use std::sync::Arc;
 
 pub const COMPARISONS: &[Comparison] = &[
@@ -147,11 +147,7 @@ fn load_from(
             Some(count) => file.load(file.names().take(count), &LoadOptions::new()),
         }
     })?;
-    let mut check = c.check();
-    for tensor in loaded.iter() {
-        check.tensor(tensor.info().name(), tensor.bytes(&Role::Data)?);
-    }
-    outcome.check = check.value();
+    outcome.check = ours::check_of(c, &loaded)?;
     Ok(outcome)
 }
 

@@ -10,7 +10,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name, versioned};
 use crate::schema::read;
 use crate::session::Session;
-use crate::tables;
+use crate::tables::{self, Columns};
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
 use holdall::fields;
@@ -229,7 +229,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
             }
             let file = input::open(session, &args.input)?;
             let records = records::dataset(&file, None)?.records()?;
-            let all = (&records, records.query(), &[][..]);
+            let all = Columns::Records(&records, records.query(), &[]);
             tables::write(session, all, form, &args.output, args.force).map(Some)
         }
         _ => refused(

@@ -31,47 +31,59 @@ pub(crate) fn source(input: &Path) -> Option<given::Form> {
     }
 }
 
-/// Writes the records that a query gives, with these members, or all.
+/// What becomes a file of columns.
+// A build without such files has nobody who looks at it.
+#[cfg_attr(not(feature = "parquet"), allow(dead_code))]
+pub(crate) enum Columns<'a> {
+    /// The records that a query gives, with these members, or all.
+    Records(&'a Records, Query<'a>, &'a [String]),
+    /// Runs of a blob, as one column.
+    Blob(&'a Blob, Range<u64>),
+}
+
+/// Writes a file of columns, and tells of it.
 #[cfg(feature = "parquet")]
 pub(crate) fn write(
     session: &Session,
-    (records, query, columns): (&Records, Query, &[String]),
+    rows: Columns<'_>,
     form: Form,
     out: &Path,
     force: bool,
 ) -> Result<Status, Failure> {
-    let columns = records.arrow(columns)?;
-    written(session, form, out, force, &columns.schema(), |writer| {
-        writer.records(&columns, query.run()?)
-    })
+    match rows {
+        Columns::Records(records, query, columns) => {
+            let columns = records.arrow(columns)?;
+            written(session, form, out, force, &columns.schema(), |writer| {
+                writer.records(&columns, query.run()?)
+            })
+        }
+        Columns::Blob(blob, range) => {
+            let schema = blob.arrow(range.start..range.start)?.schema();
+            written(session, form, out, force, &schema, |writer| runs(writer, blob, range))
+        }
+    }
 }
 
-/// Writes runs of a blob, as one column.
+/// Adds runs of a blob, some at a time.
 #[cfg(feature = "parquet")]
-pub(crate) fn write_blob(
-    session: &Session,
+fn runs(
+    writer: &mut holdall::records::TableWriter,
     blob: &Blob,
     range: Range<u64>,
-    form: Form,
-    out: &Path,
-    force: bool,
-) -> Result<Status, Failure> {
+) -> holdall::Result<u64> {
     /// Bytes and runs of a batch.
     const BYTES: u64 = 32 << 20;
     const RUNS: u64 = 8192;
-    let schema = blob.arrow(range.start..range.start)?.schema();
-    written(session, form, out, force, &schema, |writer| {
-        let mut at = range.start;
-        while at < range.end {
-            let (start, mut bytes) = (at, 0u64);
-            while at < range.end && at - start < RUNS && (bytes < BYTES || at == start) {
-                bytes = bytes.saturating_add(blob.get(at)?.len() as u64);
-                at += 1;
-            }
-            writer.batch(&blob.arrow(start..at)?)?;
+    let mut at = range.start;
+    while at < range.end {
+        let (start, mut bytes) = (at, 0u64);
+        while at < range.end && at - start < RUNS && (bytes < BYTES || at == start) {
+            bytes = bytes.saturating_add(blob.get(at)?.len() as u64);
+            at += 1;
         }
-        Ok(range.end - range.start)
-    })
+        writer.batch(&blob.arrow(start..at)?)?;
+    }
+    Ok(range.end - range.start)
 }
 
 /// Writes a file with what `fill` puts into it, and tells of it.
@@ -117,33 +129,15 @@ fn written(
     Ok(Status::Fine)
 }
 
-/// What this build cannot do.
+/// This build has no such files.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn write(
     _: &Session,
-    _: (&Records, Query, &[String]),
+    _: Columns<'_>,
     form: Form,
     _: &Path,
     _: bool,
 ) -> Result<Status, Failure> {
-    Err(not_built(form))
-}
-
-/// The same.
-#[cfg(not(feature = "parquet"))]
-pub(crate) fn write_blob(
-    _: &Session,
-    _: &Blob,
-    _: Range<u64>,
-    form: Form,
-    _: &Path,
-    _: bool,
-) -> Result<Status, Failure> {
-    Err(not_built(form))
-}
-
-#[cfg(not(feature = "parquet"))]
-fn not_built(form: Form) -> Failure {
     let name = if form == Form::Parquet { "Parquet" } else { "Arrow" };
-    NO_PARQUET.broken(format!("this build does not write {name} files")).into()
+    Err(NO_PARQUET.broken(format!("this build does not write {name} files")).into())
 }

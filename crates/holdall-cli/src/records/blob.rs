@@ -6,7 +6,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::as_json;
 use crate::output::text::count;
 use crate::session::Session;
-use crate::tables;
+use crate::tables::{self, Columns};
 use holdall::plain::Plain;
 use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
 use holdall::{Blob, Result};
@@ -27,7 +27,8 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
                 .broken("`--parquet` and `--arrow` write all runs of a blob, or a `--range`");
             return Err(e.in_tensor(blob.tensor().name()).into());
         }
-        return tables::write_blob(session, blob, args.range(blob.len()), form, out, args.force);
+        let runs = Columns::Blob(blob, args.range(blob.len()));
+        return tables::write(session, runs, form, out, args.force);
     }
     let whole = args.is_whole(blob.len());
     let mut output = Output::new(session, args, &["value".to_owned()], whole);

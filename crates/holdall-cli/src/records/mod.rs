@@ -11,7 +11,7 @@ use crate::output::text::count;
 use crate::schema::evolution::Evolution;
 use crate::schema::read;
 use crate::session::Session;
-use crate::tables;
+use crate::tables::{self, Columns};
 use clap::{ArgGroup, Args};
 use holdall::records::{self, Export, Form, Group, Migration, Sample};
 use holdall::schema::Reading;
@@ -166,8 +166,8 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
         query = query.with_order(&args.sort)?;
     }
     if let Some((form, out)) = args.columns_file() {
-        let columns = &args.columns;
-        return tables::write(session, (&records, query, columns), form, out, args.force);
+        let rows = Columns::Records(&records, query, &args.columns);
+        return tables::write(session, rows, form, out, args.force);
     }
     let mut export = args.export(&records)?;
     let whole = args.is_whole(records.len());

@@ -1,5 +1,25 @@
 //! Walks a byte slice; every read is checked against what is left.
 
+/// A number in the seven low bits of each byte, the lowest first, whose last byte is the first without the highest bit: what protocol buffers,
+/// Thrift and tables of LevelDB have. `None` where more than ten bytes go on.
+///
+/// # Errors
+/// What `next`, which gives the next byte, fails with.
+#[inline]
+pub fn varint<E>(
+    mut next: impl FnMut() -> std::result::Result<u8, E>,
+) -> std::result::Result<Option<u64>, E> {
+    let mut out = 0u64;
+    for shift in (0..64u32).step_by(7) {
+        let byte = next()?;
+        out |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            return Ok(Some(out));
+        }
+    }
+    Ok(None)
+}
+
 /// The bytes not read yet, and how many were.
 ///
 /// Lengths stay `u64` until they are checked against the slice, so a file's number can be passed as it

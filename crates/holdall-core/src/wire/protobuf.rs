@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::window::{Stop, Window};
+use crate::wire::cursor::varint;
 use crate::wire::forward::Forward;
 use std::ops::Range;
 
@@ -92,16 +93,8 @@ impl<'a> Fields<'a> {
     }
 
     fn varint(&mut self) -> Result<u64> {
-        let mut out = 0u64;
-        for shift in (0..64u32).step_by(7) {
-            let [byte] = self.array()?;
-            let bits = u64::from(byte & 0x7f);
-            out |= bits.checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
-                return Ok(out);
-            }
-        }
-        Err(self.broken("a number of more than ten bytes".into()))
+        let found = varint(|| self.array().map(|[byte]| byte))?;
+        found.ok_or_else(|| self.broken("a number of more than ten bytes".into()))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
@@ -213,15 +206,10 @@ impl<'w> Scan<'w> {
 
     fn varint(&mut self) -> Result<u64, Stop> {
         let start = self.position();
-        let mut out = 0u64;
-        for shift in (0..64u32).step_by(7) {
-            let [byte] = self.array()?;
-            out |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
-                return Ok(out);
-            }
-        }
-        Err(BROKEN.broken("a number of more than ten bytes").at(start..self.position()).into())
+        let found = varint(|| self.array().map(|[byte]| byte))?;
+        found.ok_or_else(|| {
+            BROKEN.broken("a number of more than ten bytes").at(start..self.position()).into()
+        })
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {

@@ -182,13 +182,5 @@ fn place(cursor: &mut Cursor<'_>) -> Option<Range<u64>> {
 }
 
 fn varint(cursor: &mut Cursor<'_>) -> Option<u64> {
-    let mut out = 0u64;
-    for shift in (0..64u32).step_by(7) {
-        let byte = cursor.u8()?;
-        out |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-        if byte & 0x80 == 0 {
-            return Some(out);
-        }
-    }
-    None
+    super::cursor::varint(|| cursor.u8().ok_or(())).ok().flatten()
 }

@@ -56,21 +56,21 @@ impl ChunkedSource {
     /// Fills each of `out`, bytes of the array from an offset on. However many of them a chunk has bytes of, it is decoded once.
     fn fill(&self, out: &mut [Target<'_>]) -> Result<()> {
         out.iter().try_for_each(|target| check_range(&target.range(), self.len()))?;
-        let mut chunks = Vec::new();
-        for target in &mut *out {
+        let mut uses: Vec<Use<'_>> = Vec::new();
+        for (number, target) in out.iter_mut().enumerate() {
             self.array.clear(target.offset, target.out);
-            chunks.extend(self.array.covering(target.range()));
+            uses.extend(self.array.covering(target.range()).map(|chunk| (chunk, number)));
         }
         if out.len() > 1 {
-            chunks.sort_unstable_by_key(|chunk| chunk.number);
-            chunks.dedup_by_key(|chunk| chunk.number);
+            uses.sort_by_key(|(chunk, _)| chunk.number);
         }
-        let mut rest = &chunks[..];
+        let uses: Vec<_> = uses.chunk_by(|(a, _), (b, _)| a.number == b.number).collect();
+        let mut rest = &uses[..];
         while !rest.is_empty() {
             let mut len = 0;
-            let fits = |chunk: &&&Chunk| {
+            let fits = |uses: &&&[Use<'_>]| {
                 let is_first = len < BATCH;
-                len += chunk.stored.len();
+                len += uses[0].0.stored.len();
                 is_first
             };
             let count = rest.iter().take_while(fits).count();
@@ -81,16 +81,16 @@ impl ChunkedSource {
         Ok(())
     }
 
-    /// Puts these chunks to where they belong in `out`.
-    fn batch(&self, chunks: &[&Chunk], out: &mut [Target<'_>]) -> Result<()> {
+    /// Puts chunks to where they belong in `out`; the uses of each are together.
+    fn batch(&self, chunks: &[&[Use<'_>]], out: &mut [Target<'_>]) -> Result<()> {
         let (mut plain, mut others) = (Vec::new(), Vec::new());
-        for chunk in chunks {
-            for (number, target) in out.iter().enumerate() {
-                match self.array.plain(chunk, &target.range()) {
+        for uses in chunks {
+            for (chunk, number) in *uses {
+                match self.array.plain(chunk, &out[*number].range()) {
                     Some(part) if part.is_empty() => {}
-                    Some(part) => plain.push((*chunk, part, number)),
+                    Some(part) => plain.push((*chunk, part, *number)),
                     None => {
-                        others.push(*chunk);
+                        others.push(*uses);
                         break;
                     }
                 }
@@ -107,10 +107,10 @@ impl ChunkedSource {
         }
         let mut kept = Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         let mut missing = Vec::new();
-        for chunk in others {
-            match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
-                Some(bytes) => self.place(chunk, &bytes, out),
-                None => missing.push(chunk),
+        for uses in others {
+            match kept.as_ref().and_then(|kept| kept.get(uses[0].0.number)) {
+                Some(bytes) => self.place(uses, &bytes, out),
+                None => missing.push(uses),
             }
         }
         if missing.is_empty() {
@@ -119,16 +119,17 @@ impl ChunkedSource {
         if self.array.chunk_len() <= LARGE {
             kept = None;
         }
-        let extents: Vec<Extent> = missing.iter().map(|chunk| chunk.stored).collect();
-        for (chunk, stored) in missing.into_iter().zip(self.stored(&extents)?) {
+        let extents: Vec<Extent> = missing.iter().map(|uses| uses[0].0.stored).collect();
+        for (uses, stored) in missing.into_iter().zip(self.stored(&extents)?) {
+            let chunk = uses[0].0;
             let decoded = self.array.decode(chunk, &stored)?;
-            self.place(chunk, &decoded, out);
+            self.place(uses, &decoded, out);
             let span = self.array.span(chunk);
-            let has_all = |of: &Target<'_>| {
-                let range = of.range();
+            let has_all = |(_, number): &Use<'_>| {
+                let range = out[*number].range();
                 range.start <= span.start && span.end <= range.end
             };
-            if !out.iter().any(has_all) {
+            if !uses.iter().any(has_all) {
                 let keep = |kept: &mut Kept| kept.add(chunk.number, decoded.into());
                 match &mut kept {
                     Some(kept) => keep(kept),
@@ -140,16 +141,16 @@ impl ChunkedSource {
     }
 
     /// Puts a decoded chunk to where it belongs.
-    fn place(&self, chunk: &Chunk, decoded: &[u8], out: &mut [Target<'_>]) {
-        let span = self.array.span(chunk);
-        for target in out {
-            let range = target.range();
-            if range.start < span.end && span.start < range.end {
-                self.array.place(chunk, decoded, 0, target.offset, target.out);
-            }
+    fn place(&self, uses: &[Use<'_>], decoded: &[u8], out: &mut [Target<'_>]) {
+        for (chunk, number) in uses {
+            let Target { offset, out } = &mut out[*number];
+            self.array.place(chunk, decoded, 0, *offset, out);
         }
     }
 }
+
+/// A chunk, and the number of a target that it has bytes of.
+type Use<'a> = (&'a Chunk, usize);
 
 /// Memory for bytes of the array.
 struct Target<'a> {

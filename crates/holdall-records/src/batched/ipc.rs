@@ -1,6 +1,6 @@
 //! Arrow IPC: files with a footer, and streams.
 
-use super::{Batched, Source, guarded};
+use super::{Batched, Source, batches, guarded};
 use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -31,8 +31,8 @@ pub(super) fn open(source: Source) -> Result<Batched> {
         }
         () => stream(&source)?,
     };
-    let batches = Batches { source, decoder, messages, is_over: false };
-    Ok(Batched { schema, batches: Box::new(batches) })
+    let mut of = Batches { source, decoder, messages };
+    Ok(Batched { schema, batches: batches(move || of.step()) })
 }
 
 type Begun = (SchemaRef, FileDecoder, Messages);
@@ -143,7 +143,6 @@ struct Batches {
     source: Source,
     decoder: FileDecoder,
     messages: Messages,
-    is_over: bool,
 }
 
 impl Batches {
@@ -199,19 +198,6 @@ impl Batches {
         }
         self.source.work.advance(all)?;
         Ok(batch)
-    }
-}
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
-            return None;
-        }
-        let batch = self.step();
-        self.is_over = !matches!(batch, Ok(Some(_)));
-        batch.transpose()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::rows::Form;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use holdall_core::codec::zstd::most_decoded;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::{ByteSource, Work};
 use serde_json::Value;
@@ -59,6 +60,21 @@ struct Source {
     work: Work,
 }
 
+/// Steps until there is no more, or one fails.
+fn batches(
+    mut step: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
+) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
+    let mut is_over = false;
+    Box::new(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let batch = step();
+        is_over = !matches!(batch, Ok(Some(_)));
+        batch.transpose()
+    }))
+}
+
 impl Source {
     fn len(&self) -> u64 {
         self.bytes.len()
@@ -74,14 +90,9 @@ impl Source {
         self.bytes.read_range(start..end)
     }
 
-    /// What may be decoded of so many stored bytes at once.
-    fn most(&self, stored: u64) -> u64 {
-        self.limits.decoded_len.max(stored.saturating_mul(self.limits.expansion))
-    }
-
     /// Refuses what would take more.
     fn check(&self, what: &str, decoded: u64, stored: u64) -> Result<()> {
-        let most = self.most(stored);
+        let most = most_decoded(stored, &self.limits);
         if decoded > most {
             let message = format!(
                 "{what} would take {decoded} bytes, of {stored} stored ones; at most {most}"

@@ -1,7 +1,7 @@
 //! Parquet files, a row group after the other.
 
 use super::thrift::Reader;
-use super::{Batched, Source, guarded, pages};
+use super::{Batched, Source, batches, guarded, pages};
 use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -36,8 +36,8 @@ pub(super) fn open(source: Source) -> Result<Batched> {
     let viewed = guarded(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options));
     let metadata = viewed.unwrap_or(metadata);
     let schema = metadata.schema().clone();
-    let groups = Groups { source, metadata, next: 0, current: None, stored: 0, is_over: false };
-    Ok(Batched { schema, batches: Box::new(groups) })
+    let mut groups = Groups { source, metadata, next: 0, current: None, stored: 0 };
+    Ok(Batched { schema, batches: batches(move || groups.step()) })
 }
 
 /// Looks through the footer before it is decoded.
@@ -106,7 +106,6 @@ struct Groups {
     current: Option<ParquetRecordBatchReader>,
     /// Bytes of the current one.
     stored: u64,
-    is_over: bool,
 }
 
 impl Groups {
@@ -135,19 +134,6 @@ impl Groups {
             self.current = Some(guarded(|| builder.build())?);
             (self.next, self.stored) = (at + 1, sizes.stored);
         }
-    }
-}
-
-impl Iterator for Groups {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
-            return None;
-        }
-        let batch = self.step();
-        self.is_over = !matches!(batch, Ok(Some(_)));
-        batch.transpose()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Thrift's compact protocol, as far as a Parquet file is looked at before it is decoded: nothing is allocated by its
 //! numbers, and nesting is bounded.
 
+use holdall_core::wire::cursor::varint;
+
 /// The bytes are no such values, or end too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
@@ -199,15 +201,7 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64> {
-        let mut n = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            n |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(n);
-            }
-        }
-        Err(Broken::Wrong)
+        varint(|| self.byte())?.ok_or(Broken::Wrong)
     }
 
     fn byte(&mut self) -> Result<u8> {

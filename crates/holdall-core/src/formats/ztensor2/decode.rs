@@ -63,7 +63,7 @@ fn walk(
 }
 
 /// The manifest, which is sound CBOR under its digest, and where it starts.
-pub(super) fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
+fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
     let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
@@ -73,6 +73,29 @@ pub(super) fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64),
     }
     deterministic::check(&bytes, manifest.range.start)?;
     Ok((bytes, manifest.range.start))
+}
+
+/// Hands the name of every object of a file to `each`, with what the manifest says of it.
+pub(super) fn each_object(
+    window: &Window,
+    limits: &Limits,
+    mut each: impl FnMut(&str, Value) -> Result<()>,
+) -> Result<(), Stop> {
+    let (bytes, base) = manifest(window, limits)?;
+    let mut reader = Reader::new(&bytes, base, limits);
+    let mut root = reader.map("the root")?;
+    while reader.more(&mut root)? {
+        if reader.key("the root")? != b"objects" {
+            reader.skip()?;
+            continue;
+        }
+        let mut objects = reader.map("`objects`")?;
+        while reader.more(&mut objects)? {
+            let name = reader.text("`objects`")?;
+            each(name, reader.value()?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the manifest is, and its digest.

@@ -4,6 +4,7 @@
 //! and keeps its own.
 
 use super::OTHER_LAYOUT;
+use super::manifest::member;
 use crate::encode::TensorSpec;
 use crate::error::{Result, Shown as _};
 use crate::layout::quantized::{OWN, Scheme};
@@ -395,11 +396,6 @@ fn field<'a>(attributes: &'a Attributes, key: &str) -> Odd<&'a [(Value, Value)]>
         Some(Value::Map(pairs)) => Ok(pairs),
         _ => Err(format!("`{key}` is not a map")),
     }
-}
-
-fn member<'a>(pairs: &'a [(Value, Value)], name: &str) -> Option<&'a Value> {
-    let mut pairs = pairs.iter();
-    pairs.find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
 fn uint(attributes: &Attributes, key: &str) -> Odd<Option<u64>> {

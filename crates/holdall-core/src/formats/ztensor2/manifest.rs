@@ -170,6 +170,12 @@ impl Fields {
     }
 }
 
+/// What a map has under a key.
+pub(super) fn member<'a>(pairs: &'a [(Value, Value)], name: &str) -> Option<&'a Value> {
+    let mut pairs = pairs.iter();
+    pairs.find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
+}
+
 /// A value that was found fit, its maps in order.
 pub(super) fn deterministic(value: &Value) -> Result<Vec<u8>> {
     let mut w = Writer::new();

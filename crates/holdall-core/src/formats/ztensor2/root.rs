@@ -1,6 +1,6 @@
 //! The file of a model in shards: a manifest of what all of them hold, and no blobs of its own.
 
-use super::decode::manifest;
+use super::decode::each_object;
 use super::encode::ending;
 use super::manifest::{Fields, deterministic};
 use super::{MAGIC, PAGE};
@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{Attributes, Digest, Value};
 use crate::window::{Stop, Window};
-use crate::wire::cbor::Reader;
 use bytes::Bytes;
 
 /// The manifest of a model in shards, each of which is a file of zTensor 2.
@@ -26,23 +25,12 @@ pub struct Objects(Vec<(String, Vec<u8>)>);
 /// # Errors
 /// What is wrong with the manifest.
 pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objects, Stop> {
-    let (bytes, base) = manifest(window, limits)?;
-    let mut reader = Reader::new(&bytes, base, limits);
     let mut all = Vec::new();
-    let mut root = reader.map("the root")?;
-    while reader.more(&mut root)? {
-        if reader.key("the root")? != b"objects" {
-            reader.skip()?;
-            continue;
-        }
-        let mut objects = reader.map("`objects`")?;
-        while reader.more(&mut objects)? {
-            let name = reader.text("`objects`")?.to_owned();
-            let mut object = reader.value()?;
-            place(&mut object, shard);
-            all.push((name, deterministic(&object)?));
-        }
-    }
+    each_object(window, limits, |name, mut object| {
+        place(&mut object, shard);
+        all.push((name.to_owned(), deterministic(&object)?));
+        Ok(())
+    })?;
     Ok(Objects(all))
 }
 
