@@ -193,7 +193,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
     if options.select.is_all() {
-        whole_sources(file, options, &state, &mut report)?;
+        whole_sources(file, options, &state)?;
     }
     report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
@@ -215,12 +215,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
 }
 
 /// Checks files whose digest as a whole is known: shards.
-fn whole_sources(
-    file: &File,
-    options: &VerifyOptions,
-    state: &State,
-    report: &mut VerifyReport,
-) -> Result<()> {
+fn whole_sources(file: &File, options: &VerifyOptions, state: &State) -> Result<()> {
     for (number, name, said) in file.index().whole() {
         let (Some(source), Some(algorithm)) =
             (file.all_sources().get(*number as usize), said.algorithm())
@@ -228,7 +223,6 @@ fn whole_sources(
             continue;
         };
         let found = external::digest_of(&**source, algorithm, |_| options.work.check())?;
-        report.read_len += source.len();
         if found != *said {
             let message = format!("the shard `{}` has {found}, {said} is recorded", name.shown());
             state.find(usize::MAX, 0, DIGEST.broken(message))?;
