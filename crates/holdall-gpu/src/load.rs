@@ -7,10 +7,9 @@ use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload, Way};
 use holdall::select::{Glob, Select};
 use holdall::{Cancel, Check, File, Result, Work};
-use holdall_core::read::{Extent, Plan, Want, check_digest};
+use holdall_core::read::{Plan, Want, check_digest, distinct};
 use holdall_io::executor::{self, Executor, checked_algorithm};
 use holdall_io::with_work;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -189,38 +188,29 @@ impl Task {
         tensors.sort_by_cached_key(|t| rank(t.name()));
         let check = options.check.unwrap_or(file.check());
         let mut wants: Vec<Want> = Vec::new();
-        let mut owners: Vec<Vec<usize>> = Vec::new();
-        let mut lens = Vec::new();
-        let mut known: HashMap<Extent, Vec<usize>> = HashMap::new();
-        // The want of each component of each tensor.
-        let mut numbers = Vec::with_capacity(tensors.len());
-        for (at, tensor) in tensors.iter().enumerate() {
-            let sound = tensor.sound()?;
-            let mut own = Vec::new();
-            for c in sound.components() {
-                let like = known.entry(c.stored).or_default();
-                let same = like.iter().find(|w| wants[**w].component.reads_the_same(&c));
-                let number = match same {
-                    Some(number) => *number,
-                    None => {
-                        let unknown = || {
-                            let message = "nothing says how many bytes it decodes to";
-                            tensor.place(UNKNOWN_LEN.broken(message), &c)
-                        };
-                        lens.push(c.decoded_len.ok_or_else(unknown)?);
-                        let number = wants.len();
-                        like.push(number);
-                        let digest = checked_algorithm(&c, check);
-                        let want = Want::new(tensor.position() as u32, c).with_digests(digest);
-                        wants.push(want.in_group(rank(tensor.name()) as u32));
-                        owners.push(Vec::new());
-                        number
-                    }
-                };
-                owners[number].push(at);
-                own.push(number);
+        // Which of all components are those of each tensor.
+        let mut own = Vec::with_capacity(tensors.len());
+        for tensor in &tensors {
+            let first = wants.len();
+            for c in tensor.sound()?.components() {
+                if c.decoded_len.is_none() {
+                    let e = UNKNOWN_LEN.broken("nothing says how many bytes it decodes to");
+                    return Err(tensor.place(e, &c));
+                }
+                let digest = checked_algorithm(&c, check);
+                let want = Want::new(tensor.position() as u32, c).with_digests(digest);
+                wants.push(want.in_group(rank(tensor.name()) as u32));
             }
-            numbers.push(own);
+            own.push(first..wants.len());
+        }
+        let (wants, of_all) = distinct(wants);
+        let lens: Vec<u64> =
+            wants.iter().map(|w| w.component.decoded_len.unwrap_or_default()).collect();
+        // The want of each component of each tensor, and the tensors of each want.
+        let numbers: Vec<&[usize]> = own.into_iter().map(|own| &of_all[own]).collect();
+        let mut owners: Vec<Vec<usize>> = vec![Vec::new(); wants.len()];
+        for (at, own) in numbers.iter().enumerate() {
+            own.iter().for_each(|number| owners[*number].push(at));
         }
         let places = place(&lens, options.placement, sizes);
         let buffers =

@@ -37,7 +37,7 @@ pub use part::PartDecoder;
 pub use plan::{Cut, Fetch, Part, Plan, Purpose};
 pub use sums::{Digests, Sums, check_digest};
 pub use terms::{Access, Terms};
-pub use want::Want;
+pub use want::{Want, distinct};
 
 use crate::model::block::{BLOCK_TYPES, BlockType};
 use crate::model::{ByteOrder, Component};

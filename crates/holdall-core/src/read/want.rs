@@ -1,6 +1,7 @@
 //! What is wanted of a component.
 
 use crate::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Component, Encoding};
@@ -139,4 +140,24 @@ impl Component {
             None => Err(self.stored.part(stored_len.saturating_sub(len)..stored_len)),
         }
     }
+}
+
+/// Wants, each once, and where among them each that was given is: several names may have one component. What has no bytes is read by
+/// nobody, and stays apart.
+pub fn distinct(wants: Vec<Want>) -> (Vec<Want>, Vec<usize>) {
+    let mut out: Vec<Want> = Vec::with_capacity(wants.len());
+    let mut known: HashMap<Extent, Vec<usize>> = HashMap::default();
+    let mut places = Vec::with_capacity(wants.len());
+    for want in wants {
+        let c = &want.component;
+        let same = known.entry(c.stored).or_default();
+        let is_same = |at: &&usize| out.get(**at).is_some_and(|o| o.component.reads_the_same(c));
+        let found = same.iter().find(is_same).filter(|_| !c.stored.is_empty()).copied();
+        places.push(found.unwrap_or(out.len()));
+        if found.is_none() {
+            same.push(out.len());
+            out.push(want);
+        }
+    }
+    (out, places)
 }

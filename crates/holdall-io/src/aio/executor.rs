@@ -10,9 +10,8 @@ use crate::open::Check;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::zstd::Checksums;
-use holdall_core::read::{Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Want};
+use holdall_core::read::{Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Want, distinct};
 use holdall_core::{Component, Encoding, Error, Result};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -52,26 +51,6 @@ pub(super) async fn load(
     let cut = Cut { terms, align: 1, whole: u64::MAX };
     let all = carry_out(file, wants, cut, checksums, &options.work).await?;
     Ok(places.into_iter().map(|at| all[at].clone()).collect())
-}
-
-/// Wants, each once, and where among them each that was given is: several names may have one component.
-fn distinct(wants: Vec<Want>) -> (Vec<Want>, Vec<usize>) {
-    let mut out: Vec<Want> = Vec::with_capacity(wants.len());
-    let mut known: HashMap<_, Vec<usize>> = HashMap::new();
-    let mut places = Vec::with_capacity(wants.len());
-    for want in wants {
-        let c = &want.component;
-        let same = known.entry((c.stored, c.decoded_len, c.digest.clone())).or_default();
-        let is_same = |at: &&usize| out[**at].component.reads_the_same(c);
-        // What has no bytes is read by nobody.
-        let found = same.iter().find(is_same).filter(|_| !c.stored.is_empty()).copied();
-        places.push(found.unwrap_or(out.len()));
-        if found.is_none() {
-            same.push(out.len());
-            out.push(want);
-        }
-    }
-    (out, places)
 }
 
 /// The decoded bytes of ranges of a component, which rise and do not overlap. No digest is checked.
