@@ -126,6 +126,11 @@ fn conditions_are_put_together() {
             let e = records.condition(text).unwrap_err();
             assert_eq!(e.code(), "records/condition", "{text}");
         }
+        let e = records.condition("label contains c").unwrap_err().to_string();
+        assert!(
+            e.contains("`contains` asks texts and arrays, `=` and `in` ask single values"),
+            "{e}"
+        );
     });
 }
 

@@ -136,7 +136,7 @@ impl Node {
                     kind => {
                         let (path, kind) = (path.shown(), kind.as_str());
                         let message = format!(
-                            "`{path}` is a `TypeDef:{kind}`; texts and arrays contain something"
+                            "`{path}` is a `TypeDef:{kind}`: `contains` asks texts and arrays, `=` and `in` ask single values"
                         );
                         return Err(CONDITION.broken(message));
                     }
