@@ -136,7 +136,8 @@ impl Node {
                     kind => {
                         let (path, kind) = (path.shown(), kind.as_str());
                         let message = format!(
-                            "`{path}` is a `TypeDef:{kind}`: `contains` asks texts and arrays, `=` and `in` ask single values"
+                            "`{path}` is a `TypeDef:{kind}`; `contains` needs text or an array: \
+                             compare a single value with `=` or `in`"
                         );
                         return Err(CONDITION.broken(message));
                     }
