@@ -73,15 +73,17 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     }
     install(&python, &wheel)?;
     let own = root().join("crates/holdall-py/tests");
-    let torch = ["test_torch.py", "test_dropin.py", "test_dropin_torch.py", "test_pickle.py"]
-        .map(|f| own.join(f));
+    let torch = ["torch", "dropin", "dropin_torch", "pickle", "batches"]
+        .map(|what| own.join(format!("test_{what}.py")));
     program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args).args(torch).run()?;
     let model = model(&python, &others_target());
     if model.is_none() {
         skipped("what transformers does with a real model, for it cannot be had here");
     }
     // Some of the libraries end the process in which another is: each has its own.
-    for only in ["transformers", "libraries", "engines", "flax", "mlx", "paddle", "tensorflow"] {
+    let runs =
+        ["transformers", "libraries", "engines", "million", "flax", "mlx", "paddle", "tensorflow"];
+    for only in runs {
         let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
         if let Some(model) = &model {
             run = run.env("HOLDALL_MODEL", model);
