@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const TARGET: &str = "wasm32-unknown-unknown";
 const MANIFEST: &str = "js/wasm/Cargo.toml";
 /// Bytes that the module has at most, and what `gzip -9` makes of it.
-const MOST: [usize; 2] = [2_325_000, 952_000];
+const MOST: [usize; 2] = [2_820_000, 1_123_000];
 /// A compiler of C for WebAssembly, for zstd, where the system has none: Debian's packages.
 const PACKAGES: [&str; 5] =
     ["clang-19", "libclang-cpp19", "libllvm19", "libclang-common-19-dev", "llvm-19"];
