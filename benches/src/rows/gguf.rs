@@ -77,6 +77,9 @@ const PAGES: &str =
 const MEMORY: &str = "The 67 MB that come out are fresh memory, whose pages the kernel clears: that alone, with one number written \
                       all over it, is the row `the memory alone`.";
 
+const FRESH: &str = "The barest read of these bytes into fresh memory on all cores, `pread`, is not three times as fast as gguf-py either: \
+                     most of it is the kernel clearing pages.";
+
 const OPEN: Comparison = Comparison {
     name: "open-gguf",
     cache: Cache::Warm,
@@ -114,7 +117,7 @@ const LOAD: Comparison = Comparison {
     ],
     goals: &[
         Goal { ours: "holdall", target: TimeAtMost(1.15, &["pread"]), note: "" },
-        Goal { ours: "holdall", target: SpeedAtLeast(3.0, &["gguf-py"]), note: "" },
+        Goal { ours: "holdall", target: SpeedAtLeast(3.0, &["gguf-py"]), note: FRESH },
     ],
 };
 

@@ -19,7 +19,6 @@ use holdall_core::{Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;
 
-
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
     formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())

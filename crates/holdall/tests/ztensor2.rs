@@ -7,10 +7,11 @@ mod ztensor2_files;
 use described::{code, dtype, hex, open};
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, Edit, EncodeOptions, Encoding, Error,
-    Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value, WriteOptions,
-    Writer, convert, formats, verify,
+    Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value,
+    VerifyOptions, Work, WriteOptions, Writer, convert, formats, verify,
 };
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use ztensor2_files::{
     array, blob, data_shard, map, object, of_object, of_part, part, rejects, sharded, text, uint,
     with,

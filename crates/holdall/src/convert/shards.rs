@@ -3,10 +3,10 @@
 use super::{ConvertReport, Prepared, became, len_of, report, write_file};
 use bytes::Bytes;
 #[cfg(feature = "ztensor")]
+use holdall_core::Limits;
+#[cfg(feature = "ztensor")]
 use holdall_core::formats::ztensor2::Root;
 use holdall_core::formats::{self, Format, Shards as Bound};
-#[cfg(feature = "ztensor")]
-use holdall_core::Limits;
 use holdall_core::{Algorithm, Attributes, Digest, Result};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 #[cfg(feature = "ztensor")]
