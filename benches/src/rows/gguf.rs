@@ -161,8 +161,9 @@ fn loops(c: &Context, name: &str) -> Result<Outcome> {
 /// Writes one number to memory like that which blocks are made numbers in.
 fn filled(c: &Context) -> Result<Outcome> {
     let file = holdall::open(c.path(BlocksGguf))?;
-    let count = file.index().tensors().next().context("no tensor")?.elements().unwrap_or(0);
-    let fill = || in_fresh_memory(count as usize, 1, |_, room| room.fill(1.0));
+    let first = file.index().tensors().next().context("no tensor")?;
+    let count = first.shape().iter().product::<u64>() as usize;
+    let fill = || in_fresh_memory(count, 1, |_, room| room.fill(1.0));
     Ok(repeated(TIMES, fill)?.1)
 }
 
