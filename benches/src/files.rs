@@ -6,6 +6,7 @@
 use crate::args::Args;
 use crate::datasets;
 use crate::ours;
+use crate::peers::python;
 use crate::rows::Comparison;
 use crate::workload::{ALL_LAYERS, LAYERS, Spec, llama, many};
 use anyhow::{Context, Result};
@@ -38,6 +39,16 @@ pub enum Workload {
     LlamaZt21Zstd,
     /// The same in GGUF.
     LlamaGguf,
+    /// The same as float16, by `torch.save`.
+    LlamaTorch,
+    /// As float16, by `numpy.savez`.
+    LlamaNpz,
+    /// Its embedding alone, 525 MB, as float16, by `numpy.save`.
+    EmbeddingNpy,
+    /// As float16, by h5py: contiguous datasets.
+    LlamaHdf5,
+    /// As float16, by onnx: initialisers of a graph that has nothing else.
+    LlamaOnnx,
     /// The tokens of a large vocabulary, GGUF.
     TokensGguf,
     /// 4096 × 4096 elements in blocks of each type, GGUF.
@@ -89,6 +100,11 @@ impl Workload {
             LlamaZt21 => "llama.21.zt",
             LlamaZt21Zstd => "llama-zstd.21.zt",
             LlamaGguf => "llama.gguf",
+            LlamaTorch => "llama.pt",
+            LlamaNpz => "llama.npz",
+            EmbeddingNpy => "embedding.npy",
+            LlamaHdf5 => "llama.h5",
+            LlamaOnnx => "llama.onnx",
             TokensGguf => "tokens.gguf",
             BlocksGguf => "blocks.gguf",
             LlamaHoles => "llama-holes.safetensors",
@@ -124,9 +140,8 @@ impl Workload {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
-            | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf => {
-                Vec::new()
-            }
+            | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf
+            | LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx => Vec::new(),
         }
     }
 
@@ -144,6 +159,16 @@ impl Workload {
             }
             LlamaHoles => write_holes(path, &specs),
             LlamaGguf => ours::gguf::write_llama(path),
+            LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx => {
+                let package = match self {
+                    LlamaTorch => python::TORCH,
+                    LlamaNpz => python::NPZ,
+                    EmbeddingNpy => python::NPY,
+                    LlamaHdf5 => python::H5PY,
+                    _ => python::ONNX,
+                };
+                package.write(&LlamaSafetensors.path(path.parent().context("no folder")?), path)
+            }
             TokensGguf => ours::gguf::write_tokens(path, quick),
             BlocksGguf => ours::gguf::write_blocks(path, quick),
             LlamaZt12 | SmallZt12 | TinyZt12 => {
@@ -175,7 +200,9 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut wanted: Vec<Workload> =
         comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
-    if wanted.contains(&LlamaSeekable) || wanted.contains(&LlamaGguf) {
+    const FROM_SAFETENSORS: &[Workload] =
+        &[LlamaSeekable, LlamaGguf, LlamaTorch, LlamaNpz, EmbeddingNpy, LlamaHdf5, LlamaOnnx];
+    if wanted.iter().any(|file| FROM_SAFETENSORS.contains(file)) {
         wanted.push(LlamaSafetensors);
     }
     wanted.sort();

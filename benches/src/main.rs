@@ -38,9 +38,12 @@ fn main() -> Result<()> {
         Command::Help => print!("{}", args::HELP),
         Command::List => report::list(&rows::all()),
         Command::Worker(run) => worker::run(run, &args)?,
-        Command::Make => files::make(&args, &rows::chosen(&args.rows)?)?,
+        Command::Make => {
+            let comparisons = rows::possible(rows::chosen(&args.rows)?, &args.dir);
+            files::make(&args, &comparisons)?;
+        }
         Command::Measure => {
-            let comparisons = rows::chosen(&args.rows)?;
+            let comparisons = rows::possible(rows::chosen(&args.rows)?, &args.dir);
             files::make(&args, &comparisons)?;
             let machine = machine::describe(&args)?;
             let results = measure::all(&comparisons, &args)?;

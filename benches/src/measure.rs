@@ -4,13 +4,12 @@ use crate::args::Args;
 use crate::cold::{drop_cache, warm_cache};
 use crate::files::Workload;
 use crate::floor::memory::HugeMemory;
-use crate::rows::{self, Cache, Comparison, Contestant, Goal, Kind, Target};
+use crate::rows::{Cache, Comparison, Contestant, Goal, Kind, Target};
 use crate::timing::Outcome;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::io::{IsTerminal, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// What the rounds of a comparison found.
@@ -149,15 +148,7 @@ impl Results {
 
 /// Runs all comparisons.
 pub fn all(comparisons: &[Comparison], args: &Args) -> Result<Vec<Results>> {
-    let has_device = LazyLock::new(rows::gpu::is_possible);
-    let is_possible = |c: &&Comparison| {
-        let is_possible = !c.name.starts_with("gpu-") || *has_device;
-        if !is_possible {
-            eprintln!("skipped: {}, for wgpu finds no adapter", c.name);
-        }
-        is_possible
-    };
-    comparisons.iter().filter(is_possible).map(|c| one(*c, args)).collect()
+    comparisons.iter().map(|c| one(*c, args)).collect()
 }
 
 fn one(comparison: Comparison, args: &Args) -> Result<Results> {

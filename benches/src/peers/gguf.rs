@@ -2,28 +2,15 @@
 
 use crate::files::Workload;
 use crate::packages::run_python;
+use crate::peers::python::environment;
 use crate::timing::Outcome;
 use crate::worker::Context;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// A Python that has it, fetched at the first call.
 fn interpreter(c: &Context) -> Result<PathBuf> {
-    let folder = c.folder().join("gguf-py");
-    let python = folder.join("bin/python");
-    if !folder.join("done").exists() {
-        let run = |command: &mut Command| -> Result<()> {
-            let out = command.output()?;
-            ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-            Ok(())
-        };
-        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        let wanted = ["-m", "pip", "install", "--quiet", "gguf==0.19.0", "numpy==2.4.6"];
-        run(Command::new(&python).args(wanted)).context("installing gguf 0.19")?;
-        std::fs::write(folder.join("done"), "")?;
-    }
-    Ok(python)
+    environment(c.folder(), "gguf-py", &["gguf==0.19.0", "numpy==2.4.6"])
 }
 
 /// Opens the file and goes through names, types and shapes.

@@ -2,6 +2,7 @@
 
 pub mod arrow;
 pub mod gguf;
+pub mod python;
 pub mod safetensors;
 pub mod zt12;
 pub mod zt21;

@@ -2,6 +2,7 @@
 
 mod build;
 mod convert;
+mod formats;
 pub mod gguf;
 pub mod gpu;
 mod header;
@@ -21,6 +22,8 @@ use crate::files::Workload;
 use crate::timing::Outcome;
 use crate::worker::Context;
 use anyhow::{Context as _, Result};
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// Contestants that do the same work, and goals about them.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +124,7 @@ pub fn all() -> Vec<Comparison> {
         save::COMPARISONS,
         convert::COMPARISONS,
         gguf::COMPARISONS,
+        formats::COMPARISONS,
         header::COMPARISONS,
         records::COMPARISONS,
         texts::COMPARISONS,
@@ -146,4 +150,20 @@ pub fn chosen(names: &[String]) -> Result<Vec<Comparison>> {
         return Ok(all());
     }
     names.iter().map(|n| named(n)).collect()
+}
+
+/// Those that can be made here; of the others it is told why not.
+pub fn possible(mut comparisons: Vec<Comparison>, folder: &Path) -> Vec<Comparison> {
+    let has_device = LazyLock::new(gpu::is_possible);
+    comparisons.retain(|c| {
+        let missing = match c.name.starts_with("gpu-") && !*has_device {
+            true => Some("wgpu finds no adapter".to_owned()),
+            false => formats::missing(c, folder),
+        };
+        if let Some(why) = &missing {
+            eprintln!("skipped: {}, for {why}", c.name);
+        }
+        missing.is_none()
+    });
+    comparisons
 }

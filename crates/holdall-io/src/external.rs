@@ -15,13 +15,9 @@ use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
 #[cfg(feature = "ztensor")]
 use holdall_core::formats::ztensor2::{self, Objects};
 use holdall_core::formats::{self, Beside};
-use holdall_core::model::Hasher;
-use holdall_core::{Algorithm, Digest, Error, Result, Rule, Window};
+use holdall_core::{Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Bytes that are read of a source at a time.
-const AT_A_TIME: u64 = 4 << 20;
 
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
@@ -41,27 +37,6 @@ pub fn content(file: &File) -> Result<Option<String>> {
     fetch_ends(&**source, &mut window)?;
     let found = fetched(&**source, &mut window, |window| content(window, file.limits()));
     found.map_err(|e| e.in_source(file.name()))
-}
-
-/// The digest of all bytes of a source; `each` is told how many were read.
-///
-/// # Errors
-/// What the source fails with, and what `each` does.
-pub fn digest_of(
-    source: &dyn ByteSource,
-    algorithm: Algorithm,
-    mut each: impl FnMut(u64) -> Result<()>,
-) -> Result<Digest> {
-    let mut hasher = Hasher::new(algorithm);
-    let len = source.len();
-    let mut at = 0;
-    while at < len {
-        let end = len.min(at + AT_A_TIME);
-        hasher.update(&source.read_range(at..end)?);
-        each(end - at)?;
-        at = end;
-    }
-    Ok(hasher.finish())
 }
 
 /// What a file of zTensor 2 holds, where it is the shard of that name.

@@ -19,13 +19,14 @@ use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Elements that a thread works out at a time: whole blocks of every type.
-const AT_A_TIME: usize = 1 << 16;
+/// Elements that a thread works out at a time: whole blocks of every type, whose f32 are a huge page. Of two threads that first write to
+/// the same page at once both clear one, and one is thrown away.
+const AT_A_TIME: usize = 1 << 19;
 
 /// The tensor as dense `f32`, worked out on all cores where there is much of it.
 fn on_all_cores(view: &dyn Computed, limits: &Limits) -> Result<Dense> {
     let len = view.dense_len(limits)? as usize;
-    if len <= 4 * AT_A_TIME || cfg!(target_endian = "big") {
+    if len <= size_of::<f32>() * AT_A_TIME || cfg!(target_endian = "big") {
         return view.to_dense(limits);
     }
     // Begins at a page.

@@ -13,9 +13,7 @@ mod layouts;
 
 pub use holdall_io::{Strictness, Verdict};
 
-use holdall_core::error::Shown as _;
-use holdall_core::read::DIGEST;
-use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
+use holdall_core::{Algorithm, Digest, Error, ErrorKind, Result, Warning};
 use holdall_io::select::Select;
 use holdall_io::{File, external};
 use holdall_io::{Work, with_work};
@@ -190,11 +188,9 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
         return whole_package(file, &package, options);
     }
     let state = State::default();
-    let mut report = tensors(file, options, &state)?;
+    let whole = if options.select.is_all() { file.index().whole() } else { &[] };
+    let mut report = tensors(file, whole, options, &state)?;
     gaps::check(file, &state)?;
-    if options.select.is_all() {
-        whole_sources(file, options, &state)?;
-    }
     report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -214,25 +210,13 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Checks files whose digest as a whole is known: shards.
-fn whole_sources(file: &File, options: &VerifyOptions, state: &State) -> Result<()> {
-    for (number, name, said) in file.index().whole() {
-        let (Some(source), Some(algorithm)) =
-            (file.all_sources().get(*number as usize), said.algorithm())
-        else {
-            continue;
-        };
-        let found = external::digest_of(&**source, algorithm, |_| options.work.check())?;
-        if found != *said {
-            let message = format!("the shard `{}` has {found}, {said} is recorded", name.shown());
-            state.find(usize::MAX, 0, DIGEST.broken(message))?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks all tensors that are asked for.
-fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<VerifyReport> {
+/// Checks all tensors that are asked for, and the files in `whole`, whose digest is known.
+fn tensors(
+    file: &File,
+    whole: &[Whole],
+    options: &VerifyOptions,
+    state: &State,
+) -> Result<VerifyReport> {
     let tensors = options.select.of(file)?;
     for tensor in &tensors {
         if let Some(e) = tensor.fault() {
@@ -244,7 +228,7 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
         warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
-    bytes::check(file, &tensors, options, state, &mut report)?;
+    bytes::check(file, &tensors, whole, options, state, &mut report)?;
     layouts::check(&tensors, options, state, &mut report)?;
     Ok(report)
 }
@@ -262,12 +246,15 @@ fn warnings(file: &File, select: &Select) -> Vec<Warning> {
     out
 }
 
+/// A file whose digest as a whole is known, a shard: its number among the sources, its name, and the digest.
+type Whole = (u32, String, Digest);
+
 /// What is wrong with tensors of a file: the first errors, and the numbers of all such tensors.
 /// Besides, how many components have no digest that could be checked.
 pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
     let state = State::default();
     let options = VerifyOptions::new().with_work(work.clone());
-    tensors(file, &options, &state)?;
+    tensors(file, &[], &options, &state)?;
     let mut found = state.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Those that this version does not know are not findings, and cannot be taken either.
     for tensor in file.tensors() {

@@ -7,10 +7,11 @@ mod ztensor2_files;
 use described::{code, dtype, hex, open};
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, Edit, EncodeOptions, Encoding, Error,
-    Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value, WriteOptions,
-    Writer, convert, formats, verify,
+    Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value,
+    VerifyOptions, Work, WriteOptions, Writer, convert, formats, verify,
 };
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use ztensor2_files::{
     array, blob, data_shard, map, object, of_object, of_part, part, rejects, sharded, text, uint,
     with,
@@ -505,8 +506,16 @@ fn models_are_written_in_shards() {
         for path in [folder.clone(), folder.join("model.zt")] {
             let file = strict.open(path).unwrap();
             assert_eq!(file.attributes().get("name"), Some(&Value::Text("of all".into())));
-            let report = verify(&file, &Default::default()).unwrap();
+            let told = Arc::new(Mutex::new((0, 0)));
+            let tell = Arc::clone(&told);
+            let work = Work::new().with_threads(1).on_progress(move |done, total| {
+                *tell.lock().unwrap() = (done, total);
+            });
+            let report = verify(&file, &VerifyOptions::new().with_work(work)).unwrap();
             assert!(report.read_len <= report.stored_len, "what is read twice counts once");
+            let (done, total) = *told.lock().unwrap();
+            let shards: u64 = file.index().source_lens().skip(1).sum();
+            assert!(done == total && total >= shards + report.read_len, "{done} {total} {shards}");
             assert!(report.is_sound(), "{:?}", report.findings);
             assert_eq!(file.index().whole().len(), count);
             assert!(file.index().whole().iter().all(|(.., of)| of.algorithm() == Some(algorithm)));

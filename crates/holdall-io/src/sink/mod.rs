@@ -3,11 +3,13 @@
 mod file;
 mod folder;
 mod stream;
+mod summed;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
 pub use folder::FolderSink;
 pub use stream::StreamSink;
+pub use summed::Summed;
 pub use unpublished::{folder, sweep};
 
 use crate::error::TO_ADDRESS;

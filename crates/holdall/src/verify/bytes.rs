@@ -3,12 +3,12 @@
 //! Components of the same stored bytes are one *unit*, read once. What is to be found out about all units is one
 //! plan, which runs on all cores.
 
-use super::{Reason, State, VerifyOptions, VerifyReport};
+use super::{Reason, State, VerifyOptions, VerifyReport, Whole};
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{Frame, check_decoded_len};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::BOOL_BYTE;
-use holdall_core::read::{Digests, Plan, Want, check_digest};
+use holdall_core::read::{DIGEST, Digests, Plan, Want, check_digest};
 use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Extent, Layout, LogicalType,
     Result, TensorInfo,
@@ -73,10 +73,20 @@ struct Context<'a> {
     found: Mutex<HashMap<usize, Found>>,
 }
 
-/// Checks the bytes of all components of `tensors`.
+/// What is read in one go.
+struct Pass<'a> {
+    plan: Plan,
+    /// What its wants are for, those of components.
+    purposes: &'a [Purpose],
+    /// The file that the last want is all of.
+    whole: Option<&'a Whole>,
+}
+
+/// Checks the bytes of all components of `tensors`, and those of the files in `whole`.
 pub(super) fn check(
     file: &File,
     tensors: &[Tensor],
+    whole: &[Whole],
     options: &VerifyOptions,
     state: &State,
     report: &mut VerifyReport,
@@ -100,19 +110,32 @@ pub(super) fn check(
     report.stored_len = units.iter().map(|u| u.stored.len()).sum();
     let context = Context { file, state, members, units, found: Mutex::default() };
     let (wants, purposes) = context.wants()?;
-    let plan = Plan::new(wants, file.sources().terms());
-    options.work.begin(plan.len());
-    let sums = Executor::new(file, &options.work)
-        .run(&plan, Vec::new(), |visit| {
-            context.look(&purposes[visit.number as usize], visit);
-            Ok(())
-        })
-        .map_err(|e| e.in_source(file.name()))?;
-    let mut found = context.found.lock().unwrap_or_else(PoisonError::into_inner);
-    for (want, digest) in sums.finish() {
-        let unit = purposes[want as usize].unit;
-        found.entry(unit).or_default().digests.push(digest);
+    let passes = passes(file, wants, &purposes, whole);
+    options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
+    for Pass { plan, purposes, whole } in passes {
+        let sums = Executor::new(file, &options.work)
+            .run(&plan, Vec::new(), |visit| {
+                if let Some(purpose) = purposes.get(visit.number as usize) {
+                    context.look(purpose, visit);
+                }
+                Ok(())
+            })
+            .map_err(|e| e.in_source(file.name()))?;
+        for (want, digest) in sums.finish() {
+            match (purposes.get(want as usize), whole) {
+                (Some(purpose), _) => {
+                    context.found(purpose.unit, |found| found.digests.push(digest));
+                }
+                (None, Some((_, name, said))) if *said != digest => {
+                    let name = name.shown();
+                    let message = format!("the shard `{name}` has {digest}, {said} is recorded");
+                    state.find(usize::MAX, 0, DIGEST.broken(message))?;
+                }
+                (None, _) => {}
+            }
+        }
     }
+    let mut found = context.found.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = std::mem::take(&mut *found);
     for (at, unit) in context.units.iter().enumerate() {
         if unit.is_looked_at() {
@@ -121,6 +144,41 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// What is to be read, in the order of the sources. A file that has a digest as a whole is read for that beside its components,
+/// and before the next file: what one thread reads, another finds in the system's cache.
+fn passes<'a>(
+    file: &File,
+    wants: Vec<Want>,
+    mut purposes: &'a [Purpose],
+    whole: &'a [Whole],
+) -> Vec<Pass<'a>> {
+    let mut wants = wants.into_iter().peekable();
+    let mut whole: Vec<&Whole> = whole.iter().collect();
+    whole.sort_by_key(|(number, ..)| *number);
+    let mut passes = Vec::new();
+    for whole in whole.into_iter().map(Some).chain([None]) {
+        let upto = whole.map_or(u32::MAX, |(number, ..)| *number);
+        let in_it = |want: &Want| want.component.stored.source <= upto;
+        let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(in_it)).collect();
+        let (these, others) = purposes.split_at(own.len());
+        purposes = others;
+        own.extend(whole.and_then(|whole| all_of(file, whole)));
+        if !own.is_empty() {
+            let plan = Plan::new(own, file.sources().terms());
+            passes.push(Pass { plan, purposes: these, whole });
+        }
+    }
+    passes
+}
+
+/// All bytes of a file, for their digest.
+fn all_of(file: &File, (number, _, said): &Whole) -> Option<Want> {
+    let len = file.all_sources().get(*number as usize)?.len();
+    let bytes = Component::of_bytes(Extent::new(*number, 0..len), Encoding::Raw, len);
+    // A group of its own: what is in order is fetched with nothing else.
+    Some(Want::new(0, bytes).with_digests(Some(said.algorithm()?)).in_group(1))
 }
 
 fn note_unverified(file: &File, m: &Member, state: &State) {

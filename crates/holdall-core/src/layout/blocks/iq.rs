@@ -52,7 +52,7 @@ fn signs_of(seven: u32) -> u8 {
 
 /// d times the numbers of a line, negative where its bit of `signs` is set.
 #[inline(always)]
-fn signed(d: f32, line: &[i8], signs: u32, out: &mut [f32]) {
+fn signed<const N: usize>(d: f32, line: &[i8; N], signs: u32, out: &mut [f32; N]) {
     for (j, (x, v)) in out.iter_mut().zip(line).enumerate() {
         let value = d * f32::from(*v);
         *x = if signs >> j & 1 == 1 { -value } else { value };
@@ -100,7 +100,11 @@ pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
         let high = b[66 + i / 4] >> (2 * (i % 4)) & 3;
         let d = of_16(d, b[74 + i / 4], i / 2 % 2 == 1);
         let line = usize::from(b[2 + i]) | usize::from(high) << 8;
-        signed(d, &IQ2_S[line], b[34 + i].into(), out);
+        // Put on as bits: here the compiler makes branches of `signed`, which nobody can guess.
+        let signs = u32::from(b[34 + i]);
+        for (j, (x, v)) in out.iter_mut().zip(&IQ2_S[line]).enumerate() {
+            *x = f32::from_bits((d * f32::from(*v)).to_bits() ^ (signs >> j & 1) << 31);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Blocks of 256 elements: scales of groups in a few bits, themselves scaled; and ternary ones.
 
 use super::half_at;
+use std::array::from_fn;
 
 /// Two bits each: d·s·q − m·t, with 4 bits of s and t for each 16.
 pub(super) fn q2_k(b: &[u8; 84], out: &mut [f32; 256]) {
@@ -46,49 +47,63 @@ fn six_bits(b: &[u8], i: usize) -> (f32, f32) {
     (f32::from(scale), f32::from(offset))
 }
 
+/// d·s·q − m·t of number `i` of the eight groups of a block of [`q4_k`] or [`q5_k`].
+#[inline(always)]
+fn line<const BYTES: usize>(
+    b: &[u8; BYTES],
+    i: usize,
+    out: &mut [f32; 32],
+    q: impl Fn(usize) -> u8,
+) {
+    let (scale, offset) = six_bits(&b[4..16], i);
+    let (scale, offset) = (half_at(b, 0) * scale, half_at(b, 2) * offset);
+    out.iter_mut().enumerate().for_each(|(j, x)| *x = scale * f32::from(q(j)) - offset);
+}
+
 /// Four bits each: d·s·q − m·t, with 6 bits of s and t for each 32.
 pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
-    let (d, min) = (half_at(b, 0), half_at(b, 2));
+    let (bytes, _) = b[16..].as_chunks::<32>();
     let (groups, _) = out.as_chunks_mut::<32>();
-    for (i, group) in groups.iter_mut().enumerate() {
-        let (scale, offset) = six_bits(&b[4..16], i);
-        let (scale, offset) = (d * scale, min * offset);
-        let (start, shift) = (16 + 32 * (i / 2), 4 * (i % 2));
-        for (x, q) in group.iter_mut().zip(&b[start..start + 32]) {
-            *x = scale * f32::from(q >> shift & 15) - offset;
-        }
+    // Two groups have their nibbles in the same bytes.
+    for (i, (groups, q)) in groups.as_chunks_mut().0.iter_mut().zip(bytes).enumerate() {
+        let [low, high] = groups;
+        line(b, 2 * i, low, |j| q[j] & 15);
+        line(b, 2 * i + 1, high, |j| q[j] >> 4);
     }
 }
 
 /// Five bits each, as [`q4_k`], the fifth bits apart.
 pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
-    let (d, min) = (half_at(b, 0), half_at(b, 2));
+    let (bytes, _) = b[16..].as_chunks::<32>();
+    let [fifth, bytes @ ..] = bytes else { return };
     let (groups, _) = out.as_chunks_mut::<32>();
-    for (i, group) in groups.iter_mut().enumerate() {
-        let (scale, offset) = six_bits(&b[4..16], i);
-        let (scale, offset) = (d * scale, min * offset);
-        let (start, shift) = (48 + 32 * (i / 2), 4 * (i % 2));
-        let bits = b[start..start + 32].iter().zip(&b[16..48]);
-        for (x, (q, high)) in group.iter_mut().zip(bits) {
-            *x = scale * f32::from(q >> shift & 15 | (high >> i & 1) << 4) - offset;
-        }
+    for (i, (groups, q)) in groups.as_chunks_mut().0.iter_mut().zip(bytes).enumerate() {
+        let [low, high] = groups;
+        let above = |j: usize, mask: u8| if fifth[j] & mask == 0 { 0 } else { 16 };
+        line(b, 2 * i, low, |j| (q[j] & 15) + above(j, 1 << (2 * i)));
+        line(b, 2 * i + 1, high, |j| (q[j] >> 4) + above(j, 2 << (2 * i)));
     }
 }
 
 /// Six bits each: d·s·(q − 32), with 8 bits of s for each 16.
 pub(super) fn q6_k(b: &[u8; 210], out: &mut [f32; 256]) {
     let d = half_at(b, 208);
-    let (groups, _) = out.as_chunks_mut::<16>();
-    for (i, group) in groups.iter_mut().enumerate() {
-        let scale = d * f32::from(b[192 + i] as i8);
+    let (halves, _) = out.as_chunks_mut::<128>();
+    let (low, _) = b[..128].as_chunks::<64>();
+    let (high, _) = b[128..192].as_chunks::<32>();
+    for (i, (half, (low, high))) in halves.iter_mut().zip(low.iter().zip(high)).enumerate() {
         // Of 128 elements each: 64 bytes hold the low nibbles of the first 64, then the high ones.
-        let (half, of_half) = (i / 8, i % 8);
-        let (low, low_shift) = (64 * half + 16 * (of_half % 4), 4 * (of_half / 4));
-        let (high, shift) = (128 + 32 * half + 16 * (i % 2), 2 * (of_half / 2));
-        let bits = b[low..low + 16].iter().zip(&b[high..high + 16]);
-        for (x, (q, high)) in group.iter_mut().zip(bits) {
-            let q = (q >> low_shift & 15 | (high >> shift & 3) << 4) as i8 - 32;
-            *x = scale * f32::from(q);
+        let q: [[u8; 32]; 4] = [
+            from_fn(|j| low[j] & 15 | high[j] << 4 & 48),
+            from_fn(|j| low[j + 32] & 15 | high[j] << 2 & 48),
+            from_fn(|j| low[j] >> 4 | high[j] & 48),
+            from_fn(|j| low[j + 32] >> 4 | high[j] >> 2 & 48),
+        ];
+        let groups =
+            half.as_chunks_mut::<16>().0.iter_mut().zip(q.as_flattened().as_chunks::<16>().0);
+        for ((group, q), scale) in groups.zip(&b[192 + 8 * i..]) {
+            let scale = d * f32::from(*scale as i8);
+            group.iter_mut().zip(q).for_each(|(x, q)| *x = scale * f32::from(*q as i8 - 32));
         }
     }
 }

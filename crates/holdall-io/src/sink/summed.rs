@@ -1,0 +1,43 @@
+//! A digest of all that is appended.
+
+use super::Sink;
+use holdall_core::model::Hasher;
+use holdall_core::{Algorithm, Digest, Result};
+
+/// A sink that computes the digest of everything appended to it, so that nobody has to read that again.
+pub struct Summed<S> {
+    sink: S,
+    hasher: Hasher,
+}
+
+impl<S: Sink> Summed<S> {
+    /// What is appended goes on to `sink`, which is empty.
+    pub fn new(sink: S, algorithm: Algorithm) -> Summed<S> {
+        Summed { sink, hasher: Hasher::new(algorithm) }
+    }
+}
+
+impl<S: Sink> Sink for Summed<S> {
+    type Done = (S::Done, Digest);
+
+    fn len(&self) -> u64 {
+        self.sink.len()
+    }
+
+    fn expect(&mut self, bytes: u64) {
+        self.sink.expect(bytes);
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<()> {
+        self.sink.reserve(bytes)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.sink.append(bytes)
+    }
+
+    fn finish(self) -> Result<Self::Done> {
+        Ok((self.sink.finish()?, self.hasher.finish()))
+    }
+}
