@@ -377,8 +377,19 @@ impl Machine<'_> {
             && let Node::Global(of, class) = self.graph.get(*factory)
         {
             let is_plain = matches!(of.as_str(), "builtins" | "__builtin__")
-                && matches!(class.as_str(), 
-                    "list" | "dict" | "set" | "tuple" | "bool" | "int" | "long" | "float" | "str" | "unicode");
+                && matches!(
+                    class.as_str(),
+                    "list"
+                        | "dict"
+                        | "set"
+                        | "tuple"
+                        | "bool"
+                        | "int"
+                        | "long"
+                        | "float"
+                        | "str"
+                        | "unicode"
+                );
             let is_dict = (module.as_str(), name.as_str()) == ("collections", "defaultdict");
             return (is_plain && is_dict).then(|| Node::Dict(Vec::new()));
         }
