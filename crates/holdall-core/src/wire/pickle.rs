@@ -377,12 +377,32 @@ impl Machine<'_> {
             && let Node::Global(of, class) = self.graph.get(*factory)
         {
             let is_plain = matches!(of.as_str(), "builtins" | "__builtin__")
-                && matches!(class.as_str(), "list" | "dict" | "set" | "int" | "float" | "str");
+                && matches!(
+                    class.as_str(),
+                    "list"
+                        | "dict"
+                        | "set"
+                        | "tuple"
+                        | "bool"
+                        | "int"
+                        | "long"
+                        | "float"
+                        | "str"
+                        | "unicode"
+                );
             let is_dict = (module.as_str(), name.as_str()) == ("collections", "defaultdict");
             return (is_plain && is_dict).then(|| Node::Dict(Vec::new()));
         }
         let items = match arguments {
             [] => &[],
+            // A `Counter` is made of the dict of its counts.
+            [one]
+                if module == "collections"
+                    && matches!(name.as_str(), "OrderedDict" | "Counter")
+                    && let Node::Dict(pairs) = self.graph.get(*one) =>
+            {
+                return Some(Node::Dict(pairs.clone()));
+            }
             [one] => self.graph.items(*one)?,
             _ => return None,
         };

@@ -21,8 +21,10 @@ use crate::wire::zip::{Directory, Entry, Method};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// How files of before 1.6 start: a pickle of a number.
-pub(crate) const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+/// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
+const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+/// What stands before that in protocols 4 and 5: how long the frame is.
+const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
 /// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
 
@@ -31,7 +33,7 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
     if head.starts_with(b"\x80") {
         let head = window.head(FIRST)?;
-        return Ok(head.starts_with(MAGIC) || is_arrays(&head));
+        return Ok(is_legacy(&head) || is_arrays(&head));
     }
     if !head.starts_with(b"PK\x03\x04") {
         return Ok(false);
@@ -46,6 +48,14 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
         // Whoever can say what is wrong with a zip will.
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
+    }
+}
+
+/// Whether what begins so is a file of before 1.6, its pickles of any protocol that torch writes.
+pub(crate) fn is_legacy(head: &[u8]) -> bool {
+    match head {
+        [0x80, 2..=5, rest @ ..] => rest.strip_prefix(FRAME).unwrap_or(rest).starts_with(MAGIC),
+        _ => false,
     }
 }
 
@@ -70,9 +80,9 @@ fn top(directory: &Directory) -> Option<&str> {
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let head = window.head(MAGIC.len() as u64)?;
+    let head = window.head((2 + FRAME.len() + MAGIC.len()) as u64)?;
     match *head {
-        ref start if start == MAGIC => legacy(window, limits),
+        ref start if is_legacy(start) => legacy(window, limits),
         [0x80, ..] => alone(window, limits),
         _ => zipped(window, limits),
     }

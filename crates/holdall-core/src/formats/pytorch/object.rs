@@ -147,7 +147,19 @@ impl<'g> Objects<'g> {
         }
     }
 
+    /// What a call of a known function gives. Elements of a type that is not known are the fault of their tensor.
     fn called(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
+        match self.made(module, name, args, depth) {
+            Err(e) if e.code() == DTYPE.code && name.starts_with("_rebuild") => {
+                let shape = args.get(2).and_then(|id| self.numbers(*id)).ok_or(&e);
+                let Ok(shape) = shape else { return Err(e) };
+                Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))))
+            }
+            made => made,
+        }
+    }
+
+    fn made(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
         let wrong =
             || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
         let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));

@@ -87,7 +87,7 @@ impl Trace {
 /// Of a file of torch before 1.6 those are its five.
 pub fn all(bytes: &[u8], is_named: bool, most: u64) -> Vec<(u64, Trace)> {
     let (mut out, mut left, mut at) = (Vec::new(), most, 0u64);
-    let is_legacy = bytes.starts_with(crate::formats::pytorch::MAGIC);
+    let is_legacy = crate::formats::pytorch::is_legacy(bytes);
     while let Some(rest) = usize::try_from(at).ok().and_then(|at| bytes.get(at..))
         && !rest.is_empty()
         && !(is_legacy && out.len() == 5)
