@@ -350,11 +350,11 @@ fn old_files_may_be_cut_anywhere() {
 #[test]
 fn old_files_of_every_protocol_are_read() {
     let sound = std::fs::read(folder("pytorch").join("torch_state-legacy.pt")).unwrap();
-    let wanted = open(&sound).unwrap();
+    let wanted = open(sound.clone()).unwrap();
     let frame = b"\x95\x0d\0\0\0\0\0\0\0";
     for (protocol, frame) in [(2, &b""[..]), (3, b""), (4, frame), (5, frame)] {
         let bytes = [&[0x80, protocol], frame, &sound[2..]].concat();
-        let file = open(&bytes).unwrap();
+        let file = open(bytes).unwrap();
         assert_eq!(file.len(), wanted.len(), "protocol {protocol}");
         for tensor in wanted.tensors() {
             let other = file.tensor(tensor.name()).unwrap().to_dense().unwrap();
@@ -368,7 +368,7 @@ fn old_files_of_every_protocol_are_read() {
 fn counts_and_defaults_are_maps() {
     let pickle = b"\x80\x02}(X\x01\0\0\0cccollections\nCounter\n}X\x01\0\0\0aK\x02s\x85R\
         X\x01\0\0\0dccollections\ndefaultdict\nc__builtin__\nlong\n\x85RX\x01\0\0\0nK\x03su.";
-    let file = open(&file_of(pickle)).unwrap();
+    let file = open(file_of(pickle)).unwrap();
     let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
     assert_eq!(get("c").as_deref(), Some("{\"a\":2}"));
     assert_eq!(get("d").as_deref(), Some("{\"n\":3}"));
@@ -379,7 +379,7 @@ fn counts_and_defaults_are_maps() {
 fn elements_of_an_unknown_type_are_the_fault_of_their_tensor() {
     let (_, bytes) =
         rejects().into_iter().find(|(name, _)| *name == "pytorch.dtype.storage").unwrap();
-    let file = open(&bytes).unwrap();
+    let file = open(bytes).unwrap();
     let faults: Vec<&str> = file.tensors().filter_map(|t| t.fault().map(|e| e.code())).collect();
     assert_eq!(faults, ["pytorch/dtype"]);
 }
