@@ -274,6 +274,15 @@ fn broken_pickles_are_refused() {
     }
     bomb.push(b'.');
     assert_eq!(code(file_of(&bomb)), "pytorch/too-many-values");
+    // Sets, and counts, of the items of one list or dict, again and again.
+    let list = [b"(".to_vec(), vec![b'N'; 10_000], b"lq\0".to_vec()].concat();
+    let dict = [b"(".to_vec(), vec![b'N'; 20_000], b"dq\0".to_vec()].concat();
+    let set = (b"c__builtin__\nset\nq\x01".as_slice(), list);
+    for (of, items) in [set, (b"ccollections\nCounter\nq\x01".as_slice(), dict)] {
+        let again = b"h\x01(h\0tR".repeat(1000);
+        let bomb = [b"\x80\x02", &items[..], of, &again, b"."].concat();
+        assert_eq!(code(file_of(&bomb)), "pickle/too-many-values");
+    }
     let deep = [vec![b']'; 5000], vec![b'a'; 4999], b".".to_vec()].concat();
     assert_eq!(code(file_of(&deep)), "pytorch/depth");
     let itself = b"\x80\x02]q\0h\0a.".to_vec();

@@ -1,8 +1,9 @@
 //! Python's pickles, read as data: nothing is imported, nothing is called. A machine of a few opcodes builds a graph of
 //! values; where a pickle would call something, the graph says what and with which arguments.
 //!
-//! Every opcode makes at most one node, so a pickle takes memory in proportion to its length, and the count of nodes is
-//! bounded besides. Shared values are shared nodes: whoever walks the graph counts its steps.
+//! Every opcode makes at most one node, and the count of nodes, with the items that containers take over from others, is
+//! bounded, so a pickle takes memory in proportion to its length. Shared values are shared nodes: whoever walks the graph
+//! counts its steps.
 
 pub mod names;
 mod opcode;
@@ -197,6 +198,8 @@ struct Machine<'a> {
     /// Where the pickle starts in the file.
     base: u64,
     most: u64,
+    /// Items that containers took over from others.
+    taken: u64,
 }
 
 /// The value of a pickle at the start of `bytes`, its graph, and how many bytes it has. `None` where the bytes end before it
@@ -214,6 +217,7 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
         cursor,
         base,
         most,
+        taken: 0,
     };
     loop {
         let at = machine.cursor.position();
@@ -241,7 +245,7 @@ impl Machine<'_> {
 
     fn add(&mut self, node: Node) -> Result<Id> {
         let count = self.graph.nodes.len();
-        if count as u64 >= self.most {
+        if self.taken.saturating_add(count as u64) >= self.most {
             return Err(TOO_MANY.broken(format!("there are more than {} values", self.most)));
         }
         let id =
@@ -498,6 +502,13 @@ impl Machine<'_> {
             (b'R' | 0x81, _) => {
                 let (arguments, of) = (self.pop()?, self.pop()?);
                 let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
+                // One list can be taken over again and again.
+                let taken = match &made {
+                    Node::Set(items) => items.len(),
+                    Node::Dict(pairs) => pairs.len(),
+                    _ => 0,
+                };
+                self.taken = self.taken.saturating_add(taken as u64);
                 self.push(made)
             }
             (b'b', _) => {
