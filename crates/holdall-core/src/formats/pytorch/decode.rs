@@ -25,6 +25,8 @@ use std::ops::Range;
 const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 /// What stands before that in protocols 4 and 5: how long the frame is.
 const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
+/// Bytes that tell such a file.
+const START: u64 = 24;
 /// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
 
@@ -80,7 +82,7 @@ fn top(directory: &Directory) -> Option<&str> {
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let head = window.head((2 + FRAME.len() + MAGIC.len()) as u64)?;
+    let head = window.head(START)?;
     match *head {
         ref start if is_legacy(start) => legacy(window, limits),
         [0x80, ..] => alone(window, limits),
