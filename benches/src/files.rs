@@ -160,13 +160,7 @@ impl Workload {
             LlamaHoles => write_holes(path, &specs),
             LlamaGguf => ours::gguf::write_llama(path),
             LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx => {
-                let package = match self {
-                    LlamaTorch => python::TORCH,
-                    LlamaNpz => python::NPZ,
-                    EmbeddingNpy => python::NPY,
-                    LlamaHdf5 => python::H5PY,
-                    _ => python::ONNX,
-                };
+                let package = python::package(self).context("no package")?;
                 package.write(&LlamaSafetensors.path(path.parent().context("no folder")?), path)
             }
             TokensGguf => ours::gguf::write_tokens(path, quick),
@@ -200,9 +194,10 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut wanted: Vec<Workload> =
         comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
-    const FROM_SAFETENSORS: &[Workload] =
-        &[LlamaSeekable, LlamaGguf, LlamaTorch, LlamaNpz, EmbeddingNpy, LlamaHdf5, LlamaOnnx];
-    if wanted.iter().any(|file| FROM_SAFETENSORS.contains(file)) {
+    let is_made_of_it = |file: &Workload| {
+        matches!(file, LlamaSeekable | LlamaGguf) || python::package(*file).is_some()
+    };
+    if wanted.iter().any(is_made_of_it) {
         wanted.push(LlamaSafetensors);
     }
     wanted.sort();

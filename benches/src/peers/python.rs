@@ -22,35 +22,35 @@ pub struct Package {
     load: &'static str,
 }
 
-pub const TORCH: Package = Package {
+const TORCH: Package = Package {
     module: "torch",
     write: "torch.save({n: torch.from_numpy(x.copy()) for n, x in tensors()}, target)",
     list: "[(n, t.dtype, tuple(t.shape)) for n, t in torch.load(path, weights_only=True, mmap=True).items()]",
     load: "torch.load(path, weights_only=True)",
 };
 
-pub const NPZ: Package = Package {
+const NPZ: Package = Package {
     module: "numpy",
     write: "numpy.savez(open(target, 'wb'), **dict(tensors()))",
     list: "headers(path)",
     load: "dict(numpy.load(path))",
 };
 
-pub const NPY: Package = Package {
+const NPY: Package = Package {
     module: "numpy",
     write: "numpy.save(open(target, 'wb'), dict(tensors())['model.embed_tokens.weight'])",
     list: "[(x.dtype, x.shape) for x in [numpy.load(path, mmap_mode='r')]]",
     load: "numpy.load(path)",
 };
 
-pub const H5PY: Package = Package {
+const H5PY: Package = Package {
     module: "h5py",
     write: "file = h5py.File(target, 'w'); [file.create_dataset(n, data=x) for n, x in tensors()]; file.close()",
     list: "[(n, d.dtype, d.shape) for n, d in h5py.File(path).items()]",
     load: "{n: d[()] for n, d in h5py.File(path).items()}",
 };
 
-pub const ONNX: Package = Package {
+const ONNX: Package = Package {
     module: "onnx",
     write: "arrays = [onnx.numpy_helper.from_array(x, n) for n, x in tensors()]; \
             onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], 'g', [], [], arrays)), target)",
@@ -60,6 +60,42 @@ pub const ONNX: Package = Package {
 
 /// What all but PyTorch's is installed from.
 const WANTED: &[&str] = &["numpy==2.4.6", "h5py==3.16.0", "onnx==1.23.2"];
+
+/// The package of such a file, where it is one of these.
+pub fn package(of: Workload) -> Option<&'static Package> {
+    Some(match of {
+        Workload::LlamaTorch => &TORCH,
+        Workload::LlamaNpz => &NPZ,
+        Workload::EmbeddingNpy => &NPY,
+        Workload::LlamaHdf5 => &H5PY,
+        Workload::LlamaOnnx => &ONNX,
+        _ => return None,
+    })
+}
+
+/// Opens the file and goes through names, types and shapes.
+pub fn list(c: &Context, file: Workload) -> Result<Outcome> {
+    timed(c, file, |package| package.list, 5)
+}
+
+/// Reads every tensor into an array that owns its memory.
+pub fn load(c: &Context, file: Workload) -> Result<Outcome> {
+    timed(c, file, |package| package.load, 1)
+}
+
+fn timed(c: &Context, file: Workload, work: fn(&Package) -> &str, times: usize) -> Result<Outcome> {
+    let package = package(file).context("no package")?;
+    let (module, work) = (package.module, work(package));
+    // What is listed often is listed once before.
+    let program = format!(
+        "import sys, time, {module}\n{HEADERS}\npath, times, taken = sys.argv[1], {times}, []\n\
+         if times > 1:\n    {work}\n\
+         for _ in range(times):\n    start = time.perf_counter_ns()\n    kept = {work}\n    \
+         taken.append(time.perf_counter_ns() - start)\n    del kept\n\
+         print(sorted(taken)[times // 2])"
+    );
+    run_python(&package.python(c.folder())?, &program, &[c.path(file).as_os_str()])
+}
 
 impl Package {
     /// A Python that has it, with `folder` for what is fetched at the first call.
@@ -85,29 +121,6 @@ impl Package {
         let arguments = [source.as_os_str(), target.as_os_str()];
         run_python(&self.python(folder)?, &program, &arguments)?;
         Ok(())
-    }
-
-    /// Opens the file and goes through names, types and shapes.
-    pub fn list(&self, c: &Context, file: Workload) -> Result<Outcome> {
-        self.timed(c, file, self.list, 5)
-    }
-
-    /// Reads every tensor into an array that owns its memory.
-    pub fn load(&self, c: &Context, file: Workload) -> Result<Outcome> {
-        self.timed(c, file, self.load, 1)
-    }
-
-    fn timed(&self, c: &Context, file: Workload, work: &str, times: usize) -> Result<Outcome> {
-        // What is listed often is listed once before.
-        let program = format!(
-            "import sys, time, {}\n{HEADERS}\npath, times, taken = sys.argv[1], {times}, []\n\
-             if times > 1:\n    {work}\n\
-             for _ in range(times):\n    start = time.perf_counter_ns()\n    kept = {work}\n    \
-             taken.append(time.perf_counter_ns() - start)\n    del kept\n\
-             print(sorted(taken)[times // 2])",
-            self.module
-        );
-        run_python(&self.python(c.folder())?, &program, &[c.path(file).as_os_str()])
     }
 }
 

@@ -1,7 +1,7 @@
 //! GGUF: opened, loaded, written, and its blocks made numbers.
 
 use super::Target::{SpeedAtLeast, TimeAtMost};
-use super::{Cache, Comparison, Goal, floor, load::floor_warm, ours, peer, save};
+use super::{Cache, Comparison, FRESH, Goal, floor, load::floor_warm, ours, peer, save};
 use crate::files::Workload::*;
 use crate::floor::{blocks, cores, in_pieces, memory::HugeMemory, read, write};
 use crate::ours;
@@ -76,9 +76,6 @@ const PAGES: &str =
     "Most of both times is the kernel clearing the pages of the 67 MB that come out.";
 const MEMORY: &str = "The 67 MB that come out are fresh memory, whose pages the kernel clears: that alone, with one number written \
                       all over it, is the row `the memory alone`.";
-
-const FRESH: &str = "The barest read of these bytes into fresh memory on all cores, `pread`, is not three times as fast as gguf-py either: \
-                     most of it is the kernel clearing pages.";
 
 const OPEN: Comparison = Comparison {
     name: "open-gguf",

@@ -25,6 +25,9 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::sync::LazyLock;
 
+/// What stands in the way of those who read into fresh memory much faster than a package of Python.
+const FRESH: &str = "Most of the time is the kernel clearing fresh pages: `pread` is the barest read of the same bytes into such memory.";
+
 /// Contestants that do the same work, and goals about them.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {

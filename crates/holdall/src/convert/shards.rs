@@ -1,6 +1,7 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
 use super::{ConvertReport, Prepared, became, len_of, report, write_file};
+#[cfg(feature = "ztensor")]
 use bytes::Bytes;
 #[cfg(feature = "ztensor")]
 use holdall_core::Limits;
@@ -132,12 +133,6 @@ impl Shards {
         has_root.then(|| format!("{STEM}.{}", self.extension))
     }
 
-    /// What a file is called in the one that names the others: `model-NAME.zt` is NAME.
-    fn part_of_root<'n>(&self, file: &'n str) -> &'n str {
-        let name = file.trim_start_matches(STEM).trim_start_matches('-');
-        name.trim_end_matches(self.extension).trim_end_matches('.')
-    }
-
     /// The names of all files that are written.
     pub(super) fn files(&self) -> Vec<String> {
         let others = self.index().into_iter().chain(self.root());
@@ -179,7 +174,6 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
     write.work.begin(report.decoded_len);
     let all = items.len();
     let mut index = shards.index().map(|name| (name, BTreeMap::new()));
-    let mut root = shards.root().map(|_| Named::new(&write));
     let mut of_file: Vec<Vec<Item>> = (0..shards.count).map(|_| Vec::new()).collect();
     for (item, number) in items.into_iter().zip(&shards.numbers) {
         // Who reads the index does not know of tensors that only name another.
@@ -189,25 +183,31 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         }
         of_file[*number].push(item);
     }
+    let algorithm = match write.digest_asked_for() {
+        Some(Algorithm::Sha256) => Algorithm::Sha256,
+        _ => Algorithm::Xxh3,
+    };
+    let mut summed: Vec<Summary> = Vec::new();
     for (number, items) in of_file.into_iter().enumerate() {
         let own = write.clone();
         let own = own.with_attributes(shards.attributes(&write.attributes, number, all));
         let name = shards.name(number);
         let to = FileSink::create(&sink.path().join(&name), false, write.durability)?;
         let encoder = own.encoder(format)?;
-        let len = match &mut root {
-            Some(root) => {
-                let to = Summed::new(to, root.algorithm);
+        let len = match shards.root() {
+            Some(_) => {
+                let to = Summed::new(to, algorithm);
                 let (len, ((), digest)) = write_file(file, to, encoder, &own, items)?;
-                root.add(&sink.path().join(&name), shards.part_of_root(&name), len, &digest)?;
+                summed.push((name, len, digest));
                 len
             }
             None => write_file(file, to, encoder, &own, items)?.0,
         };
         report.target_len = report.target_len.saturating_add(len);
     }
-    if let (Some(name), Some(root)) = (shards.root(), root) {
-        let bytes = root.finish(&write.attributes)?;
+    #[cfg(feature = "ztensor")]
+    if let Some(name) = shards.root() {
+        let bytes = root(sink.path(), &shards, &summed, &write.attributes)?;
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
         to.append(&bytes)?;
         to.finish()?;
@@ -227,49 +227,22 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
 }
 
 /// The file that names those in the folder, each by its length and the digest of all its bytes.
-struct Named {
-    algorithm: Algorithm,
-    #[cfg(feature = "ztensor")]
-    root: Root,
+#[cfg(feature = "ztensor")]
+fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
+    let mut root = Root::default();
+    for (file, len, digest) in summed {
+        // `model-NAME.zt` is the shard NAME of `model.zt`.
+        let name = file.trim_start_matches(STEM).trim_start_matches('-');
+        let name = name.trim_end_matches(shards.extension).trim_end_matches('.');
+        let source = FileSource::open(&folder.join(file))?;
+        let objects = external::objects_of(&source, &Limits::default(), name)?;
+        root.add(name, *len, digest, objects);
+    }
+    root.finish(of)
 }
 
-impl Named {
-    fn new(write: &WriteOptions) -> Named {
-        let algorithm = match write.digest_asked_for() {
-            Some(Algorithm::Sha256) => Algorithm::Sha256,
-            _ => Algorithm::Xxh3,
-        };
-        Named {
-            algorithm,
-            #[cfg(feature = "ztensor")]
-            root: Root::default(),
-        }
-    }
-
-    /// Takes the file at `path`, which was written, as the one of that name.
-    #[cfg(feature = "ztensor")]
-    fn add(&mut self, path: &Path, name: &str, len: u64, digest: &Digest) -> Result<()> {
-        let objects = external::objects_of(&FileSource::open(path)?, &Limits::default(), name)?;
-        self.root.add(name, len, digest, objects);
-        Ok(())
-    }
-
-    #[cfg(feature = "ztensor")]
-    fn finish(self, attributes: &Attributes) -> Result<Bytes> {
-        self.root.finish(attributes)
-    }
-
-    // No format of such a build has a file that names others.
-    #[cfg(not(feature = "ztensor"))]
-    fn add(&mut self, _: &Path, _: &str, _: u64, _: &Digest) -> Result<()> {
-        Ok(())
-    }
-
-    #[cfg(not(feature = "ztensor"))]
-    fn finish(self, _: &Attributes) -> Result<Bytes> {
-        Ok(Bytes::new())
-    }
-}
+/// A file that was written: its name, length and digest.
+type Summary = (String, u64, Digest);
 
 /// The index file, as Python's `json` writes it with an indent of 2 and sorted keys.
 fn index_text(map: &BTreeMap<String, String>, total: u64) -> String {

@@ -147,13 +147,15 @@ impl<'g> Objects<'g> {
         }
     }
 
-    /// What a call of a known function gives. Elements of a type that is not known are the fault of their tensor.
+    /// What a call of a known function gives. Elements of a type that is not known are the fault of their tensor, whose shape
+    /// is the third argument of all functions that have a storage.
     fn called(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
         match self.made(module, name, args, depth) {
             Err(e) if e.code() == DTYPE.code && name.starts_with("_rebuild") => {
-                let shape = args.get(2).and_then(|id| self.numbers(*id)).ok_or(&e);
-                let Ok(shape) = shape else { return Err(e) };
-                Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))))
+                match args.get(2).and_then(|id| self.numbers(*id)) {
+                    Some(shape) => Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e)))),
+                    None => Err(e),
+                }
             }
             made => made,
         }
