@@ -80,6 +80,24 @@ fn other_writers_headers_are_read() {
     let h = npy::read(&framed("{\"shape\":(2L,3),'fortran_order':True,'descr':'>i2'}")).unwrap();
     assert_eq!((h.dtype, h.byte_order), (DType::I16, ByteOrder::Big));
     assert_eq!((h.shape, h.fortran_order, h.len), (vec![2, 3], true, 61));
+    for (descr, dtype, order) in [
+        ("i4", DType::I32, ByteOrder::Little),
+        ("=i4", DType::I32, ByteOrder::Little),
+        (">i4", DType::I32, ByteOrder::Big),
+        ("b1", DType::Bool, ByteOrder::Little),
+    ] {
+        let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,), }}");
+        let h = npy::read(&framed(&dict)).unwrap();
+        assert_eq!((h.dtype, h.byte_order), (dtype, order), "{descr}");
+    }
+    let named = [("U5", "<U5", Some(5)), ("S3", "|S3", Some(3)), ("M8[ns]", "<M8[ns]", None)];
+    for (descr, name, inner) in named {
+        let of = npy::any_element(descr).unwrap();
+        assert_eq!((of.descr.as_deref(), of.inner), (Some(name), inner));
+    }
+    for descr in ["", "<", "=", "4i", "é4", "|i4", "<<i4"] {
+        assert_eq!(npy::any_element(descr).unwrap_err().code(), "npy/dtype", "{descr}");
+    }
 }
 
 #[test]

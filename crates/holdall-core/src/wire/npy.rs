@@ -252,7 +252,7 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
 /// # Errors
 /// [`DTYPE`].
 pub fn any_element(descr: &str) -> Result<Element> {
-    let (order, name) = descr.split_at_checked(1).unwrap_or_default();
+    let (order, name) = ordered(descr);
     let kind = name.split_at_checked(1).unwrap_or_default();
     let count = || kind.1.parse::<u32>().ok().map(u64::from);
     let is_time = name.get(..2).is_some_and(|two| matches!(two, "M8" | "m8"));
@@ -283,6 +283,13 @@ pub fn any_element(descr: &str) -> Result<Element> {
     Ok(Element { dtype, logical_type: None, byte_order, descr, inner })
 }
 
+/// The order of bytes that the name of a type begins with, and the rest. One without is of the machine that wrote it, as one
+/// with `=` is, which is taken for little-endian.
+fn ordered(descr: &str) -> (&str, &str) {
+    let parts = descr.split_at_checked(1);
+    parts.filter(|(order, _)| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or(("=", descr))
+}
+
 /// Whether it is the unit of a time: `[ns]`, `[25us]`, or none.
 fn is_unit(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
@@ -297,7 +304,7 @@ fn is_unit(text: &str) -> bool {
 /// [`DTYPE`].
 pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
     let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.shown()));
-    let (order, name) = descr.split_at_checked(1).ok_or_else(unknown)?;
+    let (order, name) = ordered(descr);
     let (dtype, logical_type) = match name {
         "f8" => (DType::F64, None),
         "f4" => (DType::F32, None),
@@ -316,9 +323,9 @@ pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
         _ => return Err(unknown()),
     };
     let byte_order = match order {
-        "<" => ByteOrder::Little,
+        "<" | "=" => ByteOrder::Little,
         ">" => ByteOrder::Big,
-        "|" | "=" if dtype.width() == 1 => ByteOrder::Little,
+        "|" if dtype.width() == 1 => ByteOrder::Little,
         _ => return Err(unknown()),
     };
     Ok((dtype, logical_type, byte_order))
