@@ -8,6 +8,7 @@ use holdall::carton::{Follow, Packer};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,6 +53,34 @@ pub fn write(package: &Path, part: &Path, quick: bool) -> Result<()> {
     fs::write(folder.join("carton.toml"), toml)?;
     Packer::from_folder(&folder, Follow::Inside)?.write(part, true)?;
     Ok(())
+}
+
+/// Where a package has its directory and its `MANIFEST`: offsets and lengths in bytes. It has no comment, and fewer than 2^32
+/// bytes.
+pub fn texts(package: &Path) -> Result<Vec<(u64, usize)>> {
+    let file = File::open(package)?;
+    let word = |at: u64, len: usize| -> Result<u64> {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes[..len], at)?;
+        Ok(u64::from_le_bytes(bytes))
+    };
+    let end = file.metadata()?.len() - 22;
+    let directory = word(end + 16, 4)?;
+    let mut at = directory;
+    while at < end {
+        let (name_len, extra_len, comment_len) =
+            (word(at + 28, 2)?, word(at + 30, 2)?, word(at + 32, 2)?);
+        let mut name = vec![0; name_len as usize];
+        file.read_exact_at(&mut name, at + 46)?;
+        if name == b"MANIFEST" {
+            let header = word(at + 42, 4)?;
+            let start = header + 30 + word(header + 26, 2)? + word(header + 28, 2)?;
+            let manifest = (start, word(at + 20, 4)? as usize);
+            return Ok(vec![(directory, (end - directory) as usize), manifest]);
+        }
+        at += 46 + name_len + extra_len + comment_len;
+    }
+    anyhow::bail!("{} has no MANIFEST", package.display())
 }
 
 /// Runs a Python program that prints how many nanoseconds its work took, and peak memory besides.

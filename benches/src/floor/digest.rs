@@ -23,6 +23,11 @@ pub fn sum_on_all_cores(path: &Path) -> Result<()> {
     }
 }
 
+/// CRC-32C of `bytes`, by the crate that ours has it from.
+pub fn crc32c(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)
+}
+
 /// SHA-256 of `bytes` by the `sha2` crate, on one thread.
 pub fn sha2_stream(bytes: &[u8]) -> [u8; 32] {
     sha2::Sha256::digest(bytes).into()

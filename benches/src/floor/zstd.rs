@@ -3,7 +3,10 @@
 use super::memory::HugeMemory;
 use super::{cores, in_pieces};
 use anyhow::{Result, ensure};
+use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +30,46 @@ pub fn decode_into(file: &[u8], parts: &[Stored], memory: &mut [u8]) -> Result<(
         at += part.decoded_len;
     }
     Ok(())
+}
+
+/// The frames of a component that ends in a seek table, with offsets in the file.
+pub fn frames(path: &Path, component: Stored) -> Result<Vec<Stored>> {
+    let file = File::open(path)?;
+    let end = (component.offset + component.len) as u64;
+    let mut footer = [0; 9];
+    file.read_exact_at(&mut footer, end - 9)?;
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | *b as usize);
+    ensure!(word(&footer[5..]) == 0x8f92_eab1, "no seek table");
+    let width = if footer[4] & 0x80 == 0 { 8 } else { 12 };
+    let mut rows = vec![0; width * word(&footer[..4])];
+    let start = end - 9 - rows.len() as u64;
+    file.read_exact_at(&mut rows, start)?;
+    let mut offset = component.offset;
+    let frame = |row: &[u8]| {
+        let (len, decoded_len) = (word(&row[..4]), word(&row[4..8]));
+        offset += len;
+        Stored { offset: offset - len, len, decoded_len }
+    };
+    Ok(rows.chunks(width).map(frame).collect())
+}
+
+/// The decoded bytes `wanted` of a component with these frames: only those that hold some of them are read.
+pub fn decode_range(path: &Path, frames: &[Stored], wanted: Range<usize>) -> Result<Vec<u8>> {
+    let (mut at, mut first) = (0, None);
+    let (mut stored, mut decoded) = (0..0, 0);
+    for frame in frames {
+        if at + frame.decoded_len > wanted.start && at < wanted.end {
+            first.get_or_insert(at);
+            stored = if stored.is_empty() { frame.offset } else { stored.start }
+                ..frame.offset + frame.len;
+            decoded += frame.decoded_len;
+        }
+        at += frame.decoded_len;
+    }
+    let bytes = super::read::range(path, stored.start as u64, stored.len())?;
+    let decoded = zstd::bulk::decompress(&bytes, decoded)?;
+    let start = wanted.start - first.unwrap_or(0);
+    Ok(decoded[start..start + wanted.len()].to_vec())
 }
 
 /// Memory of `len` bytes with every page of it there.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use std::fs::File;
 use std::hint::black_box;
 use std::path::Path;
-use ztensor12::{Checksum, Compression, DType, Object, Reader};
+use ztensor12::{Checksum, Component, Compression, DType, Object, Reader};
 
 /// Opens the file and goes through names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
@@ -115,18 +115,28 @@ pub fn save(c: &Context, sync: bool) -> Result<Outcome> {
 /// Where the data of every tensor of a zTensor 1.2 file is, as this crate reads the manifest.
 pub fn stored(path: &Path) -> Result<Vec<Stored>> {
     let reader = Reader::open(path)?;
-    let parts = reader.tensors().values().map(|tensor| {
-        let data = tensor.components.get("data").context("no data")?;
-        let decoded_len = data.uncompressed_length.unwrap_or(data.length) as usize;
-        Ok(Stored { offset: data.offset as usize, len: data.length as usize, decoded_len })
-    });
+    let parts = reader
+        .tensors()
+        .values()
+        .map(|tensor| tensor.components.get("data").map(stored_of).context("no data"));
     parts.collect()
+}
+
+fn stored_of(data: &Component) -> Stored {
+    let decoded_len = data.uncompressed_length.unwrap_or(data.length) as usize;
+    Stored { offset: data.offset as usize, len: data.length as usize, decoded_len }
 }
 
 /// Where the data of the embedding starts, and bytes in a row of it.
 pub fn embedding(path: &Path) -> Result<(u64, u64)> {
+    let (stored, width) = embedding_stored(path)?;
+    Ok((stored.offset as u64, width))
+}
+
+/// Where the data of the embedding is, and bytes in a decoded row of it.
+pub fn embedding_stored(path: &Path) -> Result<(Stored, u64)> {
     let reader = Reader::open(path)?;
     let tensor = reader.get(EMBEDDING);
     let data = tensor.and_then(|t| t.components.get("data")).context("no embedding")?;
-    Ok((data.offset, 2 * width(tensor)?))
+    Ok((stored_of(data), 2 * width(tensor)?))
 }

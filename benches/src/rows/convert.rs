@@ -4,6 +4,8 @@ use super::Target::{BusyAtLeast, MemoryAtMost, TimeAtMost};
 use super::{Cache, Comparison, Contestant, Goal, floor, ours};
 use crate::files::LEVEL;
 use crate::files::Workload::*;
+use crate::floor::cores;
+use crate::floor::write::copy_summed;
 use crate::floor::zstd::compress_on_all_cores;
 use crate::ours;
 use crate::timing::{Outcome, timed};
@@ -23,7 +25,12 @@ pub const COMPARISONS: &[Comparison] = &[
         files: &[LlamaSafetensors],
         contestants: CONVERT,
         goals: &[
-            Goal { ours: "holdall", target: TimeAtMost(1.1, &["cp"]), note: "" },
+            Goal {
+                ours: "holdall",
+                target: TimeAtMost(1.1, &["cp"]),
+                note: "`cp` has the kernel copy the file, once; who takes a digest must see the bytes, which costs a second copy or a map.",
+            },
+            Goal { ours: "holdall", target: TimeAtMost(1.1, &["read, crc32c, write"]), note: "" },
             Goal { ours: "holdall", target: MemoryAtMost(64_000_000), note: "" },
         ],
     },
@@ -58,6 +65,10 @@ pub const COMPARISONS: &[Comparison] = &[
 const CONVERT: &[Contestant] = &[
     ours("holdall", |c| ours::convert(c, Durability::System, None)),
     floor("cp", |c| copy(c, false)),
+    floor("read, crc32c, write", |c| {
+        let (path, output) = (c.path(LlamaSafetensors), c.output()?);
+        Ok(timed(|| copy_summed(&path, output.as_ref(), cores()))?.1)
+    }),
 ];
 
 const CONVERT_SYNCED: &[Contestant] = &[

@@ -82,17 +82,22 @@ const WARM_GOALS: &[Goal] = &[
 ];
 
 const SMALL_GOALS: &[Goal] = &[
+    Goal { ours: "holdall, zTensor 1.2", target: TimeAtMost(1.15, &["pread"]), note: OPENED },
     Goal {
         ours: "holdall, zTensor 1.2",
-        target: TimeAtMost(1.15, &["pread"]),
-        note: "Decoding the 51 000 entries and sorting them by offset is part of ours, on one core; the floor has no entries.",
+        target: TimeAtMost(1.15, &["open, pread, zTensor 1.2"]),
+        note: "",
     },
+    Goal { ours: "holdall, safetensors", target: TimeAtMost(1.15, &["pread"]), note: OPENED },
     Goal {
         ours: "holdall, safetensors",
-        target: TimeAtMost(1.15, &["pread"]),
-        note: "Decoding the 51 000 entries and sorting them by offset is part of ours, on one core; the floor has no entries.",
+        target: TimeAtMost(1.15, &["open, pread, safetensors"]),
+        note: "",
     },
 ];
+
+const OPENED: &str = "Decoding the 51 000 entries is part of ours, on one core, before it is known what to read; `pread` has no entries. \
+     `open, pread` has: it opens the file as ours does, then reads it as `pread` does.";
 
 const WARM: &[Contestant] = &[
     ours("holdall, zTensor 1.2", |c| ours::load(c, LlamaZt12, Check::Off)),
@@ -109,6 +114,8 @@ const WARM_51K: &[Contestant] = &[
     ours("holdall, zTensor 1.2", |c| ours::load(c, SmallZt12, Check::Off)),
     ours("holdall, safetensors", |c| ours::load(c, SmallSafetensors, Check::Off)),
     floor("pread", |c| floor_warm(c, SmallZt12)),
+    floor("open, pread, zTensor 1.2", |c| opened(c, SmallZt12)),
+    floor("open, pread, safetensors", |c| opened(c, SmallSafetensors)),
     peer("safetensors, fs::read", |c| safetensors::load_file(c, SmallSafetensors)),
     peer("safetensors, map and copy", |c| safetensors::load_copies(c, SmallSafetensors)),
     peer("ztensor 1.2, read", |c| zt12::load(c, SmallZt12, false)),
@@ -145,6 +152,12 @@ const CHECKED: &[Contestant] = &[
 pub fn floor_warm(c: &Context, file: Workload) -> Result<Outcome> {
     let path = c.path(file);
     Ok(timed(|| read::buffered(&path))?.1)
+}
+
+/// The entries decoded by ours, which is quicker than any peer; then the bytes.
+fn opened(c: &Context, file: Workload) -> Result<Outcome> {
+    let path = c.path(file);
+    Ok(timed(|| -> Result<_> { Ok((holdall::open(&path)?, read::buffered(&path)?)) })?.1)
 }
 
 fn floor_cold(

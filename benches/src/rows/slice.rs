@@ -4,7 +4,7 @@ use super::Target::TimeAtMost;
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::cold::drop_cache;
 use crate::files::Workload::{self, *};
-use crate::floor::read;
+use crate::floor::{read, zstd};
 use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::{Outcome, timed};
@@ -24,14 +24,21 @@ pub const COMPARISONS: &[Comparison] = &[Comparison {
     what: "Open the cold file and read 64 rows (256 KB) of the 525 MB embedding, raw and compressed.",
     files: &[LlamaZt12, LlamaSafetensors, LlamaZt12Zstd, LlamaSeekable, LlamaZt21, LlamaZt21Zstd],
     contestants: ROWS_COLD,
-    goals: &[Goal {
-        ours: "holdall, zstd",
-        target: TimeAtMost(
-            3.0,
-            &["holdall, raw", "safetensors", "ztensor 1.2, raw", "ztensor 2.1, raw"],
-        ),
-        note: "A slice costs decoding the frames of 1 MiB it lies in, which takes longer than reading them raw.",
-    }],
+    goals: &[
+        Goal {
+            ours: "holdall, zstd",
+            target: TimeAtMost(
+                3.0,
+                &["holdall, raw", "safetensors", "ztensor 1.2, raw", "ztensor 2.1, raw"],
+            ),
+            note: "A slice costs decoding the frames of 1 MiB it lies in, which takes longer than reading them raw.",
+        },
+        Goal {
+            ours: "holdall, zstd",
+            target: TimeAtMost(1.1, &["pread of the frames, zstd library"]),
+            note: "",
+        },
+    ],
 }];
 
 const ROWS_COLD: &[Contestant] = &[
@@ -42,12 +49,23 @@ const ROWS_COLD: &[Contestant] = &[
         Runs::new(c, LlamaZt12)
             .each(|path, start| read::range(path, offset + start * width, (ROWS * width) as usize))
     }),
+    floor("pread of the frames, zstd library", frames),
     peer("safetensors", |c| safetensors::rows(c, LlamaSafetensors)),
     peer("ztensor 1.2, raw", |c| zt12::rows(c, LlamaZt12)),
     peer("ztensor 1.2, zstd", |c| zt12::rows(c, LlamaZt12Zstd)),
     peer("ztensor 2.1, raw", |c| zt21::rows(c, LlamaZt21)),
     peer("ztensor 2.1, zstd", |c| zt21::rows(c, LlamaZt21Zstd)),
 ];
+
+/// The frames that the rows lie in, whose places are known beforehand, read and decoded.
+fn frames(c: &Context) -> Result<Outcome> {
+    let (component, width) = zt12::embedding_stored(&c.path(LlamaSeekable))?;
+    let frames = zstd::frames(&c.path(LlamaSeekable), component)?;
+    Runs::new(c, LlamaSeekable).each(|path, start| {
+        let wanted = (start * width) as usize..((start + ROWS) * width) as usize;
+        zstd::decode_range(path, &frames, wanted)
+    })
+}
 
 /// The places that one process reads, each from a cold file.
 pub struct Runs<'a> {
