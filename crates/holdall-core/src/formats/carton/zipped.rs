@@ -37,8 +37,10 @@ pub fn read(
         let (name, len) = (link.name().shown(), link.decoded_len());
         return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
     }
+    // By their names, which is the order that files of a package have.
+    let entries = || directory.entries_by_name();
     let wanted: Vec<Entry<'_>> =
-        texts.into_iter().flatten().chain(directory.entries().filter(is_link)).collect();
+        texts.into_iter().flatten().chain(entries().filter(is_link)).collect();
     let mut contents = directory.contents(&wanted, window, limits)?.into_iter();
     let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
     let [description, manifest, links, tensors] = texts.map(&mut next);
@@ -54,7 +56,7 @@ pub fn read(
         tensors,
     };
     let mut found = Vec::with_capacity(directory.len());
-    for entry in directory.entries().filter(|entry| entry.kind() != EntryKind::Folder) {
+    for entry in entries().filter(|entry| entry.kind() != EntryKind::Folder) {
         let target = match entry.kind() {
             EntryKind::Symlink => Some(target(entry, next(Some(entry)).unwrap_or_default())?),
             _ => None,

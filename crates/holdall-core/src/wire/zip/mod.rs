@@ -171,6 +171,11 @@ impl Directory {
         self.rows.iter().enumerate().map(|(at, row)| Entry { directory: self, row, at })
     }
 
+    /// All entries, in bytewise order of their names.
+    pub fn entries_by_name(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.by_name.iter().filter_map(|&at| self.at(at as usize))
+    }
+
     /// The entry of that name.
     pub fn get(&self, name: &str) -> Option<Entry<'_>> {
         let found = self.by_name.binary_search_by(|&at| self.name(at as usize).cmp(name)).ok()?;
