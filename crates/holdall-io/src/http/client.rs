@@ -2,6 +2,7 @@
 
 use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
+use super::socket::{self, Sockets};
 use super::{Answer, Failed, Hosts, Policy, Url, address};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
@@ -13,7 +14,7 @@ use ureq::config::{AutoHeaderValue, Config};
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector, TcpConnector};
+use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector};
 use ureq::{Agent, Timeout};
 
 /// Asks servers under a policy. Cheap to clone; shared by threads, which share its connections.
@@ -240,6 +241,8 @@ impl Client {
             "PUT" | "POST" => self.agent().run(builder.body(out.body).map_err(wrong)?),
             _ => self.agent().run(builder.body(()).map_err(wrong)?),
         };
+        // Bytes of TLS are not those of the body.
+        let door = socket::asked().filter(|_| !out.url.is_secure());
         let response = response.map_err(|e| {
             let failed = self.failed(&out.url, e);
             if is_redirected { redirected(failed, &out.url) } else { failed }
@@ -249,7 +252,7 @@ impl Client {
             url: out.url,
             status: parts.status.as_u16(),
             headers: parts.headers,
-            body: Body::new(body, self.policy.patience),
+            body: Body::new(body, door, self.policy.patience),
             service,
         })
     }
@@ -305,7 +308,7 @@ fn agent(policy: &Policy) -> Agent {
         .max_idle_connections_per_host(IDLE)
         .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
         .build();
-    let connector = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
+    let connector = Sockets.chain(RustlsConnector::default());
     let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
     Agent::with_parts(config, connector, resolver)
 }
