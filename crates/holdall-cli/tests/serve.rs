@@ -2,70 +2,17 @@
 #![cfg(all(unix, feature = "quic"))]
 
 mod command;
+mod serving;
 
 use command::{command, holdall};
+use serving::Serving;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt")
-}
-
-/// A server that ends with this.
-struct Serving {
-    child: Child,
-    told: serde_json::Value,
-    log: Option<BufReader<ChildStderr>>,
-}
-
-impl Serving {
-    fn new(args: &[&str]) -> Serving {
-        let mut command = command(["serve", "--json", "--listen", "127.0.0.1:0"]);
-        let mut child =
-            command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let log = child.stderr.take().map(BufReader::new);
-        let told = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        Serving { child, told, log }
-    }
-
-    fn address(&self) -> &str {
-        self.told["address"].as_str().unwrap()
-    }
-
-    fn url(&self, name: &str) -> String {
-        let pin = self.told["sha256"].as_str().unwrap();
-        format!("holdall://{}/{name}#sha256={pin}", self.address())
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(
-            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
-        );
-    }
-
-    /// Exit status and log, once it has ended.
-    fn ended(mut self) -> (i32, String) {
-        let until = Instant::now() + Duration::from_secs(15);
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let mut log = String::new();
-        self.log.take().unwrap().read_to_string(&mut log).unwrap();
-        (self.child.wait().unwrap().code().unwrap_or(-1), log)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 const ALLOW: [&str; 2] = ["--allow", "private-hosts"];

@@ -32,20 +32,26 @@ impl OpenOptions {
         };
         let checkpoint = read().map_err(|e| e.in_source(&shown))?;
         let is_many = checkpoint.files().len() > MANY;
-        let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
         let mut items: Vec<Option<Index>> = vec![None; checkpoint.items().len()];
         let mut of_file: Vec<Vec<(usize, &Item)>> = vec![Vec::new(); checkpoint.files().len()];
         for (at, item) in checkpoint.items().iter().enumerate() {
             of_file[item.file].push((at, item));
         }
-        for (name, own) in checkpoint.files().iter().zip(of_file) {
+        let files = checkpoint.files().iter().zip(of_file).collect();
+        let opened = home.each(files, |(name, own)| {
             let (source, shown) = self.part(home, name, is_many)?;
+            let mut found = Vec::with_capacity(own.len());
             for some in own.chunks(TOGETHER) {
                 let ranges: Vec<Range<u64>> =
                     some.iter().map(|(_, item)| item.range.clone()).collect();
-                let found = indices(&*source, &ranges, limits).map_err(|e| e.in_source(&shown))?;
-                some.iter().zip(found).for_each(|((at, _), index)| items[*at] = Some(index));
+                let all = indices(&*source, &ranges, limits).map_err(|e| e.in_source(&shown))?;
+                found.extend(some.iter().map(|(at, _)| *at).zip(all));
             }
+            Ok((source, found))
+        })?;
+        let mut sources: Vec<Arc<dyn ByteSource>> = Vec::with_capacity(opened.len());
+        for (source, found) in opened {
+            found.into_iter().for_each(|(at, index)| items[at] = Some(index));
             sources.push(source);
         }
         let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();

@@ -95,13 +95,15 @@ impl OpenOptions {
         fetch_ends(&*source, &mut window)?;
         let names = fetched(&*source, &mut window, |window| names(window, self.limits()))?;
         let is_many = names.len() > MANY;
+        let found = home.each(names, |name| {
+            let found = self.beside(&home, &path_of(own, &name), path, is_many, outside)?;
+            Ok(found.map(|source| (name, source)))
+        })?;
+        // What is not there stays the fault of its tensors.
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
-        for name in names {
-            // What is not there stays the fault of its tensors.
-            if let Some(found) = self.beside(&home, &path_of(own, &name), path, is_many, outside)? {
-                files.push((name, found.len()));
-                sources.push(found);
-            }
+        for (name, source) in found.into_iter().flatten() {
+            files.push((name, source.len()));
+            sources.push(source);
         }
         let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
         let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;

@@ -79,8 +79,9 @@ pub struct OpenOptions {
     limits: Limits,
     faults: Faults,
     layouts: Arc<Layouts>,
+    /// With the policy that addresses are opened under. Clones share its connections.
     #[cfg(feature = "http")]
-    policy: crate::http::Policy,
+    client: crate::http::Client,
     #[cfg(feature = "http")]
     cache: Option<crate::cache::BlockCache>,
     #[cfg(feature = "stores")]
@@ -126,7 +127,7 @@ impl OpenOptions {
     /// Opens addresses on the web under this policy.
     #[cfg(feature = "http")]
     pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
-        self.policy = policy;
+        self.client = crate::http::Client::new(&policy);
         self
     }
 
@@ -241,12 +242,13 @@ impl OpenOptions {
         if crate::http::is_served(url) {
             return self.served(url);
         }
+        let begin = begin(url);
         let source = match crate::stores::is_address(url) {
             #[cfg(feature = "stores")]
-            true => self.stores.open(url, &self.policy)?,
+            true => self.stores.open(url, &self.client, begin)?,
             #[cfg(not(feature = "stores"))]
             true => return Err(no_stores(url)),
-            false => crate::source::HttpSource::open(url, &self.policy)?,
+            false => crate::source::HttpSource::open_with(url, self.client.clone(), begin)?,
         };
         let (name, version) = (source.name(), source.version());
         let source: Arc<dyn ByteSource> = Arc::new(source);
@@ -274,7 +276,7 @@ impl OpenOptions {
     /// What another Holdall serves, and how it is named in errors.
     #[cfg(feature = "quic")]
     fn served(&self, address: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        let source = crate::source::QuicSource::open(address, &self.policy)?;
+        let source = crate::source::QuicSource::open(address, self.client.policy())?;
         let name = source.name();
         Ok((Arc::new(source), name))
     }
@@ -291,7 +293,7 @@ impl OpenOptions {
     /// What the store refuses; Limit, where there are more than `Limits::files`.
     #[cfg(feature = "stores")]
     pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
-        self.stores.list(address, &self.policy, &self.limits)
+        self.stores.list(address, self.client.policy(), &self.limits)
     }
 
     /// Begins a file that will be at an address of an object store: what writes files is given the path of what this returns, and
@@ -301,7 +303,7 @@ impl OpenOptions {
     /// Misuse where there is an object and `overwrite` is not set; what the store refuses.
     #[cfg(feature = "stores")]
     pub fn stage(&self, address: &str, overwrite: bool) -> Result<crate::stores::Staged> {
-        self.stores.stage(address, &self.policy, overwrite)
+        self.stores.stage(address, self.client.policy(), overwrite)
     }
 
     /// Begins a model of several files that will be below an address of an object store: what writes folders is given the path of what this
@@ -315,7 +317,7 @@ impl OpenOptions {
         address: &str,
         overwrite: bool,
     ) -> Result<crate::stores::StagedFolder> {
-        self.stores.stage_folder(address, &self.policy, overwrite)
+        self.stores.stage_folder(address, self.client.policy(), overwrite)
     }
 
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
@@ -487,6 +489,14 @@ impl Open for OpenOptions {
 const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// What of the file at an address is asked for first, as far as its name tells.
+#[cfg(feature = "http")]
+fn begin(url: &str) -> crate::source::Begin {
+    let (_, name) = crate::shards::Home::of(Path::new(url));
+    let format = crate::shards::format_by(name);
+    format.map_or(crate::source::Begin::Unknown, |f| crate::source::Begin::With(f.told_by))
+}
 
 #[cfg(not(feature = "stores"))]
 #[cold]

@@ -10,6 +10,7 @@ use crate::error::{
 use crate::file::File;
 use crate::open::{OpenOptions, index};
 use crate::source::{ByteSource, FileSource};
+use crate::workers;
 use holdall_core::error::Shown as _;
 use holdall_core::error::hash::{HashMap, HashSet};
 use holdall_core::formats::by_name;
@@ -23,6 +24,8 @@ use std::sync::Arc;
 
 /// Of more files than this each is opened when it is read, not before.
 pub(crate) const MANY: usize = 64;
+/// Files at addresses that are opened at once: each takes a round trip or two.
+const AT_ONCE: usize = 32;
 /// What the names of index files end in.
 const INDEX: &str = ".index.json";
 /// The most bytes of an index file.
@@ -70,6 +73,19 @@ impl Home {
         }
     }
 
+    /// What becomes of each of several files, in their order: of several at once, where each is waited for.
+    pub(crate) fn each<J: Send, T: Send>(
+        &self,
+        files: Vec<J>,
+        open: impl Fn(J) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let at_once = match self {
+            Home::Folder(_) => 1,
+            Home::Web(..) => AT_ONCE,
+        };
+        workers::map(at_once, files, open)
+    }
+
     pub(crate) fn shown(&self) -> String {
         match self {
             Home::Folder(folder) => folder.display().to_string(),
@@ -111,7 +127,7 @@ fn is_chunks(name: &str) -> bool {
 }
 
 /// The format that the extension of a file's name says.
-fn format_by(name: &str) -> Option<&'static Format> {
+pub(crate) fn format_by(name: &str) -> Option<&'static Format> {
     by_name(Path::new(name).extension()?.to_str()?)
 }
 
@@ -323,10 +339,7 @@ impl OpenOptions {
             return Err(place(SHARD_INDEX.broken(message)));
         }
         let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
-        let mut shards = Vec::new();
-        for file in &map.files {
-            shards.push(self.shard(home, file)?);
-        }
+        let shards = home.each(map.files.iter().collect(), |file| self.shard(home, file))?;
         let mut warnings = Vec::new();
         let mut found = HashSet::default();
         let mut total = 0u64;
@@ -455,16 +468,18 @@ impl OpenOptions {
             Shard { name, source, index: index.clone() }
         };
         let mut shards: Vec<Shard> = sources.map(first).collect();
-        for no in 1..count {
+        let others = home.each((1..count).collect(), |no: u32| {
             let name = part_name(stem, no + 1, count, "gguf");
             let shard = self.shard(&home, &name)?;
-            if of_file(&shard.index).is_none_or(|own| (own.no, own.count) != (no, count)) {
-                let message =
-                    format!("`{name}` does not say that it is part {} of {count}", no + 1);
-                return Err(blame(message));
+            match of_file(&shard.index) {
+                Some(own) if (own.no, own.count) == (no, count) => Ok(shard),
+                _ => Err(blame(format!(
+                    "`{name}` does not say that it is part {} of {count}",
+                    no + 1
+                ))),
             }
-            shards.push(shard);
-        }
+        });
+        shards.extend(others?);
         let total: usize = shards.iter().map(|shard| shard.index.len()).sum();
         if let Some(said) = tensors.filter(|said| *said as usize != total) {
             return Err(blame(format!("all parts should have {said} tensors, they have {total}")));

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Neighbours in the order are loaded as one up to so many bytes.
 const BATCH: u64 = 1 << 20;
+/// The first ones up to so many, and each further batch up to twice as many: what is needed first does not wait for more than
+/// comes in a round trip.
+const FIRST_BATCH: u64 = 12 << 10;
 /// And up to so many tensors: as many ranges as a request has.
 const BATCH_COUNT: usize = 512;
 /// Bytes that are loaded, or on their way, and not taken yet; one tensor may have more.
@@ -134,9 +137,10 @@ fn batches(infos: Vec<TensorInfo>) -> VecDeque<Batch> {
     let mut all: VecDeque<Batch> = VecDeque::new();
     for info in infos {
         let len = len_of(&info);
+        let most = BATCH.min(FIRST_BATCH << all.len().saturating_sub(1).min(16));
         match all.back_mut() {
             Some(last)
-                if last.len.saturating_add(len) <= BATCH && last.tensors.len() < BATCH_COUNT =>
+                if last.len.saturating_add(len) <= most && last.tensors.len() < BATCH_COUNT =>
             {
                 last.len += len;
                 last.tensors.push(info);

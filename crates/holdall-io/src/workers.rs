@@ -2,7 +2,7 @@
 
 use holdall_core::{Error, Result};
 use std::num::NonZero;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// The threads to use: what the caller wants, else one for each core.
 pub(crate) fn threads(wanted: Option<usize>) -> usize {
@@ -51,4 +51,30 @@ pub fn for_each<J: Send, S>(
         Some(e) => Err(e),
         None => Ok(()),
     }
+}
+
+/// What each job comes to, in their order, done on up to `threads` threads. Of several that fail the first in that order is told.
+pub(crate) fn map<J: Send, T: Send>(
+    threads: usize,
+    jobs: Vec<J>,
+    work: impl Fn(J) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    let jobs = jobs.into_iter().enumerate().collect();
+    let ended = for_each(
+        threads,
+        jobs,
+        || (),
+        |(), (at, job)| {
+            let found = work(job);
+            let ended = found.as_ref().map(drop).map_err(Error::clone);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
+            ended
+        },
+    );
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    // Whatever comes before one that failed was begun before it.
+    let all = done.into_iter().map(|(_, found)| found).collect::<Result<Vec<_>>>()?;
+    ended.map(|()| all)
 }

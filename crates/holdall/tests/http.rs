@@ -594,7 +594,54 @@ fn tensor_files_open_in_place_in_few_requests() {
     assert_eq!(file.name(), format!("{}?…", server.url("/tiny.zt")));
     let local = holdall::open(root.join("examples/tiny.zt")).unwrap();
     assert_eq!(file.load_all().unwrap().len(), local.load_all().unwrap().len());
-    assert_eq!(server.seen().len(), 1);
+    // Both ends, at the same time: of a longer file they tell what is in it.
+    let mut asked: Vec<_> =
+        server.seen().iter().map(|r| r.header("range").unwrap().to_owned()).collect();
+    asked.sort();
+    assert_eq!(asked, ["bytes=-524288", "bytes=0-262143"]);
     let e = options.open(server.url("/none").replace("http", "https")).unwrap_err();
     assert_eq!(e.code(), "http/failed");
+}
+
+#[test]
+fn long_bodies_leave_the_connection_where_the_next_answer_begins() {
+    let bytes = noise(4 << 20);
+    let server = Server::of(bytes.clone());
+    let source = open(&server).unwrap();
+    let mut at = 1;
+    for number in 0..80 {
+        // Shorter and longer than what is received past the HTTP library.
+        let len = number * 37_123 % 900_000 + 1;
+        at = at * 48_271 % (bytes.len() - len);
+        let mut out = vec![0; len];
+        source.read_into(at as u64, &mut out).unwrap();
+        assert!(out == bytes[at..at + len], "{len} bytes from {at}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn long_bodies_may_be_cut_off_at_any_byte_and_what_came_counts() {
+    const LEN: usize = 300_000;
+    let bytes = noise(1 << 20);
+    for cut in [0, 1, 100, 65_535, 65_536, 65_537, 131_072, 131_073, 234_463, 234_464, LEN - 1] {
+        for pace in [None, Some((9_973, Duration::from_micros(100)))] {
+            let own = bytes.clone();
+            let server = Server::new(move |r| {
+                let mut reply = Reply::file(&own, "\"v1\"", r);
+                if r.nth == 1 {
+                    (reply.cut, reply.pace) = (Some(cut), pace);
+                }
+                reply
+            });
+            let source = open(&server).unwrap();
+            let mut out = vec![0; LEN];
+            source.read_into(7, &mut out).unwrap();
+            assert!(out == bytes[7..7 + LEN], "{cut}");
+            let asked = server.seen();
+            let again = asked[2].header("range").unwrap();
+            assert_eq!(again, format!("bytes={}-{}", 7 + cut, 7 + LEN - 1), "{pace:?}");
+            assert_eq!(asked.len(), 3);
+        }
+    }
 }

@@ -92,6 +92,8 @@ pub struct Format {
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     /// An encoder, where the format can be written.
     pub encode: Option<NewEncoder>,
+    /// Where that is which tells its contents: a file that is far away is asked for it first.
+    pub told_by: Told,
     /// Whether what tells its contents is at the very end, so that a file can be edited in place.
     pub ends_in_manifest: bool,
     /// Where a file may have ended before, among some of its bytes, the last first: a file whose end was lost may have
@@ -134,6 +136,7 @@ impl Format {
             detect,
             decode,
             encode: None,
+            told_by: Told::ByBoth,
             ends_in_manifest: false,
             old_ends: None,
             aligns: false,
@@ -147,6 +150,15 @@ impl Format {
             rules: &[],
         }
     }
+}
+
+/// The ends of a file that tell its contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// All is at its start, or is found from there.
+    ByStart,
+    /// Its start says what it is, its end what is in it.
+    ByBoth,
 }
 
 /// What makes several files one model.

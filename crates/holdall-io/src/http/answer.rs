@@ -3,6 +3,7 @@
 use super::client::{broken, said};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
+use super::socket::{Door, SHOWN};
 use super::{ContentRange, Failed, Patience, Service, Url, retry_after};
 use crate::http::retry::Again;
 use holdall_core::error::Shown as _;
@@ -211,15 +212,27 @@ impl fmt::Display for Validator {
 /// The body of an answer as it comes: its bytes as sent, content encodings and all.
 pub struct Body {
     from: ureq::BodyReader<'static>,
+    /// The way to its bytes that leads past the library, where it is known how many they are.
+    door: Option<Door>,
+    len: u64,
+    /// Bytes that came by that way, and that the library was not shown yet.
+    due: u64,
     patience: Patience,
     begun: Instant,
     received: u64,
 }
 
+/// Shorter reads are left to the library.
+const LONG: usize = 64 << 10;
+
 impl Body {
-    pub(super) fn new(body: ureq::Body, patience: Patience) -> Body {
+    pub(super) fn new(body: ureq::Body, door: Option<Door>, patience: Patience) -> Body {
+        let (door, len) = match body.content_length() {
+            Some(len) => (door, len),
+            None => (None, 0),
+        };
         let from = body.into_with_config().limit(u64::MAX).reader();
-        Body { from, patience, begun: Instant::now(), received: 0 }
+        Body { from, door, len, due: 0, patience, begun: Instant::now(), received: 0 }
     }
 
     /// Bytes that came so far.
@@ -229,12 +242,12 @@ impl Body {
 
     /// The next bytes; none at the end.
     pub fn next(&mut self, out: &mut [u8]) -> Result<usize, Failed> {
-        let n = self.from.read(out).map_err(|e| match ureq::Error::from(e) {
+        let stall = self.patience.stall.as_secs_f64();
+        let late = |e: io::Error| broken(e, format!("nothing came for {stall} s"));
+        let n = self.read(out).map_err(|e| match ureq::Error::from(e) {
+            ureq::Error::Io(e) if e.kind() == io::ErrorKind::TimedOut => late(e),
             ureq::Error::Io(e) => broken(e, "receiving"),
-            ureq::Error::Timeout(_) => {
-                let e = io::Error::from(io::ErrorKind::TimedOut);
-                broken(e, format!("nothing came for {} s", self.patience.stall.as_secs_f64()))
-            }
+            ureq::Error::Timeout(_) => late(io::ErrorKind::TimedOut.into()),
             e => said(e),
         })?;
         self.received += n as u64;
@@ -249,6 +262,38 @@ impl Body {
             }
         }
         Ok(n)
+    }
+
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.len.saturating_sub(self.received)).unwrap_or(usize::MAX);
+        match &self.door {
+            Some(door) if out.len().min(left) >= LONG && !door.is_shut() => {
+                let most = out.len().min(left);
+                let n = door.read(&mut out[..most], self.patience.stall)?;
+                self.due += n as u64;
+                if n == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) }
+            }
+            _ => {
+                self.settle()?;
+                self.from.read(out)
+            }
+        }
+    }
+
+    /// Shows the library what came past it.
+    fn settle(&mut self) -> io::Result<()> {
+        if self.due == 0 {
+            return Ok(());
+        }
+        let mut shown = [0; SHOWN];
+        while self.due > 0 {
+            let most = usize::try_from(self.due).map_or(SHOWN, |due| due.min(SHOWN));
+            match self.from.read(&mut shown[..most])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => self.due -= n as u64,
+            }
+        }
+        Ok(())
     }
 
     /// Fills `out` as far as the body goes; how far.

@@ -2,26 +2,38 @@
 
 use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
+use super::socket::{self, Sockets};
 use super::{Answer, Failed, Hosts, Policy, Url, address};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use ureq::config::{AutoHeaderValue, Config};
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector, TcpConnector};
+use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector};
 use ureq::{Agent, Timeout};
 
 /// Asks servers under a policy. Cheap to clone; shared by threads, which share its connections.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Client {
-    agent: Agent,
+    /// Made when it is asked for the first time, and of the process that made it: one that was forked from that must not share its
+    /// connections, on which the answers of both would come.
+    agent: Arc<Mutex<Option<(u32, Agent)>>>,
     policy: Arc<Policy>,
     service: Option<Arc<dyn Service>>,
+}
+
+/// Connections that are kept though nobody uses them now: as many as files of a model are opened at once.
+const IDLE: usize = 32;
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.policy).finish()
+    }
 }
 
 /// What stands behind an address that is asked over HTTP and wants more than HTTP says: an object store, a hub.
@@ -119,29 +131,15 @@ impl fmt::Display for Part {
 impl Client {
     /// One that keeps to `policy`.
     pub fn new(policy: &Policy) -> Client {
-        let patience = &policy.patience;
-        let config = Config::builder()
-            .http_status_as_error(false)
-            // Redirects are followed here, each under the policy.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("holdall/", env!("CARGO_PKG_VERSION")))
-            .accept_encoding(AutoHeaderValue::None)
-            .timeout_resolve(Some(patience.connect))
-            .timeout_connect(Some(patience.connect))
-            .timeout_recv_response(Some(patience.stall))
-            .timeout_per_read(Some(patience.stall))
-            .timeout_per_write(Some(patience.stall))
-            .max_idle_connections_per_host(8)
-            .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
-            .build();
-        let connector = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
-        let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
-        Client {
-            agent: Agent::with_parts(config, connector, resolver),
-            policy: Arc::new(policy.clone()),
-            service: None,
+        Client { policy: Arc::new(policy.clone()), ..Client::default() }
+    }
+
+    fn agent(&self) -> Agent {
+        let process = std::process::id();
+        let mut made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((of, agent)) if *of == process => agent.clone(),
+            _ => made.insert((process, agent(&self.policy))).1.clone(),
         }
     }
 
@@ -240,9 +238,11 @@ impl Client {
         }
         let wrong = |_| Failed::from(FAILED.broken("the request has a header that is not text"));
         let response = match out.method {
-            "PUT" | "POST" => self.agent.run(builder.body(out.body).map_err(wrong)?),
-            _ => self.agent.run(builder.body(()).map_err(wrong)?),
+            "PUT" | "POST" => self.agent().run(builder.body(out.body).map_err(wrong)?),
+            _ => self.agent().run(builder.body(()).map_err(wrong)?),
         };
+        // Bytes of TLS are not those of the body.
+        let door = socket::asked().filter(|_| !out.url.is_secure());
         let response = response.map_err(|e| {
             let failed = self.failed(&out.url, e);
             if is_redirected { redirected(failed, &out.url) } else { failed }
@@ -252,7 +252,7 @@ impl Client {
             url: out.url,
             status: parts.status.as_u16(),
             headers: parts.headers,
-            body: Body::new(body, self.policy.patience),
+            body: Body::new(body, door, self.policy.patience),
             service,
         })
     }
@@ -286,6 +286,31 @@ impl Client {
             e => said(e),
         }
     }
+}
+
+/// What makes connections under `policy`, and keeps those that nobody uses now.
+fn agent(policy: &Policy) -> Agent {
+    let patience = &policy.patience;
+    let config = Config::builder()
+        .http_status_as_error(false)
+        // Redirects are followed here, each under the policy.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!("holdall/", env!("CARGO_PKG_VERSION")))
+        .accept_encoding(AutoHeaderValue::None)
+        .timeout_resolve(Some(patience.connect))
+        .timeout_connect(Some(patience.connect))
+        .timeout_recv_response(Some(patience.stall))
+        .timeout_per_read(Some(patience.stall))
+        .timeout_per_write(Some(patience.stall))
+        .max_idle_connections(IDLE)
+        .max_idle_connections_per_host(IDLE)
+        .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
+        .build();
+    let connector = Sockets.chain(RustlsConnector::default());
+    let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
+    Agent::with_parts(config, connector, resolver)
 }
 
 /// A failure at `url`, which a server named, not the caller.

@@ -20,6 +20,8 @@ mod policy;
 #[cfg(feature = "http")]
 mod retry;
 #[cfg(feature = "http")]
+mod socket;
+#[cfg(feature = "http")]
 mod url;
 
 #[cfg(feature = "http")]

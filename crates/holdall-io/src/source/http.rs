@@ -7,6 +7,7 @@ use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, ret
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
+use holdall_core::formats::Told;
 use holdall_core::read::{Joined, Terms, join};
 use holdall_core::{Error, Result, Warning};
 use std::collections::VecDeque;
@@ -33,13 +34,26 @@ pub struct HttpSource {
     validator: Validator,
     /// The header by which answers are of that version.
     pin: Option<(&'static str, String)>,
-    /// What the first answer brought, the end of the file as a rule, from this byte on.
+    /// What the first answer brought, from this byte on.
     first: (u64, Bytes),
+    /// What was wanted first.
+    begun: Begin,
     held: Mutex<Held>,
 }
 
-/// Bytes asked for at first, from the end of the file.
+/// What of a file is asked for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Its end, because nothing is known of it.
+    Unknown,
+    /// The end or the ends that tell what is in it.
+    With(Told),
+}
+
+/// Bytes asked for at first, at one end of the file.
 const FIRST: u64 = 512 << 10;
+/// Bytes of its start that are asked for at the same time as its end, where both are wanted.
+const HEAD: u64 = 256 << 10;
 /// Gaps up to so many bytes are fetched along rather than left out by another request.
 const GAP: u64 = 64 << 10;
 /// The same where there are more requests than can be under way at once: then a request waits for another, which
@@ -47,8 +61,10 @@ const GAP: u64 = 64 << 10;
 const WIDE_GAP: u64 = 256 << 10;
 /// Requests are merged up to so many bytes.
 const MOST: u64 = Terms::REMOTE.piece;
-/// Requests at once for one read.
+/// Requests at once for one read, where they bring much: then a few fill the line.
 const AT_ONCE: usize = Terms::REMOTE.at_once;
+/// The same where each brings at most [`WIDE_GAP`], and is little but a wait.
+const SMALL_AT_ONCE: usize = 32;
 /// Smaller reads fetch so much, and what they did not ask for is kept for a while.
 const AHEAD: u64 = 64 << 10;
 /// Parts kept for a while.
@@ -65,18 +81,42 @@ impl HttpSource {
     /// Misuse for a URL that is none or that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
     /// that can only send the whole of a file that is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
-        let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
-        let name = asked.to_string();
-        HttpSource::open_by(Client::new(policy), asked, name)
+        HttpSource::open_with(url, Client::new(policy), Begin::Unknown)
     }
 
-    /// Opens what `client` finds at `asked`; `name` stands for it in errors.
+    /// The same, asked by `client`, for that first.
     ///
     /// # Errors
     /// As [`HttpSource::open`].
-    pub(crate) fn open_by(client: Client, asked: Url, name: String) -> Result<HttpSource> {
-        let opened = retrying(&client.policy().patience, || first(&client, &asked));
+    pub(crate) fn open_with(url: &str, client: Client, begin: Begin) -> Result<HttpSource> {
+        let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
+        let name = asked.to_string();
+        HttpSource::open_by(client, asked, name, begin)
+    }
+
+    /// Opens what `client` finds at `asked`, that of it first; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`HttpSource::open`].
+    pub(crate) fn open_by(
+        client: Client,
+        asked: Url,
+        name: String,
+        begin: Begin,
+    ) -> Result<HttpSource> {
+        let (opened, head) = std::thread::scope(|scope| {
+            let ask = || head(&client, &asked);
+            let is_wanted = begin == Begin::With(Told::ByBoth);
+            let head = is_wanted.then(|| std::thread::Builder::new().spawn_scoped(scope, ask).ok());
+            let opened = retrying(&client.policy().patience, || first(&client, &asked, begin));
+            (opened, head.flatten().and_then(|head| head.join().ok()?))
+        });
         let first = opened.map_err(|e| e.in_source(&name))?;
+        let mut held = Held::default();
+        // Of another version it is nothing that was asked for; whatever else went wrong is found when it is asked for again.
+        if let Some(head) = head.filter(|head| head.is_of(&first)) {
+            held.keep(0, head.bytes);
+        }
         Ok(HttpSource {
             client,
             name,
@@ -86,7 +126,8 @@ impl HttpSource {
             len: first.len,
             validator: first.validator,
             first: first.part,
-            held: Mutex::default(),
+            begun: begin,
+            held: Mutex::new(held),
         })
     }
 
@@ -234,9 +275,11 @@ impl ByteSource for HttpSource {
             // They would wait for each other.
             reads = join(&missing, WIDE_GAP, MOST);
         }
+        let is_small = |read: &Joined| read.range.end - read.range.start <= WIDE_GAP;
+        let at_once = if reads.iter().all(is_small) { SMALL_AT_ONCE } else { AT_ONCE };
         let fetched = Mutex::new(Vec::new());
         workers::for_each(
-            AT_ONCE,
+            at_once,
             reads,
             || (),
             |(), read| {
@@ -253,6 +296,12 @@ impl ByteSource for HttpSource {
 
     fn terms(&self) -> Terms {
         Terms::REMOTE
+    }
+
+    fn came(&self) -> Vec<(u64, Bytes)> {
+        // Where the index is at the start, the other end is not looked at.
+        let came = (self.begun == Begin::With(Told::ByStart)).then(|| self.first.clone());
+        came.into_iter().collect()
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -320,9 +369,38 @@ impl First {
     }
 }
 
-/// Asks for the end of a file, or, where the server does not know such ranges, for its start.
-fn first(client: &Client, url: &Url) -> Result<First, Failed> {
-    let mut from_end = client.service().is_none_or(|service| service.has_ends());
+/// The start of a file, asked for beside its end.
+struct Head {
+    validator: Validator,
+    total: Option<u64>,
+    bytes: Bytes,
+}
+
+impl Head {
+    fn is_of(&self, first: &First) -> bool {
+        first.validator.fits(&self.validator) && self.total == Some(first.len)
+    }
+}
+
+/// Asks for the start of a file; nothing, where that does not come at once.
+fn head(client: &Client, url: &Url) -> Option<Head> {
+    let mut answer = ask(client, url, Part::Range(0, HEAD)).ok()?;
+    if answer.status != 206 {
+        return None;
+    }
+    let ((start, end), total) = part_of(&answer).ok()?;
+    if (start, end) != (0, total?.min(HEAD)) {
+        return None;
+    }
+    let validator = answer.validator().ok()?;
+    let bytes = body(&mut answer, end).ok()?;
+    Some(Head { validator, total, bytes })
+}
+
+/// Asks for an end of a file; for its start, where the server does not know ranges from the end.
+fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
+    let has_ends = client.service().is_none_or(|service| service.has_ends());
+    let mut from_end = begin != Begin::With(Told::ByStart) && has_ends;
     let part = if from_end { Part::Last(FIRST) } else { Part::Range(0, FIRST) };
     let mut answer = ask(client, url, part)?;
     match answer.status {
@@ -347,6 +425,7 @@ fn first(client: &Client, url: &Url) -> Result<First, Failed> {
                 _ => return Err(answer.refused()),
             }
         }
+        200 => return Err(no_ranges()),
         _ => return Err(answer.refused()),
     }
     let ((start, end), total) = part_of(&answer)?;

@@ -18,6 +18,8 @@ pub use holdall_core::read::{Access, Terms};
 /// What a source says of a range that it does not have.
 pub use holdall_core::window::OUTSIDE;
 #[cfg(feature = "http")]
+pub(crate) use http::Begin;
+#[cfg(feature = "http")]
 pub use http::HttpSource;
 pub use local::Local;
 pub use map::MapSource;

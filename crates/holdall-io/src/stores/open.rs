@@ -12,7 +12,7 @@ use super::xml::MAX_ANSWER;
 use super::{Address, address::Kind};
 use crate::glob::Glob;
 use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url, retrying};
-use crate::source::HttpSource;
+use crate::source::{Begin, HttpSource};
 use holdall_core::{Limits, Result};
 use holdall_json::{Reader, Token};
 use std::collections::{BTreeMap, HashMap};
@@ -69,18 +69,18 @@ impl Stores {
         Ok(made)
     }
 
-    /// Opens the object at an address.
+    /// Opens the object at an address, over the connections of `client`, that of it first.
     ///
     /// # Errors
     /// What is wrong with the address, the options or the credentials; what the store refuses; Io.
-    pub fn open(&self, text: &str, policy: &Policy) -> Result<HttpSource> {
+    pub(crate) fn open(&self, text: &str, client: &Client, begin: Begin) -> Result<HttpSource> {
         let address = read(text)?;
         let name = address.to_string();
         let opened = || {
-            let store = self.store(&address, policy)?;
+            let store = self.store(&address, client.policy())?;
             let url = store.url(&address.key)?;
-            let client = Client::new(policy).with_service(store);
-            HttpSource::open_by(client, url, name.clone())
+            let client = client.clone().with_service(store);
+            HttpSource::open_by(client, url, name.clone(), begin)
         };
         opened().map_err(|e| if e.source_name().is_some() { e } else { e.in_source(&name) })
     }

@@ -147,22 +147,33 @@ impl Place {
         wanted: Wanted<'_>,
     ) -> Result<(Link, Opened), Failed> {
         let tried = self.tried.load(Ordering::Acquire);
-        let mut state = lock(&self.state);
-        if let Some(line) = alive(&state.line) {
-            drop(state);
-            match wait(handle, line.open(wanted)) {
-                // As many files are open as the server allows a client: there may be room on another connection.
-                Err(failed)
-                    if failed.error.code() == "net/busy" && Arc::strong_count(&line) > 1 => {}
-                done => return done,
+        let mut full: Option<Arc<Line>> = None;
+        let mut state = loop {
+            let state = lock(&self.state);
+            let is_full = |line: &Arc<Line>| full.as_ref().is_some_and(|f| Arc::ptr_eq(f, line));
+            match alive(&state.line) {
+                Some(line) if !is_full(&line) => {
+                    drop(state);
+                    match wait(handle, line.open(wanted)) {
+                        // As many files are open as the server allows a client: there may be room on another connection, which
+                        // somebody else may have made by now.
+                        Err(failed)
+                            if failed.error.code() == "net/busy"
+                                && Arc::strong_count(&line) > 1 =>
+                        {
+                            full = Some(line);
+                        }
+                        done => return done,
+                    }
+                }
+                None if self.tried.load(Ordering::Acquire) != tried => match &state.failed {
+                    // Somebody else has just found out.
+                    Some(failed) => return Err(failed.clone()),
+                    None => break state,
+                },
+                _ => break state,
             }
-            state = lock(&self.state);
-        } else if self.tried.load(Ordering::Acquire) != tried
-            && let Some(failed) = &state.failed
-        {
-            // Somebody else has just found out.
-            return Err(failed.clone());
-        }
+        };
         let made = wait(handle, Line::connect(self, handle, wanted));
         self.tried.fetch_add(1, Ordering::AcqRel);
         state.failed = made.as_ref().err().cloned();

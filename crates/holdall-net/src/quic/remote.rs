@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+/// Runs of bytes that are taken at a time of those that came; each is one packet's.
+const CHUNKS: usize = 64;
+
 /// What finds the addresses of a host that may be connected to; asked whenever a connection is made.
 pub type Addresses = Box<dyn Fn() -> Result<Vec<SocketAddr>> + Send + Sync>;
 
@@ -236,14 +239,16 @@ impl Remote {
             Err(e) => return Err(line.unsent(e)),
         }
         let _ = send.finish();
+        let mut chunks = [const { Bytes::new() }; CHUNKS];
         loop {
-            let chunk = line.in_time(receive.read_chunk(usize::MAX, true)).await?;
-            match chunk.map_err(|e| line.unread(e))? {
-                Some(chunk) => {
-                    line.came(chunk.bytes.len());
-                    arrival.push(&chunk.bytes, &mut *each)?;
-                }
-                None => return Ok(arrival.finish()?),
+            let came = line.in_time(receive.read_chunks(&mut chunks)).await?;
+            let Some(count) = came.map_err(|e| line.unread(e))? else {
+                return Ok(arrival.finish()?);
+            };
+            for chunk in chunks.iter_mut().take(count) {
+                let bytes = std::mem::take(chunk);
+                line.came(bytes.len());
+                arrival.push(&bytes, &mut *each)?;
             }
         }
     }

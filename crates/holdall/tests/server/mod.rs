@@ -4,7 +4,7 @@
 use holdall::http::{Hosts, Patience, Policy, Schemes};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +22,7 @@ pub(crate) fn policy() -> Policy {
 pub(crate) struct Server {
     port: u16,
     seen: Arc<Mutex<Vec<Request>>>,
+    connections: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     listener: Option<JoinHandle<()>>,
 }
@@ -63,19 +64,22 @@ impl Server {
         let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
         let stop = Arc::new(AtomicBool::new(false));
         let (log, end, answer) = (seen.clone(), stop.clone(), Arc::new(answer));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let taken = connections.clone();
         let listener = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if end.load(Ordering::SeqCst) {
                     return;
                 }
                 let (log, answer) = (log.clone(), answer.clone());
+                taken.fetch_add(1, Ordering::SeqCst);
                 if let Ok(stream) = stream {
                     // A client that goes away is no reason to complain.
                     std::thread::spawn(move || converse(stream, &log, &*answer));
                 }
             }
         });
-        Server { port, seen, stop, listener: Some(listener) }
+        Server { port, seen, connections, stop, listener: Some(listener) }
     }
 
     /// A server of one file, well-behaved, at every path.
@@ -90,6 +94,11 @@ impl Server {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Connections that were made so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// What was asked so far.

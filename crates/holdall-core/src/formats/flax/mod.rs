@@ -35,13 +35,14 @@
 
 mod decode;
 
-use super::Format;
+use super::{Format, Told};
 
 /// Flax.
 pub static FORMAT: Format = Format {
     id: "flax",
     name: "Flax",
     extensions: &["msgpack"],
+    told_by: Told::ByStart,
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };

@@ -35,13 +35,14 @@
 mod decode;
 mod encode;
 
-use super::Format;
+use super::{Format, Told};
 
 /// One array.
 pub static NPY: Format = Format {
     id: "npy",
     name: "NumPy array",
     extensions: &["npy"],
+    told_by: Told::ByStart,
     ..Format::read_by(decode::is_array, decode::array)
 };
 

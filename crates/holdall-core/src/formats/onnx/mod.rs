@@ -46,7 +46,7 @@ pub use decode::{detect, graph, locations};
 pub use encode::{External, runs};
 pub use graph::Graph;
 
-use super::{Beside, Format};
+use super::{Beside, Format, Told};
 use crate::model::{DType, LogicalType};
 
 /// ONNX.
@@ -54,6 +54,7 @@ pub static FORMAT: Format = Format {
     id: "onnx",
     name: "ONNX",
     extensions: &["onnx"],
+    told_by: Told::ByStart,
     has_graph: true,
     beside: Some(Beside {
         away: &EXTERNAL,

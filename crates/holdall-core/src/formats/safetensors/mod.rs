@@ -62,7 +62,7 @@ mod encode;
 mod restore;
 
 use crate::formats::header::{Dialect, LEN_BYTES};
-use crate::formats::{Format, Shards};
+use crate::formats::{Format, Shards, Told};
 use crate::window::{Stop, Window};
 
 /// safetensors.
@@ -71,6 +71,7 @@ pub static FORMAT: Format = Format {
     name: "safetensors",
     extensions: &["safetensors"],
     encode: Some(encode::encoder),
+    told_by: Told::ByStart,
     shards: Some(Shards::Index),
     rules: RULES,
     ..Format::read_by(detect, decode::decode)

@@ -30,7 +30,7 @@
 
 mod decode;
 
-use super::Format;
+use super::{Format, Told};
 use crate::model::{DType, LogicalType};
 
 /// LiteRT.
@@ -38,6 +38,7 @@ pub static FORMAT: Format = Format {
     id: "tflite",
     name: "LiteRT (TFLite)",
     extensions: &["tflite"],
+    told_by: Told::ByStart,
     reads: &["3"],
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)

@@ -1,0 +1,189 @@
+//! How many round trips stand between a caller and what is wanted, where the server is far away.
+#![cfg(all(feature = "http", feature = "ztensor", feature = "safetensors"))]
+
+mod make;
+mod server;
+
+use holdall::{Convert, DType, EncodeOptions, OpenOptions, Role, WriteOptions, convert};
+use make::{dense, noise, part};
+use server::{Reply, Request, Server, policy};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// What asks in one round trip asks within this of each other.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Holds requests back until no more come, and answers them all: a round trip.
+#[derive(Default)]
+struct Waves {
+    state: Mutex<Wave>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct Wave {
+    /// Requests that wait.
+    waiting: usize,
+    /// The most that ever did.
+    most: usize,
+    /// Waves that were let go.
+    gone: usize,
+}
+
+impl Waves {
+    /// Waits until this request is answered.
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        state.most = state.most.max(state.waiting);
+        let wave = state.gone;
+        while state.gone == wave {
+            let before = state.waiting;
+            let (now, waited) = self.moved.wait_timeout(state, TOGETHER).unwrap();
+            state = now;
+            // Nobody came for a while.
+            if waited.timed_out() && state.waiting == before && state.gone == wave {
+                (state.waiting, state.gone) = (0, state.gone + 1);
+                self.moved.notify_all();
+            }
+        }
+    }
+
+    /// Round trips, and the most requests of one, since this was asked last.
+    fn count(&self) -> (usize, usize) {
+        let wave = std::mem::take(&mut *self.state.lock().unwrap());
+        (wave.gone, wave.most)
+    }
+}
+
+/// A server that is far away.
+fn far(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Server, Arc<Waves>) {
+    let waves = Arc::new(Waves::default());
+    let own = waves.clone();
+    let server = Server::new(move |request| {
+        own.pass();
+        answer(request)
+    });
+    (server, waves)
+}
+
+/// What `count` finds, the best of three: on a machine that is busy what is asked at once may come late.
+fn fewest<T: Ord>(count: impl Fn() -> T) -> T {
+    (0..3).map(|_| count()).min().unwrap()
+}
+
+/// Round trips of opening a file of that name, and of reading a tensor then.
+fn trips(name: &str, bytes: &Arc<Vec<u8>>, wanted: &str, value: &[u8]) -> (usize, usize) {
+    let own = bytes.clone();
+    let (server, waves) = far(move |request| Reply::file(&own, "\"v1\"", request));
+    let options = OpenOptions::new().with_policy(policy());
+    let file = options.open(server.url(&format!("/{name}"))).unwrap();
+    let (opened, _) = waves.count();
+    assert!(file.tensor(wanted).unwrap().bytes(&Role::Data).unwrap() == value, "{name}");
+    (opened, waves.count().0)
+}
+
+#[test]
+fn a_file_opens_in_two_and_gives_a_tensor_in_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = noise(400_000, 7);
+    let tensors: Vec<_> = (0..12)
+        .map(|n| dense(&format!("t{n}"), &[100_000], part(Role::Data, DType::F32, data.clone())))
+        .collect();
+    let whole = make::file("ztensor", &tensors);
+    for (name, format, most) in [
+        // What tells the contents is where the name says.
+        ("m.zt", "ztensor@1.2.0", 1),
+        ("old.zt", "ztensor@0.1.0", 1),
+        ("new.zt", "ztensor2", 1),
+        ("m.mt", "metatensor", 1),
+        ("m.safetensors", "safetensors", 1),
+        ("m.gguf", "gguf", 1),
+        ("m.h5", "hdf5", 1),
+        // Each array of a zip has a header of its own, too.
+        ("m.pt", "pytorch", 2),
+        ("m.npz", "npz", 2),
+    ] {
+        let (id, version) = format.split_once('@').unwrap_or((format, ""));
+        let Some(format) = holdall::formats::by_name(id) else { continue };
+        let path = dir.path().join(name);
+        let mut options = WriteOptions::new().with_format(format);
+        if !version.is_empty() {
+            options = options.with_encode(EncodeOptions::new().with_version(version));
+        }
+        convert(&whole, &path, &Convert::new(options)).unwrap();
+        let bytes = Arc::new(std::fs::read(&path).unwrap());
+        for name in [name, "no-extension"] {
+            let (opened, read) = fewest(|| trips(name, &bytes, "t6", &data));
+            let most = if name == "no-extension" { 1 + most } else { most };
+            assert!(opened <= most && read == 1, "{name}, {id}: {opened} to open, {read} to read");
+        }
+    }
+}
+
+/// A file of safetensors with one tensor, `t0` and on by its number, longer than what comes first.
+fn shard(number: usize) -> Vec<u8> {
+    let len = 600_000 + number;
+    let header =
+        format!(r#"{{"t{number}":{{"dtype":"U8","shape":[{len}],"data_offsets":[0,{len}]}}}}"#);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.resize(bytes.len() + len, number as u8);
+    bytes
+}
+
+#[test]
+fn a_model_of_two_hundred_shards_opens_in_a_handful() {
+    const SHARDS: usize = 200;
+    let map: Vec<String> = (0..SHARDS).map(|n| format!(r#""t{n}": "m-{n}.safetensors""#)).collect();
+    let index = format!(r#"{{"weight_map": {{{}}}}}"#, map.join(","));
+    let count = || {
+        let index = index.clone().into_bytes();
+        let (server, waves) = far(move |request| {
+            let name = request.target.trim_start_matches("/model/m-");
+            match name.strip_suffix(".safetensors").and_then(|n| n.parse().ok()) {
+                Some(number) => Reply::file(&shard(number), &format!("\"{number}\""), request),
+                None => Reply::file(&index, "\"index\"", request),
+            }
+        });
+        let options = OpenOptions::new().with_policy(policy());
+        let file = options.open(server.url("/model/m.safetensors.index.json")).unwrap();
+        let (trips, most) = waves.count();
+        let names: Vec<_> = (0..SHARDS).map(|n| format!("t{n}")).collect();
+        assert!(names.iter().all(|name| file.tensor(name).is_ok()));
+        assert_eq!(file.len(), SHARDS);
+        assert_eq!(server.count().0, SHARDS + 1, "one request for each");
+        assert!((16..=32).contains(&most), "{most} at once");
+        // The connections of the first are those of the others.
+        let connections = server.connections();
+        assert!(connections <= 40, "{connections}");
+        let all = file.tensor("t150").unwrap().bytes(&Role::Data).unwrap();
+        assert!(all.len() == 600_150 && all.iter().all(|byte| *byte == 150));
+        trips
+    };
+    let trips = fewest(count);
+    // Seven of 32, the index before them, and some that came late.
+    assert!(trips <= 12, "{trips}");
+}
+
+#[test]
+fn of_shards_that_are_not_there_the_first_is_told() {
+    let map: Vec<String> = (0..40).map(|n| format!(r#""t{n}": "m-{n:02}.safetensors""#)).collect();
+    let index = format!(r#"{{"weight_map": {{{}}}}}"#, map.join(","));
+    let server = Server::new(move |request| match request.target.as_str() {
+        "/m.safetensors.index.json" => Reply::file(index.as_bytes(), "\"index\"", request),
+        // The later it is, the sooner that is told.
+        target => {
+            let number: u64 = target[3..5].parse().unwrap();
+            std::thread::sleep(Duration::from_millis(2 * (40 - number)));
+            match number < 3 {
+                true => Reply::file(&shard(number as usize), "\"v\"", request),
+                false => Reply::new(404, ""),
+            }
+        }
+    });
+    let options = OpenOptions::new().with_policy(policy());
+    let e = options.open(server.url("/m.safetensors.index.json")).unwrap_err();
+    assert_eq!(e.code(), "http/status");
+    assert!(e.to_string().contains("m-03.safetensors"), "{e}");
+}
