@@ -161,7 +161,7 @@ def test_files_of_ztensor_2_are_written(tmp_path, options):
 
 RECORDS = {
     "plain": [("id", "<u4"), ("x", "<f8"), ("ok", "?"), ("at", "<M8[ns]"), ("h", "<f2")],
-    "big": [("id", ">u4"), ("x", ">f8", (2, 3)), ("c", ">c8"), ("t", ">M8[us]"), ("d", ">m8"), ("u", ">U2", (2,)), ("s", "S3")],
+    "big": [("id", ">u4"), ("x", ">f8", (2, 3)), ("c", ">c8"), ("t", ">M8[us]"), ("d", ">m8[s]"), ("u", ">U2", (2,)), ("s", "S3")],
     "aligned": np.dtype([("b", "i1"), ("x", "f8"), ("s", "S5"), ("n", [("q", "u2"), ("w", "u8")], (2,))], align=True),
     "gaps": np.dtype({"names": ["a", "b"], "formats": [">i4", "V2"], "offsets": [3, 9], "itemsize": 16}),
     "names": [(("The width", "w"), "<f4"), ("\u65e5", "<i8"), ("q'\"\\\\", "|i1"), ("z", "<c16")],
