@@ -59,6 +59,7 @@ fn what_is_written_is_read_back() {
                 len,
                 descr: None,
                 inner: None,
+                fields: None,
             };
             assert_eq!(npy::read(&bytes).unwrap(), expected);
             assert_eq!(npy::header_len(&bytes[..12]).unwrap(), len);
@@ -117,7 +118,9 @@ fn broken_headers_name_their_rule() {
         ("<f4", "", "npy/dtype"),
         ("<f4", "é4", "npy/dtype"),
         ("<f4", "|f4", "npy/dtype"),
-        ("<f4", "<f4\\n", "npy/header"),
+        ("<f4", "<f4\\n", "npy/dtype"),
+        ("<f4", "<f4\\q", "npy/header"),
+        ("<f4", "<f4\\x4", "npy/header"),
         ("'<f4'", "[('a', '<f4')]", "npy/dtype"),
         ("False", "0", "npy/header"),
         ("(3, 4)", "(3, -4)", "npy/header"),
@@ -161,4 +164,97 @@ fn types_of_numpy_alone_are_named() {
         code(&framed("{'descr': '<M8[ns]', 'fortran_order': False, 'shape': ()}")),
         "npy/dtype"
     );
+}
+
+fn fields(descr: &str) -> Result<npy::Fields, &'static str> {
+    let dict = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,)}}");
+    npy::read_any(&framed(&dict)).map(|header| header.fields.unwrap()).map_err(|e| e.code())
+}
+
+/// Structured types are schemas of records that have no bytes between their members, and say what becomes of stored ones.
+#[test]
+fn fields_are_schemas() {
+    let of = fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '?')])]");
+    // NumPy writes `|b1`.
+    assert_eq!(of, Err("npy/dtype"));
+    let of = fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '|b1')]), ]").unwrap();
+    assert_eq!((of.size(), of.members()), (17, None));
+    let kind: serde_json::Value = serde_json::from_str(&of.kind()).unwrap();
+    let expected = serde_json::json!({
+        "type": "object", "TypeDef:Struct": ["a", "b", "c"], "align": 1, "required": ["a", "b", "c"],
+        "properties": {
+            "a": {"type": "integer", "TypeDef:Int32": true},
+            "b": {"type": "array", "title": "T", "TypeDef:Array": true, "minItems": 3, "maxItems": 3, "items":
+                {"type": "array", "TypeDef:Array": true, "minItems": 2, "maxItems": 2, "items":
+                    {"type": "array", "TypeDef:Array": true, "minItems": 2, "maxItems": 2, "numpy.descr": "|S2",
+                     "items": {"type": "integer", "TypeDef:Uint8": true}}}},
+            "c": {"type": "object", "TypeDef:Struct": ["d"], "align": 1, "required": ["d"], "properties":
+                {"d": {"type": "boolean", "TypeDef:Boolean": true}}},
+        },
+    });
+    assert_eq!(kind, expected);
+    // As it stands in other files.
+    assert_eq!(of.kind(), kind.to_string());
+    // Bytes between members are left out, numbers turned.
+    let of = fields("[('', '|V1'), ('a', '>i2'), ('', '|V2'), ('b', [('', '|V1'), ('c', '>c8')], 2)]");
+    let members = of.unwrap().members().unwrap();
+    let stored: Vec<u8> = (0..23).collect();
+    let expected = [2, 1, 9, 8, 7, 6, 13, 12, 11, 10, 18, 17, 16, 15, 22, 21, 20, 19];
+    assert_eq!(members.decode(&stored).unwrap(), expected);
+    assert_eq!(members.decode(&stored[..22]).unwrap_err().code(), "chunks/broken");
+}
+
+#[test]
+fn fields_that_make_no_record_are_refused() {
+    let deep = |depth: usize| {
+        format!("{}'|i1'{}", "[('a', ".repeat(depth), ")]".repeat(depth))
+    };
+    assert!(fields(&deep(32)).is_ok());
+    let dims = format!("[('a', '|i1', ({}))]", "1, ".repeat(65));
+    for (descr, code) in [
+        ("[('a', '|O')]", "npy/dtype"),
+        ("[('a', [('b', '<f16')])]", "npy/dtype"),
+        ("[('a', ('<f4', (2,)))]", "npy/dtype"),
+        ("[]", "npy/dtype"),
+        ("[('a', '|S0')]", "npy/dtype"),
+        ("[('a', '<f4', (0,))]", "npy/dtype"),
+        ("[('', '|V4')]", "npy/dtype"),
+        ("[('', '<f4')]", "npy/fields"),
+        ("[('', [('a', '<f4')])]", "npy/fields"),
+        ("[('a', '<f4'), ('a', '<f4')]", "npy/fields"),
+        ("[('a', '<f8', (1152921504606846976,))]", "npy/fields"),
+        ("[('a', '<f4', (4294967296, 4294967296, 4294967296))]", "npy/fields"),
+        ("[('a', '<f4', (1152921504606846975,)), ('b', '<f4', (1152921504606846975,)), ('c', '<f8')]", "npy/fields"),
+        ("[('a', '<f4', -1)]", "npy/header"),
+        ("[('a')]", "npy/header"),
+        ("[('a', '<f4'", "npy/header"),
+        ("[('a', '<f4', (1,), 2)]", "npy/header"),
+        ("[('a\\ud800', '<f4')]", "npy/header"),
+        ("[('a\\', '<f4')]", "npy/header"),
+        (&deep(33), "npy/header"),
+        (&dims, "npy/header"),
+    ] {
+        assert_eq!(fields(descr).err(), Some(code), "{descr}");
+    }
+}
+
+/// Headers of version 1 and 2 are Latin-1, of version 3 UTF-8; `repr` escapes the rest.
+#[test]
+fn names_of_fields_are_any_text() {
+    let name = |version: u8, name: &[u8]| {
+        let dict = [b"{'descr': [(", name, b", '|i1')], 'fortran_order': False, 'shape': (2,)}"].concat();
+        let mut file = vec![0x93, b'N', b'U', b'M', b'P', b'Y', version, 0];
+        let len = dict.len() as u32;
+        file.extend(&len.to_le_bytes()[..if version == 1 { 2 } else { 4 }]);
+        file.extend(dict);
+        let kind = npy::read_any(&file).map_err(|e| e.code())?.fields.unwrap().kind();
+        let kind: serde_json::Value = serde_json::from_str(&kind).unwrap();
+        Ok(kind["required"][0].as_str().unwrap().to_owned())
+    };
+    assert_eq!(name(1, b"'\xe9'").as_deref(), Ok("é"));
+    assert_eq!(name(2, b"'\xe9'").as_deref(), Ok("é"));
+    assert_eq!(name(3, "'日'".as_bytes()).as_deref(), Ok("日"));
+    assert_eq!(name(3, b"'\xe9'"), Err("npy/header"));
+    assert_eq!(name(1, br#"'q\'"\\\n\x01\u65e5\U0001f600'"#).as_deref(), Ok("q'\"\\\n\u{1}日😀"));
+    assert_eq!(name(1, br#""it's""#).as_deref(), Ok("it's"));
 }

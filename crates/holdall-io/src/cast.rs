@@ -4,7 +4,7 @@ use crate::error::{CAST_RULE, NOT_CAST};
 use crate::executor::{Pieces, checked_algorithm};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
-use crate::items::{Feed, Item, Keep};
+use crate::items::{Feed, Item, Keep, MadePieces};
 use crate::open::Check;
 use crate::select::ByName;
 use crate::sink::Sink;
@@ -131,11 +131,9 @@ impl Casts {
                 }))
             }
             Feed::Made(make) => Feed::Made(Box::new(move || {
-                let mut out = Vec::new();
-                let mut caster = caster;
-                caster.push(&make()?, &mut out)?;
-                counter.store(caster.finish(&mut out)?, Ordering::Relaxed);
-                Ok(out.into())
+                let (pieces, caster) = (make()?, Some(caster));
+                let made: MadePieces = Box::new(CastPieces { pieces, caster, overflowed: counter });
+                Ok(made)
             })),
             other => other,
         };
@@ -221,30 +219,33 @@ impl Feed {
 }
 
 impl Casting {
-    /// Its bytes in the other type, in pieces. The digest of those that they are made of is checked.
-    pub(crate) fn pieces(&self) -> Result<CastPieces> {
+    /// Its bytes in the other type, in pieces. The digest of those that they are made of is checked; how many overflowed is in
+    /// `overflowed` when all have come.
+    pub(crate) fn pieces(
+        &self,
+        overflowed: Arc<AtomicU64>,
+    ) -> Result<impl Iterator<Item = Result<Bytes>> + use<>> {
         let digest = checked_algorithm(&self.component, Check::All);
-        Ok(CastPieces {
+        let pieces = CastPieces {
             pieces: Pieces::checked(&self.tensor, self.component.clone(), digest)?,
             caster: Some(self.caster.clone()),
-            overflowed: 0,
-            tensor: self.tensor.clone(),
-            component: self.component.clone(),
-        })
+            overflowed,
+        };
+        let (tensor, component) = (self.tensor.clone(), self.component.clone());
+        Ok(pieces.map(move |piece| piece.map_err(|e| tensor.place(e, &component))))
     }
 
     /// Gives them to the writer, and counts.
     pub(crate) fn write<S: Sink>(&self, writer: &mut Writer<S>, work: &Work) -> Result<()> {
-        let mut pieces = self.pieces()?;
-        for piece in pieces.by_ref() {
+        for piece in self.pieces(self.overflowed.clone())? {
             let piece = piece?;
             writer.write(&piece)?;
             work.advance(piece.len() as u64)?;
         }
-        self.overflowed.store(pieces.overflowed, Ordering::Relaxed);
+        let overflowed = self.overflowed.load(Ordering::Relaxed);
         match self.refused {
-            Some(refused) if pieces.overflowed > 0 => {
-                let e = refused(pieces.overflowed, self.to);
+            Some(refused) if overflowed > 0 => {
+                let e = refused(overflowed, self.to);
                 Err(self.tensor.place(e, &self.component))
             }
             _ => Ok(()),
@@ -252,17 +253,15 @@ impl Casting {
     }
 }
 
-/// Pieces of a [`Casting`].
-pub(crate) struct CastPieces {
-    pieces: Pieces,
+/// Pieces, their elements rounded into another type.
+struct CastPieces<P> {
+    pieces: P,
     /// None once all has come.
     caster: Option<Caster>,
-    overflowed: u64,
-    tensor: Tensor,
-    component: Component,
+    overflowed: Arc<AtomicU64>,
 }
 
-impl Iterator for CastPieces {
+impl<P: Iterator<Item = Result<Bytes>>> Iterator for CastPieces<P> {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Result<Bytes>> {
@@ -274,10 +273,13 @@ impl Iterator for CastPieces {
                     caster.push(&piece, &mut out).map(|()| self.caster = Some(caster))
                 }
                 Some(Err(e)) => return Some(Err(e)),
-                None => caster.finish(&mut out).map(|overflowed| self.overflowed = overflowed),
+                None => {
+                    let overflowed = caster.finish(&mut out);
+                    overflowed.map(|count| self.overflowed.store(count, Ordering::Relaxed))
+                }
             };
             match done {
-                Err(e) => return Some(Err(self.tensor.place(e, &self.component))),
+                Err(e) => return Some(Err(e)),
                 Ok(()) if out.is_empty() => {}
                 Ok(()) => return Some(Ok(out.into())),
             }

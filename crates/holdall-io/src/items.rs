@@ -18,6 +18,7 @@ use holdall_core::{
 };
 use std::collections::HashMap;
 use std::io::Read;
+use std::sync::Arc;
 
 /// What becomes of components that have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,12 +61,32 @@ pub enum Feed {
     /// A component of an open file, its elements rounded into another float type.
     Cast(Box<Casting>),
     /// Made when its turn comes.
-    Made(Box<dyn FnOnce() -> Result<Bytes> + Send>),
+    Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
     /// Read when its turn comes.
     Reader(Box<dyn Read + Send>),
 }
 
+/// Bytes that are made, in pieces.
+pub type MadePieces = Box<dyn Iterator<Item = Result<Bytes>>>;
+
 impl Feed {
+    /// Bytes that are made at once when their turn comes.
+    pub fn bytes(make: impl FnOnce() -> Result<Bytes> + Send + 'static) -> Feed {
+        Feed::Made(Box::new(move || {
+            let one: MadePieces = Box::new(std::iter::once(Ok(make()?)));
+            Ok(one)
+        }))
+    }
+
+    /// The elements of a tensor as those of a dense one.
+    pub fn dense(tensor: &Tensor) -> Feed {
+        let tensor = tensor.clone();
+        Feed::Made(Box::new(move || {
+            let pieces: MadePieces = Box::new(tensor.dense_pieces()?);
+            Ok(pieces)
+        }))
+    }
+
     pub(crate) fn component(tensor: &Tensor, component: Component) -> Feed {
         Feed::Component(Box::new((tensor.clone(), component)))
     }
@@ -231,13 +252,11 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     Ok(Some(Content::Sum { decoded_len, crc }))
 }
 
-type BoxedPieces = Box<dyn Iterator<Item = Result<Bytes>>>;
-
 /// What will be written of a component of an open file, in pieces.
-fn feed_pieces(feed: &Feed) -> Result<Option<BoxedPieces>> {
+fn feed_pieces(feed: &Feed) -> Result<Option<MadePieces>> {
     Ok(match feed {
         Feed::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
-        Feed::Cast(of) => Some(Box::new(of.pieces()?)),
+        Feed::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
         Feed::Made(_) | Feed::Reader(_) => None,
     })
 }
@@ -290,9 +309,11 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                 }
                 Feed::Cast(of) => of.write(writer, work)?,
                 Feed::Made(make) => {
-                    let bytes = make()?;
-                    writer.write(&bytes)?;
-                    work.advance(bytes.len() as u64)?;
+                    for piece in make()? {
+                        let piece = piece?;
+                        writer.write(&piece)?;
+                        work.advance(piece.len() as u64)?;
+                    }
                 }
                 Feed::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;

@@ -20,6 +20,7 @@ mod cast;
 mod checkpoint;
 mod compress;
 mod copy;
+mod dense;
 pub mod error;
 pub mod executor;
 pub mod external;
@@ -44,6 +45,7 @@ mod work;
 pub mod workers;
 mod writer;
 
+pub use dense::DensePieces;
 pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use holdall_core::layout::number::{ElementType, Number};

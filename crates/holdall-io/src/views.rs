@@ -14,7 +14,7 @@ use holdall_core::layout::described::{Described, Description};
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
-use holdall_core::layout::strided;
+use holdall_core::layout::strided::Strided;
 use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role};
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,18 +31,21 @@ fn on_all_cores(view: &dyn Computed, limits: &Limits) -> Result<Dense> {
     }
     // Begins at a page.
     let mut out = Buffer::mapped(len)?;
-    let floats: &mut [f32] = bytemuck::cast_slice_mut(out.as_mut());
-    let jobs = floats.chunks_mut(AT_A_TIME).enumerate().collect();
+    dequantize(view, 0, bytemuck::cast_slice_mut(out.as_mut()))?;
+    Ok(Dense::new(DType::F32, None, view.shape().to_vec(), out.freeze()))
+}
+
+/// Elements from one on into all of `out`, worked out on all cores.
+pub(crate) fn dequantize(view: &dyn Computed, first: u64, out: &mut [f32]) -> Result<()> {
     workers::for_each(
         workers::threads(None),
-        jobs,
+        out.chunks_mut(AT_A_TIME).enumerate().collect(),
         || (),
         |(), (at, floats)| {
-            let start = (at * AT_A_TIME) as u64;
+            let start = first + (at * AT_A_TIME) as u64;
             view.dequantize_range(start..start + floats.len() as u64, floats)
         },
-    )?;
-    Ok(Dense::new(DType::F32, None, view.shape().to_vec(), out.freeze()))
+    )
 }
 
 impl Tensor {
@@ -187,8 +190,8 @@ impl Tensor {
                 on_all_cores(&*self.computed()?, limits).map_err(placed)
             }
             Layout::Strided => {
-                let get = |role: &Role| self.bytes(role);
-                strided::to_dense(self.info(), get, limits).map_err(placed)
+                let view = Strided::of(self.info(), |role| self.bytes(role));
+                view.and_then(|view| view.to_dense(limits)).map_err(placed)
             }
             Layout::Records | Layout::Blob => {
                 let layout = self.layout();

@@ -157,3 +157,62 @@ def test_files_of_ztensor_2_are_written(tmp_path, options):
                 np.testing.assert_array_equal(f[name].numpy(), wanted)
     with pytest.raises(holdall.Unsupported):
         holdall.save(tmp_path / "no.zt", tensors, format="ztensor2", attributes={"": 1})
+
+
+RECORDS = {
+    "plain": [("id", "<u4"), ("x", "<f8"), ("ok", "?"), ("at", "<M8[ns]"), ("h", "<f2")],
+    "big": [("id", ">u4"), ("x", ">f8", (2, 3)), ("c", ">c8"), ("t", ">M8[us]"), ("d", ">m8[s]"), ("u", ">U2", (2,)), ("s", "S3")],
+    "aligned": np.dtype([("b", "i1"), ("x", "f8"), ("s", "S5"), ("n", [("q", "u2"), ("w", "u8")], (2,))], align=True),
+    "gaps": np.dtype({"names": ["a", "b"], "formats": [">i4", "V2"], "offsets": [3, 9], "itemsize": 16}),
+    "names": [(("The width", "w"), "<f4"), ("\u65e5", "<i8"), ("q'\"\\\\", "|i1"), ("z", "<c16")],
+}
+
+
+def _same(a, b):
+    """Whether two structured arrays have the same members, bit for bit, whatever lies between them."""
+    assert a.dtype.names == b.dtype.names and a.shape == b.shape
+    for name in a.dtype.names:
+        if a[name].dtype.names:
+            _same(a[name], b[name])
+        else:
+            little = b[name].dtype.newbyteorder("<")
+            assert a[name].dtype == little, name
+            assert a[name].tobytes() == b[name].astype(little).tobytes(), name
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "deflated"])
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")
+def test_structured_arrays_are_datasets(tmp_path, save):
+    rng = np.random.default_rng(17)
+    arrays = {}
+    for name, of in RECORDS.items():
+        dtype = np.dtype(of)
+        arrays[name] = np.frombuffer(rng.integers(0, 64, 40 * dtype.itemsize, dtype=np.uint8).tobytes(), dtype).copy()
+    arrays["plain"]["ok"] = rng.integers(0, 2, 40)
+    arrays["big"]["u"] = [["a\u00e9", ""]] * 40
+    save(tmp_path / "a.npz", **arrays)
+    for target in ("b.mt", "b.npz"):
+        holdall.convert(tmp_path / "a.npz", tmp_path / target)
+    for path in ("a.npz", "b.mt", "b.npz"):
+        assert holdall.verify(tmp_path / path)
+        with holdall.open(tmp_path / path) as f:
+            for name, wanted in arrays.items():
+                records = f[name].records()
+                assert records.numpy().dtype == records.dtype
+                _same(records.numpy(), wanted)
+    back = np.load(tmp_path / "b.npz")
+    for name, wanted in arrays.items():
+        _same(back[name], wanted)
+        np.save(tmp_path / "one.npy", wanted)
+        with holdall.open(tmp_path / "one.npy") as f:
+            _same(f["data"].records().numpy(), wanted)
+    # Datasets of other files are structured arrays to NumPy, padding and all.
+    holdall.save(tmp_path / "c.mt", {"r": arrays["aligned"][["b", "x"]]})
+    holdall.convert(tmp_path / "c.mt", tmp_path / "c.npz")
+    _same(np.load(tmp_path / "c.npz")["r"], arrays["aligned"][["b", "x"]])
+
+
+def test_arrays_of_objects_in_fields_are_refused(tmp_path):
+    np.save(tmp_path / "o.npy", np.array([(1, None)], [("a", "i4"), ("b", "O")]), allow_pickle=True)
+    with pytest.raises(holdall.Unsupported, match="npy/dtype|objects"):
+        holdall.open(tmp_path / "o.npy")

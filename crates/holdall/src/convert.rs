@@ -9,7 +9,6 @@ pub use schema::{infer_schema, schema, schema_of_tensors};
 
 use crate::form::{Form, Forming, Reform, Reformed, Reforms};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
-use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::layout::number::ElementType;
@@ -113,8 +112,7 @@ impl Convert {
     }
 
     /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type that
-    /// their description says. Each is held in memory whole
-    /// while it is written.
+    /// their description says. They are made piece by piece; of a sparse one all indices are in memory.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
         self
@@ -582,9 +580,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
         }
     }
     spec.attributes = attributes_of_elements(tensor);
-    let tensor = tensor.clone();
-    let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
-    Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))], keep: Keep::Nothing })
+    Ok(Item { spec, feeds: vec![Feed::dense(tensor)], keep: Keep::Nothing })
 }
 
 /// Takes away the attributes that the target cannot hold.

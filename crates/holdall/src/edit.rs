@@ -208,7 +208,7 @@ impl Edit {
     /// # Errors
     /// Misuse when the name is taken: [`Edit::remove`] the tensor first to replace it.
     pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
-        let made = |bytes: Bytes| Feed::Made(Box::new(move || Ok(bytes)));
+        let made = |bytes: Bytes| Feed::bytes(move || Ok(bytes));
         self.insert(spec, components.into_iter().map(made).collect())
     }
 

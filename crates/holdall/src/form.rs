@@ -15,9 +15,9 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
-use holdall_io::items::{Feed, Item, Keep};
+use holdall_io::items::{Feed, Item, Keep, MadePieces};
 use holdall_io::select::{ByName, Glob};
-use holdall_io::{File, Tensor, Work};
+use holdall_io::{DensePieces, File, Tensor, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -352,51 +352,80 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mad
     let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
     let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
-        let placed = |e: Error| e.in_tensor(from.name()).in_source(from.file().name());
-        let (bytes, both) = blocks_of(of, &from.to_dense()?, len, &work).map_err(placed)?;
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
-        Ok(vec![bytes])
+        let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
+        let dense = from.dense_pieces()?;
+        let made: MadePieces = Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
+        Ok(made)
     };
-    Some((item(tensor, Layout::Blocks(of), attributes, components, feeds(1, make)), errors))
+    let feeds = vec![Feed::Made(Box::new(make))];
+    Some((item(tensor, Layout::Blocks(of), attributes, components, feeds), errors))
+}
+
+/// The elements of a tensor in blocks, piece by piece.
+struct Quantizing {
+    of: &'static BlockType,
+    from: Tensor,
+    element: ElementType,
+    dense: DensePieces,
+    work: Work,
+    /// The greatest error so far, and the sum of the squares of all.
+    most: f64,
+    squares: f64,
+    told: Arc<Mutex<Option<(f64, f64)>>>,
+}
+
+impl Iterator for Quantizing {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        let made = match self.dense.next() {
+            Some(piece) => piece.and_then(|piece| self.blocks_of(piece)),
+            None => {
+                let count = self.from.count().max(1) as f64;
+                let both = (self.most, (self.squares / count).sqrt());
+                *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
+                return None;
+            }
+        };
+        Some(made.map_err(|e| e.in_tensor(self.from.name()).in_source(self.from.file().name())))
+    }
 }
 
 /// Elements that a thread makes blocks of at a time: whole ones of every type.
 const AT_A_TIME: u64 = 1 << 16;
 
-/// The blocks of these elements, which take `len` bytes, made on the threads of `work`; and the greatest error, and the root
-/// of the mean of the squares of all.
-fn blocks_of(
-    of: &'static BlockType,
-    dense: &Dense,
-    len: u64,
-    work: &Work,
-) -> Result<(Bytes, (f64, f64))> {
-    let element = ElementType::new(dense.dtype(), dense.logical_type().cloned());
-    let mut out = vec![0; len as usize];
-    let runs = out.chunks_mut((AT_A_TIME / of.elements * of.bytes) as usize);
-    let mut errors = vec![(0f64, 0f64); runs.len()];
-    let jobs = runs.zip(&mut errors).enumerate().collect();
-    work.for_each(
-        jobs,
-        || (),
-        |(), (at, (out, errors))| {
-            work.check()?;
-            let count = out.len() as u64 / of.bytes * of.elements;
-            let start = at as u64 * AT_A_TIME;
-            let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
-            let bytes = dense.bytes().slice(bytes);
-            let part = Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
-            let made = Blocks::quantize(of, &part)?;
-            out.copy_from_slice(made.bytes());
-            let (most, rms) = errors_of(&part, &made)?;
-            *errors = (most, rms * rms * count as f64);
-            Ok(())
-        },
-    )?;
-    let most = errors.iter().fold(0f64, |most, (own, _)| most.max(*own));
-    let squares: f64 = errors.iter().map(|(_, squares)| squares).sum();
-    let count = (len / of.bytes * of.elements).max(1);
-    Ok((out.into(), (most, (squares / count as f64).sqrt())))
+impl Quantizing {
+    /// The blocks of these elements, made on the threads of `work`.
+    fn blocks_of(&mut self, dense: Bytes) -> Result<Bytes> {
+        let Quantizing { of, element, work, .. } = self;
+        let count = dense.len() as u64 * 8 / element.bits().max(1);
+        let mut out = vec![0; (count / of.elements * of.bytes) as usize];
+        let runs = out.chunks_mut((AT_A_TIME / of.elements * of.bytes) as usize);
+        let mut errors = vec![(0f64, 0f64); runs.len()];
+        let jobs = runs.zip(&mut errors).enumerate().collect();
+        work.for_each(
+            jobs,
+            || (),
+            |(), (at, (out, errors))| {
+                work.check()?;
+                let count = out.len() as u64 / of.bytes * of.elements;
+                let start = at as u64 * AT_A_TIME;
+                let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
+                let bytes = dense.slice(bytes);
+                let part = Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
+                let made = Blocks::quantize(of, &part)?;
+                out.copy_from_slice(made.bytes());
+                let (most, rms) = errors_of(&part, &made)?;
+                *errors = (most, rms * rms * count as f64);
+                Ok(())
+            },
+        )?;
+        for (most, squares) in errors {
+            self.most = self.most.max(most);
+            self.squares += squares;
+        }
+        Ok(out.into())
+    }
 }
 
 fn spec(role: &Role, dtype: DType, logical: Option<LogicalType>, len: u64) -> ComponentSpec {
@@ -426,7 +455,7 @@ fn feeds(count: usize, make: impl FnOnce() -> Result<Vec<Bytes>> + Send + 'stati
     let parts = Arc::new(Mutex::new(Some(Parts::Later(make))));
     let one = |at: usize| {
         let parts = parts.clone();
-        Feed::Made(Box::new(move || {
+        Feed::bytes(move || {
             let mut held = parts.lock().unwrap_or_else(PoisonError::into_inner);
             let mut all = match held.take() {
                 Some(Parts::Later(make)) => make()?,
@@ -436,7 +465,7 @@ fn feeds(count: usize, make: impl FnOnce() -> Result<Vec<Bytes>> + Send + 'stati
             let own = all.get_mut(at).map(std::mem::take).unwrap_or_default();
             *held = Some(Parts::There(all));
             Ok(own)
-        }))
+        })
     };
     (0..count).map(one).collect()
 }

@@ -116,7 +116,7 @@ fn repacked(tensor: &Tensor) -> Result<Item> {
         component.logical_type = if indices { None } else { tensor.logical_type() };
         spec.components.push(component);
         let tensor = tensor.clone();
-        feeds.push(Feed::Made(Box::new(move || bytes_of(&tensor, by_rows, of))));
+        feeds.push(Feed::bytes(move || bytes_of(&tensor, by_rows, of)));
     }
     Ok(Item { spec, feeds, keep: Keep::Nothing })
 }

@@ -8,7 +8,7 @@ mod pytorch_files;
 
 use described::compare;
 use holdall::{
-    Check, Convert, DType, Io, LogicalType, OpenOptions, Role, TensorSpec, Value, WriteOptions,
+    Check, Convert, DType, Io, Layout, LogicalType, OpenOptions, Role, TensorRecords, TensorSpec, Value, WriteOptions,
     Writer, convert, npy, verify,
 };
 use numpy_files::{array, deflated, rejects};
@@ -32,6 +32,12 @@ fn files_of_numpy_have_its_elements() {
         let [zt, npz] = targets;
         for wanted in wanted {
             let name = wanted["name"].as_str().unwrap();
+            if let Some(count) = wanted["records"].as_u64() {
+                for file in [&file, &open(Io::Read), &zt, &npz] {
+                    are_records(file, name, count, &wanted["dense_sha256"]);
+                }
+                continue;
+            }
             let sum = match &wanted["dense_sha256"] {
                 serde_json::Value::Null => &wanted["components"]["data"]["sha256"],
                 sum => sum,
@@ -47,7 +53,102 @@ fn files_of_numpy_have_its_elements() {
             assert!(verify(file, &Default::default()).unwrap().is_sound(), "{}", path.display());
         }
     }
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 7);
+}
+
+/// Structured arrays are datasets: their bytes those of NumPy's fields one after the other, little-endian, as a whole, by ranges and record by
+/// record; and the schema says where each lies.
+fn are_records(file: &holdall::File, name: &str, count: u64, sum: &serde_json::Value) {
+    let place = format!("{} {name}", file.name());
+    let tensor = file.tensor(name).unwrap();
+    assert_eq!((tensor.layout(), tensor.shape()), (&Layout::Records, &[count][..]), "{place}");
+    let bytes = tensor.bytes(&Role::Data).unwrap();
+    assert_eq!(described::hex(&bytes), *sum, "{place}");
+    let records = tensor.records().unwrap();
+    let stride = bytes.len() / (count as usize).max(1);
+    for at in 0..count as usize {
+        let range = at * stride..(at + 1) * stride;
+        let own = tensor.bytes_range(&Role::Data, range.start as u64..range.end as u64).unwrap();
+        assert_eq!(own, bytes[range], "{place}");
+        records.record(at as u64).unwrap().to_json().unwrap();
+    }
+}
+
+/// Datasets are written as structured arrays, which say all of their schemas that NumPy can; where it cannot, that is beside. What has
+/// entries is refused before a byte is written.
+#[test]
+fn datasets_become_structured_arrays() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = serde_json::json!({
+        "type": "object", "TypeDef:Struct": ["tag", "at", "é", "px", "kind"], "align": "natural",
+        "required": ["tag", "at", "é", "px", "kind"],
+        "properties": {
+            "tag": {"TypeDef:Uint8": true},
+            "at": {"TypeDef:Timestamp": true},
+            "é": {"type": "array", "TypeDef:Array": true, "minItems": 2, "maxItems": 2, "items": {"TypeDef:BFloat16": true}},
+            "px": {"TypeDef:Tensor": {"dtype": "F32", "shape": [1, 2]}},
+            "kind": {"enum": ["cat", "dog"], "TypeDef:Enum": true},
+        },
+    });
+    let of = |schema: &serde_json::Value, len: usize| {
+        let mut spec = TensorSpec::dense("r", DType::U8, [2]);
+        spec.layout = Layout::Records;
+        spec.components[0].decoded_len = len as u64;
+        spec.attributes.push("metatensor.kind", Value::Text(schema.to_string()));
+        spec
+    };
+    let path = dir.path().join("a.npz");
+    // tag, 7 of padding, at, é, px, kind, 3 of padding.
+    let mut bytes = vec![0; 64];
+    for (at, record) in bytes.chunks_mut(32).enumerate() {
+        record[0] = 7;
+        record[8..28].copy_from_slice(&[at as u8 + 1; 20]);
+        record[28] = at as u8;
+    }
+    let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
+    writer.add(of(&schema, 64), &[&bytes]).unwrap();
+    writer.finish().unwrap();
+    let stored = std::fs::read(&path).unwrap();
+    let descr = "[('tag', '|u1'), ('', '|V7'), ('at', '<M8[ns]'), ('\\xe9', '|V2', (2,)), ('px', '<f4', (1, 2)), ('kind', '|u1'), ('', '|V3')]";
+    assert!(stored.windows(descr.len()).any(|w| w == descr.as_bytes()));
+    let file = holdall::open(&path).unwrap();
+    let tensor = file.tensor("r").unwrap();
+    assert_eq!(tensor.attributes(), &of(&schema, 64).attributes);
+    assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes);
+    let json = tensor.records().unwrap().record(1).unwrap().to_json().unwrap();
+    assert!(json.contains("\"kind\":\"dog\""), "{json}");
+    let refused = |schema: serde_json::Value, len: usize| {
+        let target = dir.path().join("no.npz");
+        let mut writer = Writer::create(&target, &WriteOptions::new()).unwrap();
+        writer.tensor(of(&schema, len)).unwrap_err().code()
+    };
+    let one = |member: serde_json::Value, required: bool| {
+        let required = if required { vec!["a"] } else { vec![] };
+        serde_json::json!({"type": "object", "TypeDef:Struct": ["a"], "properties": {"a": member}, "required": required, "align": 1})
+    };
+    assert_eq!(refused(one(serde_json::json!({"TypeDef:String": true}), true), 32), "npz/layout");
+    assert_eq!(refused(one(serde_json::json!({"TypeDef:Uint8": true}), false), 4), "npz/layout");
+    assert_eq!(refused(serde_json::json!({"TypeDef:Uint8": true}), 2), "npz/layout");
+    assert_eq!(refused(one(serde_json::json!({"TypeDef:Uint8": true}), true), 3), "npz/declared");
+}
+
+/// Records that are put together come from chunks: many of them, and any ranges, are the same as all.
+#[test]
+fn long_structured_arrays_are_read_by_ranges() {
+    let count = 400_000u32;
+    let stored: Vec<u8> = (0..count).flat_map(|n| [&n.to_be_bytes()[..], &[0xEE, n as u8]].concat()).collect();
+    let wanted: Vec<u8> = (0..count).flat_map(|n| [&n.to_le_bytes()[..], &[n as u8]].concat()).collect();
+    let descr = "[('n', '>u4'), ('', '|V1'), ('b', '|u1')]";
+    let file = array(descr, false, "(400000,)", &stored);
+    let file = OpenOptions::new().open_bytes(file, "file").unwrap();
+    let tensor = file.tensor("data").unwrap();
+    assert_eq!(tensor.bytes(&Role::Data).unwrap(), wanted);
+    for range in [0..1u64, 873_813 * 2..873_900 * 2, 1_999_999..2_000_000, 4_999..1_900_000] {
+        let own = tensor.bytes_range(&Role::Data, range.clone()).unwrap();
+        assert!(own == wanted[range.start as usize..range.end as usize], "{range:?}");
+    }
+    let json = tensor.records().unwrap().record(399_999).unwrap().to_json().unwrap();
+    assert_eq!(json, "{\"n\":399999,\"b\":127}");
 }
 
 /// `np.savez` without arrays writes a zip without entries, and a file of attributes alone has no array either.

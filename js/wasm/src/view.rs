@@ -8,7 +8,7 @@ use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
-use holdall_core::layout::{Computed as _, float, strided};
+use holdall_core::layout::{Computed as _, float, strided::Strided};
 use holdall_core::{Bytes, DType, Error, Layout, Limits, LogicalType, Role, TensorInfo};
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, E
         Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits)?.to_dense(limits),
         Layout::QuantizedGroup => Quantized::of(info, get)?.to_dense(limits),
         Layout::Blocks(_) => Blocks::of(info, get)?.to_dense(limits),
-        Layout::Strided => strided::to_dense(info, get, limits),
+        Layout::Strided => Strided::of(info, get)?.to_dense(limits),
         other => {
             let layout = other.as_str().shown();
             Err(CALL.broken(format!("the layout `{layout}` has no dense form")))

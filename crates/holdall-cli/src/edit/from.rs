@@ -215,6 +215,7 @@ mod tests {
             len: 0,
             descr: None,
             inner: None,
+            fields: None,
         };
         // [[1, 2, 3], [4, 5, 6]], columns first.
         let stored = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];

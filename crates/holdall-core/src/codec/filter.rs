@@ -2,9 +2,11 @@
 
 #[cfg(feature = "deflate")]
 use super::deflate;
+use super::members::Members;
 use crate::error::{Error, Result};
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
+use std::sync::Arc;
 
 crate::error::rules! {
     /// The rules of this module.
@@ -20,7 +22,7 @@ crate::error::rules! {
 }
 
 /// One step that chunks went through when they were stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Filter {
     /// A zlib stream.
@@ -31,13 +33,18 @@ pub enum Filter {
     Fletcher32,
     /// LZF, as h5py writes it.
     Lzf,
+    /// Records whose members lie otherwise.
+    Members(Arc<Members>),
+    /// An `.npy` file with a header in front, as one stream of Deflate: the header is left out.
+    DeflateNpy,
 }
 
 impl Filter {
     /// The most bytes that so many stored ones can be.
-    pub const fn most_decoded(self, stored_len: u64) -> u64 {
+    pub fn most_decoded(&self, stored_len: u64) -> u64 {
         match self {
-            Filter::Deflate => stored_len.saturating_mul(1032),
+            Filter::Deflate | Filter::DeflateNpy => stored_len.saturating_mul(1032),
+            Filter::Members(members) => members.decoded_len(stored_len),
             // Three bytes for 264.
             Filter::Lzf => stored_len.saturating_mul(88),
             Filter::Shuffle(_) | Filter::Fletcher32 => stored_len,
@@ -62,6 +69,12 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             Filter::Deflate => inflate(input, len, most)?,
             Filter::Lzf => unlzf(input, most)?,
             Filter::Shuffle(width) => unshuffle(input, *width as usize),
+            Filter::Members(members) => members.decode(input)?,
+            Filter::DeflateNpy => {
+                let mut out = vec![0; stored_len_of(filters, number, len)];
+                super::deflate::decode_into(super::deflate::Stream::of_npy(), input, &mut out)?;
+                out
+            }
             Filter::Fletcher32 => checked(input)?.to_vec(),
         });
     }
@@ -70,6 +83,16 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
         return Err(BROKEN.broken(format!("decodes to {} bytes, a chunk has {len}", bytes.len())));
     }
     Ok(bytes)
+}
+
+/// The bytes of a chunk of `len` behind the filters before number `number`, as far as those tell; at most what limits allow, for a chunk
+/// was held to them with its filters.
+fn stored_len_of(filters: &[Filter], number: usize, len: usize) -> usize {
+    let before = filters.iter().take(number).fold(len as u64, |len, filter| match filter {
+        Filter::Members(members) => members.stored_len(len),
+        _ => len,
+    });
+    usize::try_from(before).unwrap_or(usize::MAX)
 }
 
 /// Whether a chunk did not go through the filter of that number.

@@ -3,6 +3,7 @@
 pub mod crc;
 pub mod deflate;
 pub mod filter;
+pub mod members;
 pub mod zstd;
 
 use crate::error::{Error, Result, Rule};

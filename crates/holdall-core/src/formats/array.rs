@@ -1,17 +1,30 @@
 //! An array of NumPy's as a tensor of an index.
 
+use crate::codec::filter::Filter;
+use crate::codec::members::Members;
+use crate::codec::zstd::check_decoded_len;
 use crate::error::Result;
 use crate::layout::strided::column_major;
+use crate::limits::Limits;
 use crate::model::builder::SIZE;
 use crate::model::{
-    Attributes, Component, Digest, Encoding, IndexBuilder, Layout, Role, Value, element_count,
-    stored_size,
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, IndexBuilder, Layout, Role, Value,
+    element_count, stored_size,
 };
-use crate::read::Extent;
-use crate::wire::npy::Header;
+use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
+use crate::wire::npy::{Fields, Header, RECORD_ORDER};
+use holdall_schema::KIND_ATTRIBUTE;
+use std::sync::Arc;
 
 /// The attribute that names a type of NumPy's that has no like here.
 pub(super) const DESCR: &str = "numpy.descr";
+
+/// The attribute that has the shape of a structured array whose dimensions are not one.
+pub(super) const SHAPE: &str = "numpy.shape";
+/// Stored bytes of records that are put together at once, where there are not very many.
+const CHUNK: u64 = 1 << 20;
+/// Chunks of an array, at most.
+const MOST_CHUNKS: u64 = 1 << 16;
 
 /// Where the elements of an array are.
 #[derive(Debug)]
@@ -38,6 +51,9 @@ pub fn add_array(
     elements: Elements,
     mut attributes: Attributes,
 ) -> Result<()> {
+    if let Some(fields) = &header.fields {
+        return add_records(builder, name, header, fields, elements, attributes);
+    }
     let outer = header.shape.len().saturating_sub(header.inner.iter().len());
     let strides = column_major(header.shape.get(..outer).unwrap_or_default(), header.inner)
         .filter(|_| header.fortran_order);
@@ -71,4 +87,107 @@ pub fn add_array(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
     }
     Ok(())
+}
+
+/// Adds a dataset that is a structured array, its records row by row. What the records become has no bytes between its members and is
+/// little-endian; where it is not stored so it is put together of chunks. Where the attributes have a schema, the stored
+/// records are its own.
+fn add_records(
+    builder: &mut IndexBuilder,
+    name: &str,
+    header: &Header,
+    fields: &Fields,
+    elements: Elements,
+    mut attributes: Attributes,
+) -> Result<()> {
+    let Elements { stored, encoding, len, digest } = elements;
+    let shape = &header.shape;
+    let count = element_count(shape).unwrap_or(u64::MAX);
+    builder.tensor(name, &[count], Layout::Records)?;
+    if count.checked_mul(fields.size()) != Some(len) {
+        let size = fields.size();
+        let message = format!("shape {shape:?} of records of {size} bytes, there are {len}");
+        builder.claim(stored)?;
+        builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
+        return Ok(());
+    }
+    if header.fortran_order && column_major(shape, None).is_some() {
+        builder.claim(stored)?;
+        builder.fault(RECORD_ORDER.broken(format!("records of shape {shape:?}, by columns")));
+        return Ok(());
+    }
+    if shape.len() != 1 {
+        let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
+        attributes.push(SHAPE, Value::Array(dims.collect()));
+    }
+    let members = match attributes.get(KIND_ATTRIBUTE) {
+        Some(_) if fields.is_little_endian() => None,
+        _ => {
+            attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
+            fields.members()
+        }
+    };
+    builder.tensor_attributes(attributes);
+    let (extent, encoding, len, digest) = match members.filter(|_| count > 0) {
+        None => (stored, encoding, len, digest),
+        Some(members) => {
+            let decoded = members.decoded_len(len);
+            match chunked(members, count, stored, encoding, len, builder.limits()) {
+                Ok(chunked) => {
+                    builder.claim(stored)?;
+                    (builder.chunked(chunked)?, Encoding::Raw, decoded, None)
+                }
+                Err(e) => {
+                    builder.claim(stored)?;
+                    builder.fault(e);
+                    return Ok(());
+                }
+            }
+        }
+    };
+    builder.component(Component {
+        role: Role::Data,
+        dtype: DType::U8,
+        logical_type: None,
+        encoding,
+        byte_order: ByteOrder::Little,
+        stored: extent,
+        decoded_len: Some(len),
+        digest,
+    })
+}
+
+/// `count` records, which take `len` bytes before they become others, as an array in chunks: in runs of some, where they are stored as
+/// they are.
+fn chunked(
+    members: Members,
+    count: u64,
+    stored: Extent,
+    encoding: Encoding,
+    len: u64,
+    limits: &Limits,
+) -> Result<Chunked> {
+    let (size, width) = (len / count.max(1), members.decoded());
+    let mut filters = vec![Filter::Members(Arc::new(members))];
+    let every = match encoding {
+        Encoding::Raw => (CHUNK / size.max(1)).max(count.div_ceil(MOST_CHUNKS)).clamp(1, count),
+        _ => {
+            check_decoded_len(len, stored.len(), limits)?;
+            filters.push(Filter::DeflateNpy);
+            count
+        }
+    };
+    let firsts = || (0..count).step_by(usize::try_from(every).unwrap_or(usize::MAX));
+    let chunk = |(number, first): (u64, u64)| {
+        let end = first.saturating_add(every).min(count);
+        let part = first.saturating_mul(size)..end.saturating_mul(size);
+        let stored = if encoding == Encoding::Raw { stored.part(part) } else { stored };
+        Chunk { number, stored, left_out: 0 }
+    };
+    let chunks = (0..).zip(firsts()).map(chunk).collect();
+    // An array of bytes, which is cut between records.
+    let starts = firsts().map(|first| first.saturating_mul(width)).collect();
+    let grid = Grid::cut(&[count.saturating_mul(width)], vec![starts], 1);
+    let grid = grid.ok_or_else(|| SIZE.broken(format!("{count} records of {width} bytes")))?;
+    Chunked::new(grid, vec![0], filters, Edges::Filtered, chunks)
 }

@@ -1,11 +1,14 @@
 //! Views of bytes that are not row by row: how many elements it is from one to the next, for each dimension.
 
 use super::dense::Dense;
-use super::{DENSE_LIMIT, LENGTH, WRONG_LAYOUT};
+use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
-use crate::model::{Attributes, Layout, Role, TensorInfo, Value, element_count, stored_size};
+use crate::model::{
+    Attributes, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count, stored_size,
+};
 use bytes::Bytes;
+use std::ops::Range;
 
 /// The attribute that has the strides.
 const STRIDES_KEY: &str = "strides";
@@ -34,53 +37,120 @@ pub fn column_major(shape: &[u64], inner: Option<u64>) -> Option<Attributes> {
         .then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides.collect()))]))
 }
 
-/// The tensor as a dense one: its elements, gathered row by row from the decoded component that `get` hands out.
-///
-/// # Errors
-/// [`WRONG_LAYOUT`]; what `get` fails with; [`STRIDES`]; [`DENSE_LIMIT`].
-pub fn to_dense(
-    info: &TensorInfo,
-    get: impl Fn(&Role) -> Result<Bytes>,
-    limits: &Limits,
-) -> Result<Dense> {
-    if *info.layout() != Layout::Strided {
-        let layout = info.layout().as_str().shown();
-        return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not strided")));
+/// A tensor whose elements lie otherwise than row by row.
+#[derive(Debug, Clone)]
+pub struct Strided {
+    dtype: DType,
+    logical_type: Option<LogicalType>,
+    shape: Vec<u64>,
+    strides: Vec<u64>,
+    /// Bytes of an element.
+    width: u64,
+    count: u64,
+    bytes: Bytes,
+}
+
+impl Strided {
+    /// The view of a tensor of the layout `strided`, whose decoded component `get` hands out.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`]; what `get` fails with; [`STRIDES`].
+    pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Strided> {
+        if *info.layout() != Layout::Strided {
+            let layout = info.layout().as_str().shown();
+            return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not strided")));
+        }
+        let (shape, strides) = (info.shape(), strides(info.attributes(), info.shape().len())?);
+        let component = info.component(&Role::Data);
+        let component = component.ok_or_else(|| STRIDES.broken("there is no component `data`"))?;
+        let (dtype, logical_type) = (component.dtype, component.logical_type);
+        let width = stored_size(1, dtype, logical_type.as_ref()).ok().flatten();
+        let Some(width) = width else {
+            return Err(LENGTH.broken("elements are not whole bytes"));
+        };
+        let bytes = get(&Role::Data)?;
+        check(shape, &strides, width, bytes.len() as u64)?;
+        let count = element_count(shape).unwrap_or(u64::MAX);
+        Ok(Strided { dtype, logical_type, shape: shape.to_vec(), strides, width, count, bytes })
     }
-    let (shape, strides) = (info.shape(), strides(info.attributes(), info.shape().len())?);
-    let component = info.component(&Role::Data);
-    let component = component.ok_or_else(|| STRIDES.broken("there is no component `data`"))?;
-    let count = element_count(shape).unwrap_or(u64::MAX);
-    let logical = component.logical_type;
-    let whole = stored_size(count, component.dtype, logical.as_ref()).ok().flatten();
-    let width = stored_size(1, component.dtype, logical.as_ref()).ok().flatten();
-    let Some(width) = width else {
-        return Err(LENGTH.broken("elements are not whole bytes"));
-    };
-    let Some(len) = whole.filter(|len| *len <= limits.decoded_len) else {
-        let message =
-            format!("{count} elements of {width} bytes, at most {} bytes", limits.decoded_len);
-        return Err(DENSE_LIMIT.broken(message));
-    };
-    let bytes = get(&Role::Data)?;
-    check(shape, &strides, width, bytes.len() as u64)?;
-    // All of these are places in memory now.
-    let mut out = Vec::with_capacity(len as usize);
-    let mut place = vec![0u64; shape.len()];
-    let width = width as usize;
-    for _ in 0..count {
-        let at =
-            place.iter().zip(&strides).fold(0, |at, (i, stride)| at + i * stride) as usize * width;
-        out.extend_from_slice(bytes.get(at..at + width).unwrap_or_default());
-        for (i, n) in place.iter_mut().zip(shape).rev() {
-            *i += 1;
-            if *i < *n {
-                break;
+
+    /// Bytes of an element.
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Appends elements `elements` of the row-major order to `out`.
+    ///
+    /// # Errors
+    /// [`ROWS`] for elements outside the tensor.
+    pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let Range { mut start, end } = elements;
+        if start > end || end > self.count {
+            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
+        }
+        // All of these are places in memory: the last element lies in the component.
+        let (last, step) = (self.shape.last().copied(), self.strides.last().copied());
+        let (last, step) = (last.unwrap_or(1), step.unwrap_or(1));
+        while start < end {
+            let within = start % last;
+            let run = (last - within).min(end - start);
+            let mut row = start / last;
+            let mut at = within * step;
+            let outer = self.shape.len().saturating_sub(1);
+            for (dim, stride) in self.shape.iter().zip(&self.strides).take(outer).rev() {
+                at += row % dim * stride;
+                row /= dim;
             }
-            *i = 0;
+            self.run(at, step, run, out);
+            start += run;
+        }
+        Ok(())
+    }
+
+    /// So many elements from one on, which are a step apart.
+    fn run(&self, at: u64, step: u64, count: u64, out: &mut Vec<u8>) {
+        let width = self.width as usize;
+        let from = self.bytes.get((at * self.width) as usize..).unwrap_or_default();
+        if step == 1 {
+            let len = (count * self.width) as usize;
+            return out.extend_from_slice(from.get(..len).unwrap_or_default());
+        }
+        let step = step as usize * width;
+        match width {
+            1 => apart::<1>(from, step, count, out),
+            2 => apart::<2>(from, step, count, out),
+            4 => apart::<4>(from, step, count, out),
+            8 => apart::<8>(from, step, count, out),
+            _ => (0..count as usize).for_each(|n| {
+                out.extend_from_slice(from.get(n * step..n * step + width).unwrap_or_default());
+            }),
         }
     }
-    Ok(Dense::new(component.dtype, logical, shape.to_vec(), out))
+
+    /// The tensor as a dense one: its elements row by row.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`].
+    pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
+        let len = self.count.checked_mul(self.width).filter(|len| *len <= limits.decoded_len);
+        let Some(len) = len else {
+            let message = format!(
+                "{} elements of {} bytes, at most {} bytes",
+                self.count, self.width, limits.decoded_len
+            );
+            return Err(DENSE_LIMIT.broken(message));
+        };
+        let mut out = Vec::with_capacity(len as usize);
+        self.elements(0..self.count, &mut out)?;
+        Ok(Dense::new(self.dtype, self.logical_type.clone(), self.shape.clone(), out))
+    }
+}
+
+fn apart<const N: usize>(from: &[u8], step: usize, count: u64, out: &mut Vec<u8>) {
+    out.extend((0..count as usize).flat_map(|n| {
+        let element = from.get(n * step..).and_then(|rest| rest.first_chunk::<N>());
+        element.copied().unwrap_or([0; N])
+    }));
 }
 
 /// Whether elements of `width` bytes, so placed, lie inside of `len` bytes.

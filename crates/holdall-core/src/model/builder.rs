@@ -134,6 +134,11 @@ impl IndexBuilder {
         Ok(number)
     }
 
+    /// What the file is held to.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Notes the digest that a whole source should have, and what the file calls it.
     pub fn whole(&mut self, source: u32, name: String, digest: Digest) {
         self.inner.whole.push((source, name, digest));

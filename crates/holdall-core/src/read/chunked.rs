@@ -434,7 +434,7 @@ impl Chunked {
             most = filter.most_decoded(most);
             match filter {
                 Filter::Fletcher32 if is_exact => most = most.saturating_sub(4),
-                Filter::Deflate | Filter::Lzf => is_exact = false,
+                Filter::Deflate | Filter::DeflateNpy | Filter::Lzf => is_exact = false,
                 _ => {}
             }
         }

@@ -285,3 +285,37 @@ def _too_many() -> Limit:
 
 def _no_dtype(e: Exception) -> Unsupported:
     return Unsupported(f"NumPy has no such dtype: {e}", code="python/dtype", kind="unsupported")
+
+
+def named(dtype: "np.dtype[Any]", schema: Any) -> "np.dtype[Any]":
+    """The same bytes under the types that a schema says they have in NumPy beyond their kinds: texts, bytes, times."""
+    import numpy as np
+
+    base, rest = dtype.subdtype or (dtype, ())
+    shape: tuple[int, ...] = ()
+    while isinstance(schema, dict):
+        said = _said(schema.get("numpy.descr"))
+        if said is not None and said.itemsize == base.itemsize * int(np.prod(rest, dtype=int)):
+            return np.dtype((said, shape)) if shape else said
+        if not rest:
+            break
+        shape, rest, schema = (*shape, rest[0]), rest[1:], schema.get("items")
+    if base.fields is None or base.names is None or not isinstance(schema, dict):
+        return dtype
+    properties = schema.get("properties", {})
+    formats = [named(base.fields[member][0], properties.get(member)) for member in base.names]
+    offsets = [base.fields[member][1] for member in base.names]
+    of = _record_dtype(list(base.names), formats, offsets, base.itemsize)
+    return np.dtype((of, shape)) if shape else of
+
+
+def _said(name: Any) -> "Optional[np.dtype[Any]]":
+    """The type of NumPy's of that name, where it is a text, bytes or a time."""
+    import numpy as np
+
+    if not isinstance(name, str) or name[1:2] not in ("S", "U", "V", "M", "m"):
+        return None
+    try:
+        return np.dtype(name)
+    except (TypeError, ValueError):
+        return None

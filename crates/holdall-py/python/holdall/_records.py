@@ -11,7 +11,7 @@ from . import _holdall
 from ._arrow import BATCH as BATCH_OF_ARROW
 from ._arrow import Arrow
 from ._blob import about, place
-from ._kinds import MOST, Form, Types, ndarray
+from ._kinds import MOST, Form, Types, named, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
 
 if TYPE_CHECKING:
@@ -85,14 +85,18 @@ class Records(Sequence[Any]):
 
         It has the members that every record has and that have a fixed size: numbers, booleans, times
         (``datetime64[ns]``), enums as the integers they are stored as (see :attr:`enums`), structs of these, and
-        arrays and tensors as subarrays. What may be absent, unions, text, bytes, JSON and arrays of any length are
+        arrays and tensors as subarrays, and texts and times where they come from NumPy's files. What may be absent, unions, text, bytes, JSON and arrays of any length are
         left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
 
         Raises:
             Unsupported: a type needs ml_dtypes, which is not there.
         """
         with _about(self._tensor):
-            return self._types.dtype()
+            return self._named(self._types.dtype())
+
+    def _named(self, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+        """The same bytes as NumPy's texts and times, where the schema says that they are such."""
+        return named(dtype, self.schema) if "numpy.descr" in self._tensor.attributes["metatensor.kind"] else dtype
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -131,7 +135,8 @@ class Records(Sequence[Any]):
         """
         with _about(self._tensor):
             form = self._types.form(self._types.root) or Form(self._types.dtype(), (), ())
-        return self._view(form, 0)
+            a = self._view(form, 0)
+            return a.view(self._named(a.dtype)) if a.dtype.names else a
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
         a = self.numpy()

@@ -1,5 +1,6 @@
 //! A zip of arrays, written entry by entry.
 
+use super::records::{Structured, structured};
 use super::{
     ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, EXTENSION, FIT, LAYOUT, TENSORS, TYPE, is_name,
 };
@@ -177,6 +178,11 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         [data] if data.role == Role::Data => Some(data),
         _ => None,
     };
+    if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
+        check_place(tensor, data)?;
+        let Structured { descr, shape, aside } = structured(tensor, data)?;
+        return Ok(Array { descr, fortran: false, shape, aside });
+    }
     let mut aside = tensor.attributes.clone();
     let fortran = match (&tensor.layout, column_major(&tensor.shape, None)) {
         (Layout::Dense, _) => Some(false),
@@ -197,13 +203,7 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
             _ => e,
         });
     };
-    if tensor.name.len() > MAX_NAME || !is_name(&tensor.name) {
-        return Err(FIT.broken("an entry of a zip cannot be named so"));
-    }
-    if data.shares.is_some() {
-        let e = DECLARED.broken("it shares the bytes of another, which NumPy cannot say");
-        return Err(e.with_remedy(Remedy::CopyShared));
-    }
+    check_place(tensor, data)?;
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
     let is_known = !matches!(data.logical_type, Some(LogicalType::Other(_)));
@@ -232,6 +232,18 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         }
     };
     Ok(Array { descr: own.to_owned(), fortran, shape: tensor.shape.clone(), aside })
+}
+
+/// Checks that there can be an entry with that name and with bytes of its own.
+fn check_place(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
+    if tensor.name.len() > MAX_NAME || !is_name(&tensor.name) {
+        return Err(FIT.broken("an entry of a zip cannot be named so"));
+    }
+    if data.shares.is_some() {
+        let e = DECLARED.broken("it shares the bytes of another, which NumPy cannot say");
+        return Err(e.with_remedy(Remedy::CopyShared));
+    }
+    Ok(())
 }
 
 /// The type that an attribute names, and the shape in such elements, where they are what the tensor has.

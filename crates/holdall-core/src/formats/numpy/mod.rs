@@ -18,7 +18,7 @@
 //!
 //! # Support
 //! All versions, both byte orders, both element orders. Times, texts and opaque bytes are what they are made of, and the
-//! attribute `numpy.descr` names their type, so that they are written again as they were. Written are `.npz`
+//! attribute `numpy.descr` names their type, so that they are written again as they were. Structured arrays are datasets. Written are `.npz`
 //! files: entries stored as they are, elements at multiples of 64. Elements of `bf16` and of floats of 8 bits are
 //! opaque bytes to NumPy; which they are stands in the entry `holdall/tensors.json`, as attributes of tensors do, and
 //! those of the file in `holdall/attributes.json`.
@@ -34,6 +34,7 @@
 
 mod decode;
 mod encode;
+mod records;
 
 use super::{Format, Told};
 
@@ -68,7 +69,8 @@ crate::error::rules! {
         "The entry of an array is stored as it is, or by Deflate.";
 
     /// A layout that the format cannot hold.
-    pub LAYOUT: Unsupported "npz/layout" "A tensor that is written is dense, by rows or by columns."
+    pub LAYOUT: Unsupported "npz/layout"
+        "A tensor that is written is dense, by rows or by columns, or a dataset whose records are structs of what has a fixed size."
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "npz/element-type"

@@ -1,7 +1,7 @@
 //! Coordinates.
 
 use super::{
-    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, scatter, stored_of, value_width, values_of,
+    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, more, scatter, scatter_into, stored_of, value_width, values_of,
     wrong_layout,
 };
 use crate::error::Result;
@@ -10,6 +10,7 @@ use crate::layout::dense::Dense;
 use crate::limits::Limits;
 use crate::model::{Layout, Role, TensorInfo};
 use bytes::Bytes;
+use std::ops::Range;
 
 /// A sparse tensor by coordinates: all those of the first dimension, then all of the second, and so
 /// on.
@@ -177,9 +178,13 @@ impl Coo {
 
     /// The number of each stored element among all of them, row by row.
     pub fn places(&self) -> impl Iterator<Item = u64> {
-        self.entries().map(|e| {
-            let both = e.coords().zip(&self.shape);
-            both.fold(0u64, |at, (c, &size)| at.wrapping_mul(size).wrapping_add(c))
+        let dims: Vec<(u64, &[u64])> =
+            self.shape.iter().enumerate().map(|(d, &size)| (size, self.coords(d))).collect();
+        (0..self.count).map(move |number| {
+            // It cannot wrap where the size of the whole was found to fit.
+            dims.iter().fold(0u64, |at, (size, coords)| {
+                at.wrapping_mul(*size).wrapping_add(coords[number])
+            })
         })
     }
 
@@ -188,14 +193,18 @@ impl Coo {
     /// # Errors
     /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
-        let dims: Vec<(u64, &[u64])> =
-            self.shape.iter().enumerate().map(|(d, &size)| (size, self.coords(d))).collect();
-        // It cannot wrap where the size of the whole was found to fit.
-        let places = (0..self.count).map(|number| {
-            dims.iter().fold(0u64, |at, (size, coords)| {
-                at.wrapping_mul(*size).wrapping_add(coords[number])
-            })
-        });
-        scatter(&self.shape, &self.values, limits, places)
+        scatter(&self.shape, &self.values, limits, self.places())
+    }
+
+    /// Appends elements `elements` of the row-major order of the tensor with its zeros to `out`; values of one place are summed. Goes
+    /// through all values.
+    ///
+    /// # Errors
+    /// [`LENGTH`](crate::layout::LENGTH), where they do not fit memory.
+    pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let (out, width) = more(&self.values, &elements, out)?;
+        let all = self.values.bytes().chunks_exact(width).zip(self.places());
+        let all = all.filter(|(_, place)| elements.contains(place));
+        scatter_into(&self.values, width, elements.start, out, all)
     }
 }

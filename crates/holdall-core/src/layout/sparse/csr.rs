@@ -2,7 +2,7 @@
 
 use super::{
     COUNTS, INDEX_BOUNDS, INDPTR_END, INDPTR_ORDER, INDPTR_START, Indices, PACKED, RANK, component,
-    scatter, split_packed, stored_of, value_width, values_of, wrong_layout,
+    more, scatter, scatter_into, split_packed, stored_of, value_width, values_of, wrong_layout,
 };
 use crate::error::Result;
 use crate::layout::dense::Dense;
@@ -10,6 +10,7 @@ use crate::layout::{DENSE_LIMIT, Decoded};
 use crate::limits::Limits;
 use crate::model::{DType, Layout, Role, TensorInfo};
 use bytes::Bytes;
+use std::ops::Range;
 
 /// A sparse matrix by rows: the values of row `r` are those numbered `indptr[r]..indptr[r + 1]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +206,33 @@ impl Csr {
         // It cannot wrap where the size of the whole was found to fit.
         let places = places.map(|(row, &c)| row.wrapping_mul(columns).wrapping_add(c));
         scatter(&self.shape, &self.values, limits, places)
+    }
+
+    /// Appends elements `elements` of the row-major order of the matrix with its zeros to `out`; values of one place are summed.
+    ///
+    /// # Errors
+    /// [`LENGTH`](crate::layout::LENGTH), where they do not fit memory.
+    pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let (out, width) = more(&self.values, &elements, out)?;
+        let columns = self.shape[1].max(1);
+        let rows = elements.start / columns..elements.end.div_ceil(columns).min(self.shape[0]);
+        let start = |row: u64| {
+            let of_row = usize::try_from(row).ok().and_then(|row| self.indptr().get(row));
+            of_row.map_or(0, |at| *at as usize)
+        };
+        let entries = rows.flat_map(|row| {
+            let entries = start(row)..start(row.saturating_add(1));
+            let columns = self.indices().get(entries.clone()).unwrap_or_default();
+            entries.zip(columns).map(move |(entry, column)| (row, entry, *column))
+        });
+        let all = entries.filter_map(|(row, entry, column)| {
+            // It cannot wrap where the size of the whole was found to fit.
+            let place = row.wrapping_mul(self.shape[1]).wrapping_add(column);
+            let at = entry.saturating_mul(width);
+            let value = self.values.bytes().get(at..at.saturating_add(width))?;
+            elements.contains(&place).then_some((value, place))
+        });
+        scatter_into(&self.values, width, elements.start, out, all)
     }
 }
 

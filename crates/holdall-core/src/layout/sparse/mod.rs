@@ -23,6 +23,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
 use bytes::Bytes;
+use std::ops::Range;
 
 crate::error::rules! {
     /// The rules of this module.
@@ -145,7 +146,7 @@ fn split_packed(bytes: &Bytes, at: Option<u64>) -> Result<(Bytes, Bytes)> {
     }
 }
 
-/// The dense tensor of sparse values: `place` tells where each goes, in elements.
+/// The dense tensor of sparse values: `places` tells where each goes, in elements.
 fn scatter(
     shape: &[u64],
     values: &Dense,
@@ -154,19 +155,48 @@ fn scatter(
 ) -> Result<Dense> {
     let width = value_width(values.dtype(), values.logical_type())?;
     let mut out = zeros(shape, width, limits)?;
-    for (value, place) in values.bytes().chunks_exact(width).zip(places) {
+    let all = values.bytes().chunks_exact(width).zip(places);
+    scatter_into(values, width, 0, &mut out, all)?;
+    let logical = values.logical_type().cloned();
+    Ok(Dense::new(values.dtype(), logical, shape, out))
+}
+
+/// Puts values of `width` bytes to where they go in `out`, which has the elements from number `first` on, and those only. Values of one
+/// place are summed.
+fn scatter_into<'v>(
+    values: &Dense,
+    width: usize,
+    first: u64,
+    out: &mut [u8],
+    all: impl Iterator<Item = (&'v [u8], u64)>,
+) -> Result<()> {
+    for (value, place) in all {
         // Places lie inside the shape; the indices are checked.
-        let cell = usize::try_from(place)
-            .ok()
-            .and_then(|place| place.checked_mul(width))
+        let cell = place
+            .checked_sub(first)
+            .and_then(|place| usize::try_from(place).ok()?.checked_mul(width))
             .and_then(|start| out.get_mut(start..start.checked_add(width)?))
-            .ok_or_else(|| LENGTH.broken(format!("element {place} is outside {shape:?}")))?;
+            .ok_or_else(|| LENGTH.broken(format!("element {place} is outside")))?;
         if cell.iter().all(|b| *b == 0) {
             cell.copy_from_slice(value);
         } else {
             sum::add(cell, value, values.dtype(), values.logical_type())?;
         }
     }
-    let logical = values.logical_type().cloned();
-    Ok(Dense::new(values.dtype(), logical, shape, out))
+    Ok(())
+}
+
+/// Appends zeros for so many elements to `out`, and gives those and the bytes of a value.
+fn more<'o>(
+    values: &Dense,
+    elements: &Range<u64>,
+    out: &'o mut Vec<u8>,
+) -> Result<(&'o mut [u8], usize)> {
+    let width = value_width(values.dtype(), values.logical_type())?;
+    let count = usize::try_from(elements.end.saturating_sub(elements.start)).ok();
+    let at = out.len();
+    let end = count.and_then(|count| count.checked_mul(width)?.checked_add(at));
+    let end = end.ok_or_else(|| LENGTH.broken("more elements than memory has"))?;
+    out.resize(end, 0);
+    Ok((out.get_mut(at..).unwrap_or_default(), width))
 }

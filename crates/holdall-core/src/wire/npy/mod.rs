@@ -18,8 +18,8 @@
 //! # Support
 //! Reads and writes bool, integers and floats of 1 to 8 bytes and complex numbers; reads both byte
 //! orders and both element orders; writes little-endian. [`read_any`] reads what has no type of ours as what it is made of,
-//! too, and names its type: times as integers, texts and opaque bytes with a dimension more. Structured
-//! and object arrays are refused (`npy/dtype`).
+//! too, and names its type: times as integers, texts and opaque bytes with a dimension more; of structured arrays it tells
+//! the fields ([`Fields`]). Object arrays are refused (`npy/dtype`).
 //!
 //! # Deviations
 //! None known. The dict is read as the literal it is, never evaluated.
@@ -28,9 +28,16 @@
 //! The header's length is checked against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
 //! is bounded by it. Dimensions are handed on as they are.
 
+mod fields;
+mod literal;
+
+pub use fields::{DESCR_KEYWORD, Fields};
+
 use crate::error::{Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
+use literal::{Descr, Literal};
+use std::borrow::Cow;
 
 crate::error::rules! {
     /// Every rule of `.npy` headers.
@@ -48,8 +55,15 @@ crate::error::rules! {
     /// Elements that are not numbers.
     pub DTYPE: Unsupported "npy/dtype"
         "The elements of an .npy file are bool, integers, floats or complex numbers of a known \
-         width; in a file of tensors also times, texts and bytes."
-        hint "save it from Python with another dtype: a structured array field by field, objects as numbers";
+         width; in a file of tensors also times, texts, bytes and records of all these."
+        hint "save it from Python with another dtype: objects as numbers, longdouble as float64";
+    /// Fields that make no record.
+    pub FIELDS: Malformed "npy/fields"
+        "The fields of a structured type have names, each of its own, and its records at most 2^63 bytes.";
+    /// Records that lie column by column.
+    pub RECORD_ORDER: Unsupported "npy/record-order"
+        "The records of a structured array lie row by row."
+        hint "save it from Python in the other order: `numpy.ascontiguousarray(x)`";
     /// A type that NumPy does not have.
     pub NO_DESCR: Unsupported "npy/no-such-type"
         "Elements written to an .npy file have a type that NumPy has.";
@@ -81,6 +95,8 @@ pub struct Header {
     pub descr: Option<String>,
     /// How many of `dtype` are one of NumPy's elements, where that is not one: `shape` has them as its last dimension.
     pub inner: Option<u64>,
+    /// The fields of a structured array, whose elements are records of bytes; `dtype` is `u8` then.
+    pub fields: Option<Fields>,
 }
 
 /// What the elements of an array are made of.
@@ -132,20 +148,18 @@ pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Res
     header_of(descr, false, shape)
 }
 
-/// The header of elements of the type that NumPy calls `descr`, little-endian, whose first dimension varies fastest where
-/// `fortran` says so.
+/// The header of elements of the type that NumPy calls `descr`, a name or a list of fields, little-endian, whose first dimension varies
+/// fastest where `fortran` says so.
 ///
 /// # Errors
 /// [`NO_DESCR`], where it would be too long.
 pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
-    let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
-    // `(3,)` but `(3, 4)`, as NumPy writes it.
-    let dims = match shape {
-        [_] => dims.trim_end(),
-        _ => dims.trim_end_matches(", "),
-    };
+    let shape = tuple(shape);
     let order = if fortran { "True" } else { "False" };
-    let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({dims}), }}");
+    let quote = if descr.starts_with('[') { "" } else { "'" };
+    let dict = format!(
+        "{{'descr': {quote}{descr}{quote}, 'fortran_order': {order}, 'shape': {shape}, }}"
+    );
     for (version, width) in [(1u8, 2usize), (2, 4)] {
         let before = MAGIC_BYTES.len().saturating_add(2).saturating_add(width);
         let total = before.saturating_add(dict.len()).saturating_add(1).next_multiple_of(ALIGN);
@@ -164,6 +178,16 @@ pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
         return Ok(out);
     }
     Err(NO_DESCR.broken("the shape has too many dimensions for a header"))
+}
+
+/// `(3,)` but `(3, 4)`, as NumPy writes it.
+pub(crate) fn tuple(shape: &[u64]) -> String {
+    let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
+    let dims = match shape {
+        [_] => dims.trim_end(),
+        _ => dims.trim_end_matches(", "),
+    };
+    format!("({dims})")
 }
 
 /// How many bytes the header has in all, from its first 12 (or all, when there are fewer).
@@ -195,9 +219,10 @@ pub fn header_len(head: &[u8]) -> Result<u64> {
 /// [`MAGIC`], [`TRUNCATED`], [`HEADER`], [`DTYPE`].
 pub fn read(bytes: &[u8]) -> Result<Header> {
     let header = read_any(bytes)?;
-    match &header.descr {
-        Some(descr) => Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
-        None => Ok(header),
+    match (&header.descr, &header.fields) {
+        (Some(descr), _) => Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
+        (None, Some(_)) => Err(DTYPE.broken("elements of several fields")),
+        (None, None) => Ok(header),
     }
 }
 
@@ -211,16 +236,24 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
         let found = bytes.len();
         return Err(TRUNCATED.broken(format!("the header ends at {len}, the file at {found}")));
     };
-    let start = if bytes.get(6) == Some(&1) { 10 } else { 12 };
-    let text = head.get(start..).and_then(|t| std::str::from_utf8(t).ok());
-    let text = text.ok_or_else(|| HEADER.broken("the header is not text"))?;
-    let mut literal = Literal { rest: text };
+    let (start, is_utf8) = match bytes.get(6) {
+        Some(1) => (10, false),
+        version => (12, version == Some(&3)),
+    };
+    let text = head.get(start..).unwrap_or_default();
+    let text = match std::str::from_utf8(text) {
+        Ok(text) if is_utf8 || text.is_ascii() => Cow::Borrowed(text),
+        Err(_) if is_utf8 => return Err(HEADER.broken("the header is not UTF-8")),
+        // Latin-1.
+        _ => text.iter().map(|byte| char::from(*byte)).collect(),
+    };
+    let mut literal = Literal { rest: &text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
     literal.expect("{")?;
     while !literal.accept("}") {
         let key = literal.string()?;
         literal.expect(":")?;
-        let is_new = match key {
+        let is_new = match &*key {
             "descr" => descr.replace(literal.descr()?).is_none(),
             "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
             "shape" => shape.replace(literal.shape()?).is_none(),
@@ -242,9 +275,24 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
     let (Some(descr), Some(fortran_order), Some(mut shape)) = (descr, fortran_order, shape) else {
         return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
     };
-    let Element { dtype, logical_type, byte_order, descr, inner } = any_element(descr)?;
+    let (element, fields) = match descr {
+        Descr::Name(name) => (any_element(&name)?, None),
+        Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
+    };
+    let Element { dtype, logical_type, byte_order, descr, inner } = element;
     shape.extend(inner);
-    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner })
+    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner, fields })
+}
+
+impl Element {
+    /// A byte.
+    const BYTE: Element = Element {
+        dtype: DType::U8,
+        logical_type: None,
+        byte_order: ByteOrder::Little,
+        descr: None,
+        inner: None,
+    };
 }
 
 /// What elements of the type that NumPy calls `descr` are made of.
@@ -329,78 +377,4 @@ pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
         _ => return Err(unknown()),
     };
     Ok((dtype, logical_type, byte_order))
-}
-
-/// The part of Python's literals that headers are made of.
-struct Literal<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Literal<'a> {
-    fn accept(&mut self, token: &str) -> bool {
-        let rest = self.rest.trim_start().strip_prefix(token);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
-    }
-
-    fn expect(&mut self, token: &str) -> Result<()> {
-        if self.accept(token) {
-            return Ok(());
-        }
-        let found: String = self.rest.trim_start().chars().take(16).collect();
-        Err(HEADER.broken(format!("`{token}` is missing before `{}`", found.shown())))
-    }
-
-    fn string(&mut self) -> Result<&'a str> {
-        let quote = if self.accept("\"") { '"' } else { '\'' };
-        if quote == '\'' {
-            self.expect("'")?;
-        }
-        let (text, rest) = self
-            .rest
-            .split_once(quote)
-            .filter(|(text, _)| !text.contains('\\'))
-            .ok_or_else(|| HEADER.broken("a string does not end, or has escapes"))?;
-        self.rest = rest;
-        Ok(text)
-    }
-
-    /// The name of a type. One of several fields is a list of them, one of arrays a tuple.
-    fn descr(&mut self) -> Result<&'a str> {
-        if self.rest.trim_start().starts_with(['[', '(']) {
-            return Err(DTYPE.broken("elements of several fields"));
-        }
-        self.string()
-    }
-
-    fn bool(&mut self) -> Result<bool> {
-        if self.accept("True") {
-            return Ok(true);
-        }
-        self.expect("False").map(|()| false)
-    }
-
-    fn shape(&mut self) -> Result<Vec<u64>> {
-        self.expect("(")?;
-        let mut out = Vec::new();
-        while !self.accept(")") {
-            let text = self.rest.trim_start();
-            let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-            let (number, rest) = text
-                .split_at_checked(text.len().saturating_sub(digits.len()))
-                .ok_or_else(|| HEADER.broken("a shape that is not a tuple"))?;
-            // Python 2 wrote long integers as `3L`.
-            self.rest = rest.strip_prefix('L').unwrap_or(rest);
-            out.push(
-                number.parse().map_err(|_| {
-                    HEADER.broken(format!("`{}` is not a dimension", number.shown()))
-                })?,
-            );
-            if !self.accept(",") {
-                self.expect(")")?;
-                break;
-            }
-        }
-        Ok(out)
-    }
 }

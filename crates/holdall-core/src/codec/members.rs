@@ -1,0 +1,132 @@
+//! Records whose members lie otherwise than one after the other in little-endian bytes, put so.
+
+use super::filter::BROKEN;
+use crate::error::Result;
+
+/// How records are stored, and what becomes of them: their members one after the other, little-endian; bytes between them are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Members {
+    /// Bytes of a stored record; not 0.
+    stored: u64,
+    /// Bytes of what it becomes.
+    decoded: u64,
+    steps: Vec<Step>,
+}
+
+/// What comes next of a record that is put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// So many bytes from a place on, the order of each `turn` of them turned.
+    Run {
+        /// Their place, from the start of the record or element.
+        from: u64,
+        /// How many.
+        len: u64,
+        /// Bytes of a number; 1 where they stay as they are.
+        turn: u32,
+    },
+    /// The same steps for each of some elements.
+    Each {
+        /// The place of the first, from the start of the record or element.
+        from: u64,
+        /// How many.
+        count: u64,
+        /// Bytes from one to the next; not 0.
+        every: u64,
+        /// What comes of each.
+        steps: Vec<Step>,
+    },
+}
+
+impl Step {
+    /// Bytes that come of it.
+    fn len(&self) -> u64 {
+        match self {
+            Step::Run { len, .. } => *len,
+            Step::Each { count, steps, .. } => count.saturating_mul(len_of(steps)),
+        }
+    }
+}
+
+/// Bytes that come of steps.
+pub fn len_of(steps: &[Step]) -> u64 {
+    steps.iter().fold(0, |len, step| len.saturating_add(step.len()))
+}
+
+impl Members {
+    /// Records of `stored` bytes, which is not 0, of which steps make others. What they name lies inside of a record.
+    pub fn new(stored: u64, steps: Vec<Step>) -> Members {
+        Members { stored, decoded: len_of(&steps), steps }
+    }
+
+    /// Bytes of what a record becomes.
+    pub fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
+    /// Bytes that so many stored ones become.
+    pub const fn decoded_len(&self, stored_len: u64) -> u64 {
+        match stored_len.checked_div(self.stored) {
+            Some(count) => count.saturating_mul(self.decoded),
+            None => 0,
+        }
+    }
+
+    /// Bytes that become so many.
+    pub const fn stored_len(&self, decoded_len: u64) -> u64 {
+        match decoded_len.checked_div(self.decoded) {
+            Some(count) => count.saturating_mul(self.stored),
+            None => 0,
+        }
+    }
+
+    /// What stored records become.
+    ///
+    /// # Errors
+    /// [`BROKEN`], where they are not whole ones.
+    pub fn decode(&self, stored: &[u8]) -> Result<Vec<u8>> {
+        let width = usize::try_from(self.stored).unwrap_or(usize::MAX).max(1);
+        let records = stored.chunks_exact(width);
+        if !records.remainder().is_empty() {
+            let message = format!("{} bytes are no records of {width}", stored.len());
+            return Err(BROKEN.broken(message));
+        }
+        let len = self.decoded_len(stored.len() as u64);
+        let mut out = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        records.for_each(|record| take(&self.steps, record, &mut out));
+        Ok(out)
+    }
+}
+
+fn take(steps: &[Step], bytes: &[u8], out: &mut Vec<u8>) {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    for step in steps {
+        match step {
+            Step::Run { from, len, turn } => {
+                let range = place(*from)..place(from.saturating_add(*len));
+                let run = bytes.get(range).unwrap_or_default();
+                match turn {
+                    2 => turned::<2>(run, out),
+                    4 => turned::<4>(run, out),
+                    8 => turned::<8>(run, out),
+                    _ => out.extend_from_slice(run),
+                }
+            }
+            Step::Each { from, count, every, steps } => {
+                let len = count.saturating_mul(*every);
+                let range = place(*from)..place(from.saturating_add(len));
+                let elements = bytes.get(range).unwrap_or_default();
+                let every = place(*every).max(1);
+                elements.chunks_exact(every).for_each(|element| take(steps, element, out));
+            }
+        }
+    }
+}
+
+fn turned<const N: usize>(run: &[u8], out: &mut Vec<u8>) {
+    for number in run.as_chunks::<N>().0 {
+        let mut number = *number;
+        number.reverse();
+        out.extend_from_slice(&number);
+    }
+}

@@ -1,0 +1,261 @@
+//! The types of structured arrays: which fields their records have, where those lie, and the schema of a record.
+
+use super::literal::{Descr, Said};
+use super::{DTYPE, Element, FIELDS, HEADER, any_element};
+use crate::codec::members::{Members, Step, len_of};
+use crate::error::hash::HashSet;
+use crate::error::sort::sort_by;
+use crate::error::{Result, Shown as _};
+use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
+use holdall_json::write_string;
+use std::fmt::Write as _;
+
+/// Dimensions of a field; NumPy's own limit.
+const MAX_RANK: usize = 64;
+/// The keyword of a member's schema that has the name of its type where that has no like here.
+pub const DESCR_KEYWORD: &str = "numpy.descr";
+
+/// The type of a structured array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fields {
+    fields: Vec<Field>,
+    /// Bytes of a record, those between fields and behind them too.
+    size: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    name: String,
+    title: Option<String>,
+    /// Where it starts, in bytes from the start of the record.
+    at: u64,
+    of: Of,
+    shape: Vec<u64>,
+}
+
+/// What one element of a field is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    Element(Element),
+    Fields(Fields),
+}
+
+impl Of {
+    /// Its bytes.
+    fn size(&self) -> Option<u64> {
+        match self {
+            Of::Fields(fields) => Some(fields.size),
+            Of::Element(Element { dtype, logical_type, inner, .. }) => {
+                let width = stored_size(1, *dtype, logical_type.as_ref()).ok().flatten();
+                width?.checked_mul(inner.unwrap_or(1))
+            }
+        }
+    }
+}
+
+impl Fields {
+    /// The fields that a header says, those of no name and no type being bytes that belong to none.
+    pub(super) fn new(said: Vec<Said<'_>>) -> Result<Fields> {
+        let mut names = HashSet::default();
+        let (mut fields, mut size) = (Vec::new(), 0u64);
+        for Said { title, name, of, shape } in said {
+            let named = |e: crate::error::Error| e.within(format!("the field `{}`", name.shown()));
+            let of = match of {
+                Descr::Name(descr) => any_element(&descr).map(Of::Element).map_err(named)?,
+                Descr::Fields(said) => Of::Fields(Fields::new(said).map_err(named)?),
+            };
+            if shape.len() > MAX_RANK {
+                let message = format!("{} dimensions, at most {MAX_RANK}", shape.len());
+                return Err(named(HEADER.broken(message)));
+            }
+            let len = of.size().zip(element_count(&shape)).and_then(|(of, n)| of.checked_mul(n));
+            let end = len.and_then(|len| size.checked_add(len)).filter(|end| *end < 1 << 63);
+            let end = end.ok_or_else(|| named(FIELDS.broken("records pass 2^63 bytes")))?;
+            let at = std::mem::replace(&mut size, end);
+            if name.is_empty() {
+                let is_padding = matches!(&of, Of::Element(e) if is_opaque(e));
+                if !is_padding {
+                    return Err(FIELDS.broken(format!("a field at byte {at} has no name")));
+                }
+                continue;
+            }
+            if !names.insert(name.clone()) {
+                return Err(FIELDS.broken(format!("two fields are named `{}`", name.shown())));
+            }
+            let title = title.map(String::from);
+            fields.push(Field { name: name.into(), title, at, of, shape });
+        }
+        let fields = Fields { fields, size };
+        if len_of(&fields.steps()) == 0 {
+            return Err(DTYPE.broken("records without a field, or of no bytes"));
+        }
+        Ok(fields)
+    }
+
+    /// Bytes of a stored record.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether no byte of a number has to be turned.
+    pub fn is_little_endian(&self) -> bool {
+        self.fields.iter().all(|field| match &field.of {
+            Of::Element(element) => element.byte_order == ByteOrder::Little,
+            Of::Fields(fields) => fields.is_little_endian(),
+        })
+    }
+
+    /// How records become those of [`Fields::kind`]; `None` where they are such already.
+    pub fn members(&self) -> Option<Members> {
+        let steps = self.steps();
+        (!self.is_as_stored(&steps)).then(|| Members::new(self.size, steps))
+    }
+
+    /// Whether these steps make of a record what it is.
+    fn is_as_stored(&self, steps: &[Step]) -> bool {
+        *steps == [Step::Run { from: 0, len: self.size, turn: 1 }]
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut out: Vec<Step> = Vec::new();
+        for Field { at, of, shape, .. } in &self.fields {
+            let count = element_count(shape).unwrap_or(0);
+            let every = of.size().unwrap_or(0);
+            let len = every.saturating_mul(count);
+            if len == 0 {
+                continue;
+            }
+            let run = |turn| Step::Run { from: *at, len, turn };
+            let next = match of {
+                Of::Element(e) if e.byte_order == ByteOrder::Big => {
+                    // At most 8.
+                    run(u32::try_from(e.dtype.width()).unwrap_or(1))
+                }
+                Of::Element(_) => run(1),
+                Of::Fields(fields) => match fields.steps() {
+                    steps if fields.is_as_stored(&steps) => run(1),
+                    steps => Step::Each { from: *at, count, every, steps },
+                },
+            };
+            match (out.last_mut(), next) {
+                (
+                    Some(Step::Run { from, len, turn: 1 }),
+                    Step::Run { from: next, len: more, turn: 1 },
+                ) if from.saturating_add(*len) == next => *len = len.saturating_add(more),
+                (_, next) => out.push(next),
+            }
+        }
+        out
+    }
+
+    /// The JSON text of the schema of a record, its keys in order: a struct without bytes between its members.
+    pub fn kind(&self) -> String {
+        let mut out = String::new();
+        self.write_kind(None, &mut out);
+        out
+    }
+
+    fn write_kind(&self, title: Option<&str>, out: &mut String) {
+        let comma = |number: usize| if number == 0 { "" } else { "," };
+        let names = |out: &mut String| {
+            for (number, field) in self.fields.iter().enumerate() {
+                out.push_str(comma(number));
+                write_string(&field.name, out);
+            }
+        };
+        out.push_str("{\"TypeDef:Struct\":[");
+        names(out);
+        out.push_str("],\"align\":1,\"properties\":{");
+        let mut sorted: Vec<&Field> = self.fields.iter().collect();
+        sort_by(&mut sorted, |a, b| a.name.cmp(&b.name));
+        for (number, field) in sorted.into_iter().enumerate() {
+            out.push_str(comma(number));
+            write_string(&field.name, out);
+            out.push(':');
+            field.write_kind(out);
+        }
+        out.push_str("},\"required\":[");
+        names(out);
+        out.push(']');
+        write_end(title, "object", out);
+    }
+}
+
+impl Field {
+    fn write_kind(&self, out: &mut String) {
+        for _ in &self.shape {
+            out.push_str(ARRAY);
+        }
+        // That of an array is of the whole field.
+        let of_array = !self.shape.is_empty();
+        let title = self.title.as_deref();
+        let own = title.filter(|_| !of_array);
+        match &self.of {
+            Of::Fields(fields) => fields.write_kind(own, out),
+            Of::Element(element) => write_element(element, own, out),
+        }
+        for (number, count) in self.shape.iter().enumerate().rev() {
+            let _ = write!(out, ",\"maxItems\":{count},\"minItems\":{count}");
+            write_end(title.filter(|_| number == 0), "array", out);
+        }
+    }
+}
+
+/// The start of the schema of an array, up to that of its elements.
+const ARRAY: &str = "{\"TypeDef:Array\":true,\"items\":";
+
+/// The last keywords of a schema.
+fn write_end(title: Option<&str>, json: &str, out: &mut String) {
+    if let Some(title) = title {
+        out.push_str(",\"title\":");
+        write_string(title, out);
+    }
+    let _ = write!(out, ",\"type\":\"{json}\"}}");
+}
+
+/// The schema of one element. What has no kind of its own, or is more than its kind says, has its name beside.
+fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
+    let Element { dtype, logical_type, descr, inner, .. } = element;
+    let is_time = descr.as_deref() == Some("<M8[ns]");
+    let (json, kind) = match (dtype, logical_type) {
+        _ if is_time => ("string", "Timestamp"),
+        (_, Some(LogicalType::Complex64)) => ("array", "Complex64"),
+        (_, Some(_)) => ("array", "Complex128"),
+        (DType::Bool, _) => ("boolean", "Boolean"),
+        (DType::F64, _) => ("number", "Float64"),
+        (DType::F32, _) => ("number", "Float32"),
+        (DType::F16 | DType::Bf16, _) => ("number", "Float16"),
+        (DType::I64, _) => ("integer", "Int64"),
+        (DType::I32, _) => ("integer", "Int32"),
+        (DType::I16, _) => ("integer", "Int16"),
+        (DType::I8, _) => ("integer", "Int8"),
+        (DType::U64, _) => ("integer", "Uint64"),
+        (DType::U32, _) => ("integer", "Uint32"),
+        (DType::U16, _) => ("integer", "Uint16"),
+        (DType::U8, _) => ("integer", "Uint8"),
+    };
+    let write_descr = |out: &mut String| {
+        if let Some(descr) = descr.as_deref().filter(|_| !is_time) {
+            let _ = write!(out, ",\"{DESCR_KEYWORD}\":");
+            write_string(descr, out);
+        }
+    };
+    if let Some(inner) = inner {
+        out.push_str(ARRAY);
+        let _ = write!(out, "{{\"TypeDef:{kind}\":true,\"type\":\"{json}\"}}");
+        let _ = write!(out, ",\"maxItems\":{inner},\"minItems\":{inner}");
+        write_descr(out);
+        return write_end(title, "array", out);
+    }
+    let _ = write!(out, "{{\"TypeDef:{kind}\":true");
+    if is_time {
+        out.push_str(",\"format\":\"date-time\"");
+    }
+    write_descr(out);
+    write_end(title, json, out);
+}
+
+/// Whether it is nothing but bytes.
+fn is_opaque(element: &Element) -> bool {
+    element.descr.as_deref().is_some_and(|descr| descr.starts_with("|V"))
+}

@@ -1,0 +1,168 @@
+//! Tensors of any layout as dense ones, a piece at a time.
+
+use crate::buffer::Buffer;
+use crate::error::io;
+use crate::file::Tensor;
+use crate::source::{ByteSource as _, FileSource, MapSource};
+use crate::views::dequantize;
+use bytes::Bytes;
+use holdall_core::layout::Computed;
+use holdall_core::layout::blocks::Blocks;
+use holdall_core::layout::described::Described;
+use holdall_core::layout::number::ElementType;
+use holdall_core::layout::quantized::Quantized;
+use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::strided::Strided;
+use holdall_core::read::Access;
+use holdall_core::{DType, Encoding, Error, Layout, Result, Role};
+use std::io::Write as _;
+use std::ops::Range;
+use tempfile::TempPath;
+
+/// Bytes of a piece.
+const PIECE: u64 = 16 << 20;
+/// A piece has a multiple of so many elements, but the last.
+const RUN: u64 = 1 << 16;
+/// Components of more decoded bytes, where those do not lie in a map, wait in a file.
+const HELD: u64 = 8 << 20;
+
+/// The elements of a tensor, row by row, in pieces of at most 16 MiB: what [`Tensor::to_dense`] gives at once.
+pub struct DensePieces {
+    tensor: Tensor,
+    view: View,
+    of: ElementType,
+    at: u64,
+    count: u64,
+}
+
+enum View {
+    Dense(Bytes),
+    Computed(Box<dyn Computed>),
+    Strided(Strided),
+    Csr(Csr),
+    Coo(Coo),
+    Described(Box<Described>),
+}
+
+impl Tensor {
+    /// The tensor as a dense one, as [`Tensor::to_dense`] gives it, piece by piece. What is stored is read where it lies in
+    /// a map; what does not, and has more than 8 MiB, is put into a temporary file, so that little of it is in memory. Of sparse tensors
+    /// all indices are.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_dense`]; Io.
+    pub fn dense_pieces(&self) -> Result<DensePieces> {
+        self.sound()?;
+        let get = |role: &Role| held(self, role);
+        let (info, limits) = (self.info(), self.file().limits());
+        let view = match self.layout() {
+            Layout::Dense => get(&Role::Data).map(View::Dense),
+            Layout::SparseCsr | Layout::PackedCsr => Csr::of(info, get, limits).map(View::Csr),
+            Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits).map(View::Coo),
+            Layout::Strided => Strided::of(info, get).map(View::Strided),
+            Layout::Blocks(_) => {
+                Blocks::of(info, get).map(|view| View::Computed(Box::new(view)))
+            }
+            Layout::QuantizedGroup => {
+                Quantized::of(info, get).map(|view| View::Computed(Box::new(view)))
+            }
+            _ if self.description().is_some() => {
+                let view = Described::of(info, self.file().layouts(), limits, get);
+                view.map(|view| View::Described(Box::new(view)))
+            }
+            _ => self.to_dense().map(|dense| View::Dense(dense.into_bytes())),
+        };
+        let view = view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))?;
+        let of = self.dense_type().unwrap_or(ElementType::new(DType::U8, None));
+        Ok(DensePieces { tensor: self.clone(), view, of, at: 0, count: self.count() })
+    }
+}
+
+impl DensePieces {
+    fn piece(&self, elements: Range<u64>) -> Result<Bytes> {
+        let len = self.of.len_of(elements.end - elements.start) as usize;
+        let mut out = Vec::new();
+        match &self.view {
+            View::Dense(bytes) => {
+                let at = |n: u64| self.of.len_of(n) as usize;
+                let range = at(elements.start)..at(elements.end).min(bytes.len());
+                return Ok(bytes.slice(range.start.min(range.end)..range.end));
+            }
+            View::Computed(view) => {
+                let mut out = Buffer::mapped(len)?;
+                let floats: &mut [f32] = bytemuck::cast_slice_mut(out.as_mut());
+                dequantize(&**view, elements.start, floats)?;
+                if cfg!(target_endian = "big") {
+                    return Ok(floats.iter().flat_map(|x| x.to_le_bytes()).collect());
+                }
+                return Ok(out.freeze());
+            }
+            View::Strided(view) => {
+                out.reserve_exact(len);
+                view.elements(elements, &mut out)?;
+            }
+            View::Csr(view) => view.elements(elements, &mut out)?,
+            View::Coo(view) => view.elements(elements, &mut out)?,
+            View::Described(view) => {
+                out.reserve_exact(len);
+                view.elements(elements, &mut out)?;
+            }
+        }
+        Ok(out.into())
+    }
+}
+
+impl Iterator for DensePieces {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.at >= self.count {
+            return None;
+        }
+        let bits = self.of.bits().max(1);
+        let most = (PIECE * 8 / bits / RUN).max(1) * RUN;
+        let elements = self.at..self.count.min(self.at.saturating_add(most));
+        self.at = elements.end;
+        let made = self.piece(elements).map_err(|e: Error| {
+            self.at = self.count;
+            e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name())
+        });
+        Some(made)
+    }
+}
+
+/// The decoded bytes of a component, which may be large, in memory that the system can take back: where they lie in a map, or in a temporary
+/// file of their own.
+fn held(tensor: &Tensor, role: &Role) -> Result<Bytes> {
+    let c = tensor.require(role)?;
+    let sources = tensor.file().sources();
+    let is_borrowed = c.encoding == Encoding::Raw
+        && c.turned_len() <= 1
+        && sources.at(c.stored.source).terms().access == Access::Borrowed;
+    if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
+        return tensor.bytes(role);
+    }
+    let failed = |e| io(e, "keeping a component in a temporary file");
+    let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+    let mut len = 0;
+    for piece in tensor.pieces(role)? {
+        let piece = piece?;
+        len += piece.len() as u64;
+        file.write_all(&piece).map_err(failed)?;
+    }
+    let path = file.into_temp_path();
+    let bytes = MapSource::new(FileSource::open(&path)?)?.read_range(0..len)?;
+    Ok(Bytes::from_owner(Spooled { bytes, _path: path }))
+}
+
+/// The bytes of a file, which is there as long as they are.
+struct Spooled {
+    bytes: Bytes,
+    _path: TempPath,
+}
+
+impl AsRef<[u8]> for Spooled {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
