@@ -321,6 +321,16 @@ pub static TARGETS: &[Target] = &[
         form: Form::Bytes,
         runs: 20_000,
     },
+    // Without the feature no such file is read.
+    #[cfg(feature = "parquet")]
+    Target {
+        name: "columns",
+        run: columns::run,
+        seeds: &["fuzz/seeds/columns"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 10_000,
+    },
     Target {
         name: "roundtrip",
         run: roundtrip::run,

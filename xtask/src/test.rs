@@ -60,9 +60,10 @@ fn tests(_args: &[String]) -> Outcome {
 
 /// What is off by default, because it takes a minute to build.
 fn columns(_args: &[String]) -> Outcome {
-    let packages = ["--package", "holdall", "--package", "holdall-cli"];
+    // All in one build. The tests of the command and of the fuzzer have the same name.
+    let packages = ["holdall", "holdall-cli", "holdall-fuzz"].map(|name| ["--package", name]);
     let tests = ["--features", "parquet", "--test", "parquet", "--test", "columns"];
-    cargo(["test", "--no-fail-fast"]).args(packages).args(tests).run()
+    cargo(["test", "--no-fail-fast"]).args(packages.concat()).args(tests).run()
 }
 
 /// `cargo` with our own crates optimised. Nothing else is built again: what is set here is set for dependencies in

@@ -149,6 +149,17 @@ impl OpenOptions {
         }
     }
 
+    /// Opens several files as one: see [`holdall_io::OpenOptions::open_all`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
+        match paths {
+            [one] => self.open(one),
+            several => self.files.open_all(several),
+        }
+    }
+
     /// See [`holdall_io::OpenOptions::bytes_of`].
     ///
     /// # Errors

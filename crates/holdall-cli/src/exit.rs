@@ -220,13 +220,18 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
 }
 
 /// Leaves of the tips about an option that a command has not those that are true: one that is nearly the same. Where there
-/// is none, gives the commands that have the option.
+/// is none, gives the commands that have the option. Of a word where none is taken, says that `-o` names what is written.
 fn true_tips(e: &mut clap::Error) -> Option<String> {
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     e.remove(ContextKind::Suggested);
     let Some(ContextValue::String(given)) = e.get(ContextKind::InvalidArg) else { return None };
+    if !given.starts_with('-') {
+        let tip = format!("what `{}` writes is named by `-o {given}`", writer()?);
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
+        return Some(tip);
+    }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
         let like = like.trim_start_matches('-').to_owned();
@@ -246,6 +251,18 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
     let tip = format!("{said}: `--{given}`");
     e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
     Some(tip)
+}
+
+/// The command that was called, where `-o` names what it writes.
+fn writer() -> Option<String> {
+    let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
+    for word in std::env::args().skip(1) {
+        if let Some(below) = command.find_subcommand(&word).cloned() {
+            path = format!("{path} {word}");
+            command = below;
+        }
+    }
+    command.get_arguments().any(|arg| arg.get_short() == Some('o')).then_some(path)
 }
 
 /// The commands below `command` that have an option of that name.

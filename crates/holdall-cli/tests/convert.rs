@@ -433,6 +433,11 @@ fn what_has_no_floats_is_refused_when_it_is_named() {
         (&["t_i32=f16"][..], "convert/not-cast"),
         (&["t_bool=f16"], "convert/not-cast"),
         (&["t_*=f16"], ""),
+        // As NumPy writes them.
+        (&["float16"], ""),
+        (&["t_f*=bfloat16"], ""),
+        (&["float8_e4m3fn"], ""),
+        (&["float4"], "convert/cast-rule"),
         (&["nothing=f16"], "select/nothing"),
         (&["i8"], "convert/cast-rule"),
         (&["t_f32="], "convert/cast-rule"),

@@ -312,4 +312,14 @@ fn tips_about_options_are_true() {
     assert!(found.err.contains("'--dtype'"), "{found:?}");
     let error = holdall(["--json", "inspect", &path, "--dtype", "f32"]).ends_with(2).error();
     assert!(error["hint"].as_str().unwrap().contains("`--dtype`"), "{error}");
+    // A target where none is taken.
+    let found = holdall(["unpack", &path, "out"]).ends_with(2);
+    assert!(
+        found.err.contains("tip: what `holdall unpack` writes is named by `-o out`"),
+        "{found:?}"
+    );
+    let error = holdall(["--json", "schema", "infer", &path, "out"]).ends_with(2).error();
+    assert!(error["hint"].as_str().unwrap().contains("`-o out`"), "{error}");
+    let found = holdall(["formats", "out"]).ends_with(2);
+    assert!(!found.err.contains("tip:"), "{found:?}");
 }

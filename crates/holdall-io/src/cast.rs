@@ -37,7 +37,9 @@ impl Cast {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
             None => (None, rule),
         };
-        let to = FloatType::from_name(name);
+        // `float16`, as NumPy writes it, is the same.
+        let to = FloatType::from_name(name)
+            .or_else(|| FloatType::from_name(&name.replacen("float", "f", 1)));
         if to.is_none() && name != "keep" {
             let known: Vec<&str> = FloatType::ALL.into_iter().map(FloatType::as_str).collect();
             let name = name.shown();

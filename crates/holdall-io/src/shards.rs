@@ -189,6 +189,27 @@ impl OpenOptions {
 }
 
 impl OpenOptions {
+    /// Opens several files as one, in this order: shards that no index names together. Each has tensors of its own; what the
+    /// first says of itself, its format among it, is said of all. One alone is opened as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) of each; NotFound, where none is named; `index/duplicate-name`, where two have a tensor of the same name.
+    pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
+        let (first, more) = match paths {
+            [] => return Err(NO_MODEL.broken("no file is named")),
+            [one] => return self.open(one),
+            [first, more @ ..] => (first.as_ref().display(), more.len()),
+        };
+        let shown = format!("{first} and {more} more");
+        let mut shards = Vec::with_capacity(paths.len());
+        for path in paths {
+            let (source, name) = self.bytes_of(path.as_ref())?;
+            let index = index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
+            shards.push(Shard { name, source, index });
+        }
+        self.joined(shards, |_, _| true, Vec::new(), shown)
+    }
+
     /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The formats of this build: id, name, extensions, versions that can be written, whether it can be
@@ -88,13 +88,13 @@ fn faults(strict: bool) -> Faults {
 
 #[pymethods]
 impl NativeFile {
-    /// Opens a file of the file system.
+    /// Opens a file of the file system, or several as one.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, strict, allow, stores, cache, offline, layouts))]
+    #[pyo3(signature = (paths, io, check, limits, strict, allow, stores, cache, offline, layouts))]
     #[allow(clippy::too_many_arguments)]
     fn open(
         py: Python<'_>,
-        path: PathBuf,
+        paths: Vec<PathBuf>,
         io: &str,
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
@@ -107,12 +107,16 @@ impl NativeFile {
     ) -> PyResult<NativeFile> {
         let options = options::open(py, io, check, limits)?.with_faults(faults(strict));
         let options = options::described(py, options, layouts)?;
+        // One that is far stands for all: what is said of addresses is said to it.
+        let farthest = paths.iter().max_by_key(|path| far(path));
+        let farthest = farthest.map_or(Path::new(""), PathBuf::as_path);
         #[cfg(feature = "carton")]
         let options =
-            crate::remote::Remote::of(py, &allow, stores, cache, offline)?.apply(options, &path);
+            crate::remote::Remote::of(py, &allow, stores, cache, offline)?.apply(options, farthest);
         #[cfg(not(feature = "carton"))]
         let _ = (allow, stores, cache, offline);
-        run_apart(py, far(&path), move || options.open(path)).map(NativeFile::new)
+        let work = far(farthest);
+        run_apart(py, work, move || options.open_all(&paths)).map(NativeFile::new)
     }
 
     /// Opens a file that is in memory.
@@ -176,6 +180,11 @@ impl NativeFile {
     fn close(&self, py: Python<'_>) {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(file));
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
     }
 
     #[getter]
@@ -341,7 +350,7 @@ impl NativeFile {
             return Ok(None);
         }
         let Some(dtype) = tensor.dtype() else { return Ok(None) };
-        let bytes = run(py, 0, |_| tensor.bytes(&Role::Data))?;
+        let bytes = py.detach(|| tensor.bytes(&Role::Data)).raise(py)?;
         let buffer = Bound::new(py, Buffer::frozen(bytes))?;
         let mut types = ElementTypes::new();
         let element_type = types.get(py, dtype, tensor.logical_type().as_ref())?;

@@ -48,7 +48,7 @@ holdall_core::error::rules! {
     /// A file of columns where those cannot be read.
     pub NO_PARQUET: Unsupported "records/no-parquet"
         "Parquet and Arrow files are read and written by a build that has the feature `parquet`."
-        hint "the Python package writes and reads them by pyarrow";
+        hint "build it with the feature `parquet`; or use the Python package, which reads and writes them by pyarrow";
     /// A damaged file of columns.
     pub COLUMNS: Malformed "input/columns"
         "A Parquet or Arrow file is whole, and its footer, pages and messages say what is there."

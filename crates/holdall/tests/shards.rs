@@ -38,6 +38,29 @@ fn values(file: &holdall::File, name: &str) -> Vec<f32> {
 }
 
 #[test]
+fn files_that_no_index_names_open_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["b.safetensors", "a.safetensors"].map(|name| dir.path().join(name));
+    write(&paths[0], &[("b", 2, 2.0)], &[("note", Value::Text("first".into()))]);
+    write(&paths[1], &[("a", 4, 1.0), ("c", 3, 3.0)], &[("note", Value::Text("second".into()))]);
+    for io in [Io::Map, Io::Read] {
+        let options = OpenOptions::new().with_io(io);
+        let file = options.open_all(&paths).unwrap();
+        assert_eq!(file.names().collect::<Vec<_>>(), ["b", "a", "c"]);
+        assert_eq!((values(&file, "b"), values(&file, "c")), (vec![2.0; 2], vec![3.0; 3]));
+        assert_eq!(file.attributes().get("note"), Some(&Value::Text("first".into())));
+        assert_eq!(file.name(), format!("{} and 1 more", paths[0].display()));
+        assert_eq!(options.open_all(&paths[1..]).unwrap().name(), paths[1].display().to_string());
+    }
+    let open = |paths: &[&Path]| OpenOptions::new().open_all(paths).unwrap_err();
+    assert_eq!(open(&[&paths[0], &paths[1], &paths[0]]).code(), "index/duplicate-name");
+    assert_eq!(open(&[]).code(), "shards/no-model");
+    let missing = dir.path().join("missing.safetensors");
+    let e = open(&[&paths[0], &missing]);
+    assert_eq!((e.code(), e.source_name()), ("io/failed", Some(&*missing.to_string_lossy())));
+}
+
+#[test]
 fn a_folder_with_an_index_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     model(dir.path(), MAP);

@@ -5,6 +5,7 @@ pub mod assembly;
 pub mod carton_texts;
 pub mod cbor;
 pub mod checkpoint;
+pub mod columns;
 pub mod decode_carton;
 pub mod decode_flax;
 pub mod decode_gguf;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
@@ -32,7 +32,7 @@ Kept = Literal["share", "copy"]
 #: What addresses on the web may not do by themselves: plain http, hosts of private networks.
 Allow = Literal["http", "private-hosts"]
 #: What :func:`open` takes.
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Any]
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, list[Union[str, "os.PathLike[str]"]], Any]
 
 
 def open(
@@ -60,7 +60,8 @@ def open(
 
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
-            (``https://…``, ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
+            (``https://…``, ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or a
+            list of those: shards, which become one file. Or the file itself as ``bytes`` (not copied), ``bytearray``,
             ``memoryview``. Or an object that is read by position while the file is open: a file of fsspec, a binary file object with
             ``seek`` (from where it stands), what has ``size`` and one of ``get_ranges(starts, ends)``,
             ``get_range(start, end)``, ``read(start, end)``. Of an object with ``read`` alone everything is read.
@@ -98,16 +99,18 @@ def open(
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"in a store there are paths, not {type(source).__name__}")
         found = in_store(store, os.fsdecode(source))
-    elif not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview)):
+    elif not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview, list)):
         source = local(source)
         found = None if isinstance(source, str) else reader(source)
     if found is not None:
         read, size, own, far = found
         native = _holdall.File.open_source(read, size, name or own, far, check, caps, bool(strict), described)
         file = File(native, name or own)
-    elif isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
-        file = File(native, os.fsdecode(source), how)
+    elif isinstance(source, (str, os.PathLike, list)):
+        paths = source if isinstance(source, list) else [source]
+        native = _holdall.File.open(paths, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
+        names = [os.fsdecode(path) for path in paths]
+        file = File(native, names[0] if len(names) == 1 else native.name, how, names)
     else:
         data, name = in_memory(source, name)
         file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
@@ -119,7 +122,7 @@ def open(
     from ._rows import schema as given
 
     evolving = evolution(file, dataset, rename, converters, True)
-    return File(_holdall.schema_view(file._native, given(schema), evolving), file.name, file._how)
+    return File(_holdall.schema_view(file._native, given(schema), evolving), file.name, file._how, file._paths)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
@@ -213,7 +216,7 @@ class File(Mapping[str, "Tensor"]):
     file raises :class:`~holdall.errors.Misuse`.
     """
 
-    __slots__ = ("_native", "_how", "name", "format", "version", "io", "__weakref__")
+    __slots__ = ("_native", "_how", "_paths", "name", "format", "version", "io", "__weakref__")
 
     #: The name it was opened under.
     name: str
@@ -224,8 +227,12 @@ class File(Mapping[str, "Tensor"]):
     #: How its bytes are fetched: what ``"auto"`` came to.
     io: str
 
-    def __init__(self, native: _holdall.File, name: str, how: Optional[dict[str, Any]] = None) -> None:
+    def __init__(
+        self, native: _holdall.File, name: str, how: Optional[dict[str, Any]] = None, paths: Sequence[str] = ()
+    ) -> None:
         self._native = native
+        #: What :func:`open` was given.
+        self._paths = paths
         #: How :func:`open` opened it, if it has a path or an address.
         self._how = how
         self.name = name
@@ -467,13 +474,13 @@ class File(Mapping[str, "Tensor"]):
         if self._how is None:
             raise TypeError(f"{self.name}: a file without a path of its own cannot be pickled")
         # Where it is, whatever the folder of the other process is.
-        is_here = "://" not in self.name
-        return _again, (os.path.abspath(self.name) if is_here else self.name, self._how)
+        paths = [path if "://" in path else os.path.abspath(path) for path in self._paths]
+        return _again, (paths, self._how)
 
 
-def _again(name: str, how: dict[str, Any]) -> File:
+def _again(paths: list[str], how: dict[str, Any]) -> File:
     """A file that was pickled."""
-    return open(name, **how)
+    return open(paths[0] if len(paths) == 1 else paths, **how)
 
 
 class _Values(ValuesView["Tensor"]):
