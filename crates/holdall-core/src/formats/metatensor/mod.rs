@@ -73,8 +73,8 @@ pub use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 pub use infer::infer;
 pub use rules::*;
 
-use crate::formats::Format;
 use crate::formats::header::Dialect;
+use crate::formats::{Format, writer};
 
 /// Metatensor.
 pub static FORMAT: Format = Format {
@@ -83,7 +83,7 @@ pub static FORMAT: Format = Format {
     extensions: &["mt"],
     reads: &["1.0"],
     versions: &["1.0"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     aligns: true,
     has_schema: true,
     gaps: Some(&GAP_BYTES),

@@ -35,7 +35,7 @@
 mod decode;
 mod encode;
 
-use super::Format;
+use super::{Format, writer};
 
 /// One array.
 pub static NPY: Format = Format {
@@ -50,7 +50,7 @@ pub static NPZ: Format = Format {
     id: "npz",
     name: "NumPy",
     extensions: &["npz"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     rules: RULES,
     ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
 };
