@@ -1,4 +1,4 @@
-// Builds `dist` from `src` and the module of WebAssembly whose path is given, and weighs what comes out.
+// Builds `dist` from `src` and the modules of WebAssembly whose paths are given, the whole one and the basic one, and weighs what comes out.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -8,22 +8,22 @@ import { buildSync } from 'esbuild'
 
 /** Bytes that each part has at most, made small by esbuild and gzip; of the module of WebAssembly `xtask` sees to it. */
 const MOST = {
-  'index.js': 15_000, 'rows.js': 2_000, 'archive.js': 1_000, 'reports/index.js': 3_500, 'gpu/index.js': 1_500, 'schema/index.js': 4_000, 'jsx/runtime.js': 500, 'jsx/layout.js': 2_000,
+  'index.js': 15_000, 'rows.js': 2_000, 'verify.js': 2_500, 'archive.js': 1_000, 'reports/index.js': 3_500, 'gpu/index.js': 1_500, 'schema/index.js': 4_000, 'jsx/runtime.js': 500, 'jsx/layout.js': 2_000,
 }
 /** What a part shares with others is weighed there. */
 const SHARED = [
   'node:*', '../core.js', '../elements.js', '../errors.js', '../file.js', '../limits.js', '../read.js', '../runs.js', '../source.js', '../values.js',
-  '../schemas.js', '../write.js', './rows.js', '../schema/kinds.js', '../schema/to-schema.js',
+  '../schemas.js', '../write.js', './rows.js', './verify.js', '../schema/kinds.js', '../schema/to-schema.js',
 ]
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
-const wasm = process.argv[2] ?? join(dist, 'holdall.wasm')
-const bytes = readFileSync(wasm)
+const [bytes, basic] = ['holdall.wasm', 'holdall-basic.wasm'].map((name, at) => readFileSync(process.argv[2 + at] ?? join(dist, name)))
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
 execFileSync(process.execPath, [join(here, 'node_modules/typescript/bin/tsc'), '-p', here], { stdio: 'inherit' })
 writeFileSync(join(dist, 'holdall.wasm'), bytes)
+writeFileSync(join(dist, 'holdall-basic.wasm'), basic)
 
 // The package with the module in it, for bundlers that do not take files along.
 const text = bytes.toString('base64')

@@ -1,11 +1,12 @@
 // Measures the package in `dist` against what others read the same with: `cargo xtask js-bench`. A word chooses cases whose names
 // have it, `--rounds N` how often each is measured, `--write` writes docs/benchmarks-javascript.md.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { cpus, release, type } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { gguf } from '@huggingface/gguf'
 import { parseSafetensorsMetadata } from '@huggingface/hub'
 import * as arrow from 'apache-arrow'
@@ -178,6 +179,83 @@ const CASES = [
   },
 ]
 
+/** What has no peer, but a bound: a number, how it is written, and whether that is the least or the most that is wanted. */
+const BOUNDS = [
+  {
+    name: 'module', says: 'kB of `holdall-basic.wasm` that a page fetches first, by gzip.', most: 400,
+    measure: () => gzipSync(readFileSync(join(here, '../dist/holdall-basic.wasm')), { level: 9 }).length / 1000,
+  },
+  ...['safetensors', 'gguf', 'metatensor', 'ztensor'].map((format) => ({
+    name: `requests ${format}`, says: `Requests to open a file of 1,000 tensors at an address: ${format}.`, most: 2,
+    async measure() {
+      const tensors = Object.fromEntries(Object.entries(manyTensors()).slice(0, 1000))
+      const { fetch, asked } = served(await toBytes(tensors, { format }))
+      await open(`https://example.com/model.${format}`, { fetch })
+      return asked.count
+    },
+  })),
+  {
+    name: 'viewer first tensor', says: 'Seconds in Chromium from choosing a file of 12 GB until its tensor is drawn.', most: 0.3,
+    measure: () => inViewer(async (tab) => {
+      await tab.evaluate(() => {
+        const { click } = HTMLInputElement.prototype
+        HTMLInputElement.prototype.click = function () {
+          this.addEventListener('change', () => { window.chosen = performance.now() }, true)
+          click.call(this)
+        }
+        new MutationObserver(() => {
+          if (document.querySelector('.legend span')?.textContent) window.drawn ??= performance.now()
+        }).observe(document.body, { subtree: true, childList: true, characterData: true })
+      })
+      return async () => (await tab.evaluate(() => window.drawn - window.chosen)) / 1000
+    }),
+  },
+  {
+    name: 'viewer scroll', says: 'Frames a second in Chromium while its heat map is scrolled, 300 lines a frame, for three seconds.', least: 30,
+    measure: () => inViewer(async (tab) => () => tab.evaluate(() => new Promise((done) => {
+      const port = document.querySelector('.port')
+      const start = performance.now()
+      let frames = 0
+      const step = () => {
+        port.scrollTop += 300
+        const passed = performance.now() - start
+        if (passed < 3000) requestAnimationFrame(step, frames++)
+        else done(frames / passed * 1000)
+      }
+      requestAnimationFrame(step)
+    }))),
+  },
+]
+
+/** What is measured in the page once a file of 12 GB is chosen whose tensor is shown: `prepare` is called before. */
+async function inViewer(prepare) {
+  const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+  if (executablePath === undefined) return 'there is no Chromium'
+  const { chromium } = await import('playwright-core')
+  const path = join(folder, 'large.safetensors')
+  const shape = [366_210, 8192]
+  const header = Buffer.from(JSON.stringify({ big: { dtype: 'F32', shape, data_offsets: [0, shape[0] * shape[1] * 4] } }))
+  const head = Buffer.alloc(8)
+  head.writeBigUInt64LE(BigInt(header.length))
+  writeFileSync(path, Buffer.concat([head, header]))
+  // Zeros that take no room.
+  truncateSync(path, 8 + header.length + shape[0] * shape[1] * 4)
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+  try {
+    const tab = await browser.newPage({ viewport: { width: 1200, height: 900 } })
+    await tab.goto(`${pathToFileURL(join(here, '../dist/viewer/index.html'))}#t=big`)
+    await tab.waitForTimeout(1000)
+    const measure = await prepare(tab)
+    const [chooser] = await Promise.all([tab.waitForEvent('filechooser'), tab.click('header >> text=Open…')])
+    await chooser.setFiles(path)
+    await tab.waitForFunction(() => document.querySelector('.legend span')?.textContent)
+    return await measure()
+  } finally {
+    await browser.close()
+    rmSync(path)
+  }
+}
+
 let madeRecords
 async function records() {
   if (madeRecords !== undefined) return madeRecords
@@ -215,6 +293,21 @@ for (const { name, says, goal, make } of CASES.filter((one) => one.name.includes
   console.error(`${name}: ${ms(own)}; ${others.map(([who, time]) => `${who} ${ms(time)}`).join('; ')}; ${ratio.toFixed(2)} × ${fastest}, wanted ${goal}`)
 }
 
+const bounds = []
+for (const { name, says, most, least, measure } of BOUNDS.filter((one) => one.name.includes(word))) {
+  const found = []
+  for (let round = 0; round < (name.startsWith('viewer') ? Math.min(rounds, 5) : 1); round++) found.push(await measure())
+  if (typeof found[0] === 'string') {
+    console.error(`${name}: skipped, for ${found[0]}`)
+    continue
+  }
+  const value = median(found)
+  const wanted = most === undefined ? `${least} or more` : `${most} or less`
+  const isMet = most === undefined ? value >= least : value <= most
+  bounds.push({ says, wanted, value: value.toFixed(value < 10 && !Number.isInteger(value) ? 2 : 0), isMet })
+  console.error(`${name}: ${value.toFixed(2)}, wanted ${wanted}`)
+}
+
 if (given.write) {
   const { dependencies } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
   const lines = [
@@ -228,6 +321,8 @@ if (given.write) {
     ...out.map(({ name, goal, fastest, ratio }) =>
       `| ${name} | ${fastest} | ${goal} × | ${ratio.toFixed(2)} × | ${ratio >= goal ? 'met' : '**missed**'} |`),
   ]
+  lines.push('', '| bound | wanted | reached | |', '| --- | ---: | ---: | --- |',
+    ...bounds.map(({ says, wanted, value, isMet }) => `| ${says.slice(0, -1)} | ${wanted} | ${value} | ${isMet ? 'met' : '**missed**'} |`))
   for (const { name, says, times } of out) {
     lines.push('', `## ${name}`, '', says, '', '| | median | min .. max |', '| --- | ---: | ---: |')
     for (const [who, all] of Object.entries(times)) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { decode, type Answer, type Core } from './core.js'
+import { Core, decode, type Answer } from './core.js'
 import { broken } from './errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from './file.js'
 import type { ReadOptions, Source } from './source.js'
@@ -33,7 +33,7 @@ interface Numbered extends ArchiveEntry {
 
 /** An instance of the module that has the directory of a zip, and its files. */
 async function listed(source: Source, options: OpenOptions): Promise<[Core, Numbered[]]> {
-  const core = await begun(source, options)
+  const core = await begun(source, options, await Core.create('whole'))
   core.call('archive_begin', [BigInt(source.size)])
   const bytes = await answered(core, source, 'archive_add', () => core.call('archive_list', [gapOf(source)]), options)
   return [core, JSON.parse(decode(bytes)) as Numbered[]]

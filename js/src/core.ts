@@ -9,21 +9,43 @@ interface Exports {
   output_len(): number
 }
 
+/** What is wanted of the module: to read the formats that most files are of, or whatever there is. */
+type Part = 'basic' | 'whole'
+
 /** A call of the module by its name. */
 type Call = (...args: (number | bigint)[]) => number
 
 /** Where the module comes from: an address, an answer to a request, its bytes, or itself. */
 export type WasmSource = string | URL | Response | ArrayBuffer | Uint8Array | WebAssembly.Module
 
-let module: Promise<WebAssembly.Module> | undefined
+/** The module that is asked first; the whole one, where that is another; where `init` said that this one comes from. */
+let first: Promise<WebAssembly.Module> | undefined
+let whole: Promise<WebAssembly.Module> | undefined
+let rest: WasmSource | Promise<WasmSource> | undefined
 
 /**
- * Says where the module of WebAssembly comes from. Nobody needs to call it where it lies beside this file, as it does
- * unless a bundler moved one of the two.
+ * Says where the modules of WebAssembly come from. Nobody needs to call it where they lie beside this file, as they do
+ * unless a bundler moved one of them. `holdall.wasm` does everything alone. `holdall-basic.wasm`, a third of it, reads safetensors,
+ * GGUF, zTensor and Metatensor; with it, `all` is `holdall.wasm`, which is fetched when something else is asked for.
  */
-export async function init(source: WasmSource | Promise<WasmSource>): Promise<void> {
-  module = Promise.resolve(source).then(compile)
-  await module
+export async function init(source: WasmSource | Promise<WasmSource>, all?: WasmSource | Promise<WasmSource>): Promise<void> {
+  first = Promise.resolve(source).then(compile)
+  whole = undefined
+  rest = all
+  await first
+}
+
+/** Whether a module is the whole one. */
+const isWhole = (module: WebAssembly.Module): boolean =>
+  WebAssembly.Module.exports(module).some(({ name }) => name === 'write_begin')
+
+async function moduleFor(part: Part): Promise<WebAssembly.Module> {
+  if (part === 'whole' && first !== undefined) {
+    const module = await first
+    if (isWhole(module)) return module
+  }
+  if (part === 'whole') return (whole ??= Promise.resolve(rest ?? new URL('./holdall.wasm', import.meta.url)).then(compile))
+  return (first ??= compile(new URL('./holdall-basic.wasm', import.meta.url)))
 }
 
 async function compile(source: WasmSource): Promise<WebAssembly.Module> {
@@ -81,14 +103,18 @@ export class Core {
     this.#exports.seed(a!, b!)
   }
 
-  static async create(): Promise<Core> {
-    module ??= compile(new URL('./holdall.wasm', import.meta.url))
+  static async create(part: Part = 'basic'): Promise<Core> {
     try {
-      return new Core(await WebAssembly.instantiate(await module, {}))
+      return new Core(await WebAssembly.instantiate(await moduleFor(part), {}))
     } catch (e) {
-      module = undefined
+      first = whole = undefined
       throw e
     }
+  }
+
+  /** Whether it does whatever there is. */
+  get isWhole(): boolean {
+    return 'write_begin' in this.#exports
   }
 
   /** Whether a call ended in a trap: then nothing more can be asked of it. */

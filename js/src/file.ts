@@ -8,7 +8,7 @@ import {
 } from './source.js'
 import { Tensor } from './tensor.js'
 import { attributesOf, type Value, type Written } from './values.js'
-import { verify, type VerifyOptions, type VerifyReport } from './verify.js'
+import type { VerifyOptions, VerifyReport } from './verify.js'
 
 /** What can be opened. A text is an address on the web, or a path where there is a file system. */
 export type Openable = string | URL | Blob | Uint8Array | ArrayBuffer | FileHandle | Source
@@ -176,7 +176,9 @@ export class TensorFile {
   }
 
   /** Checks everything that can be checked: digests, compressed data, how components fit, records, gaps. */
-  verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    // Who only reads does not load what verifies.
+    const { verify } = await import('./verify.js')
     return verify(this, options)
   }
 
@@ -259,14 +261,26 @@ async function opened(
   if (!Number.isSafeInteger(size) || size < 0) {
     throw broken('js/source', `a source of ${size} bytes`)
   }
-  const core = await begun(source, options, own)
   const { signal } = options
   const { ends } = source.terms ?? DISK
   const first: [number, number][] = ends === 0 || size === 0
     ? []
     : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
-  const bytes = await answered(core, source, 'add', () => core.call('decode', [gapOf(source)]), { signal }, first)
-  return [core, JSON.parse(decode(bytes)) as Facts]
+  const read: [number, Uint8Array][] = []
+  const facts = async (core: Core, first: [number, number][]): Promise<[Core, Facts]> => {
+    read.forEach(([start, bytes]) => core.call('add', [BigInt(start)], bytes))
+    const ask = () => core.call('decode', [gapOf(source)])
+    return [core, JSON.parse(decode(await answered(core, source, 'add', ask, { signal }, first, read))) as Facts]
+  }
+  const core = await begun(source, options, own)
+  try {
+    return await facts(core, first)
+  } catch (e) {
+    const isOfAnother = e instanceof HoldallError && (e.code === 'format/not-built' || e.code === 'format/unknown')
+    if (core.isWhole || !isOfAnother) throw e
+  }
+  // Of a format that the basic module does not know, or of none: the whole one says which. What was read is not read again.
+  return facts(await begun(source, options, await Core.create('whole')), [])
 }
 
 /** @internal An instance of the module that was told of a source. */
@@ -282,10 +296,14 @@ export const gapOf = (source: Source): bigint => BigInt((source.terms ?? DISK).g
 /** @internal Asks the module until it needs no more of a source: `add` is what takes bytes that it asked for. */
 export async function answered(
   core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
+  read: [number, Uint8Array][] = [],
 ): Promise<Uint8Array> {
   for (let need = first; ;) {
     const got = await readRanges(source, need, options)
-    got.forEach((bytes, at) => core.call(add, [BigInt(need[at]![0])], bytes))
+    got.forEach((bytes, at) => {
+      core.call(add, [BigInt(need[at]![0])], bytes)
+      read.push([need[at]![0], bytes])
+    })
     const answer = ask()
     if (answer.done) return answer.bytes
     need = rangesOf(answer)

@@ -40,5 +40,5 @@ export interface Format {
 
 /** The formats that this build reads, in the order in which they are tried. */
 export async function formats(): Promise<Format[]> {
-  return (await Core.create()).json<Format[]>('format_list')
+  return (await Core.create('whole')).json<Format[]>('format_list')
 }

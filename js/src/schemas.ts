@@ -38,15 +38,14 @@ export interface SchemaDiff {
   changes: SchemaChange[]
 }
 
-let core: Promise<Core> | undefined
+/** The modules that schemas are asked of: one for all, until it ends. */
+const cores: { basic?: Promise<Core> | undefined; whole?: Promise<Core> | undefined } = {}
 
-/** The module that schemas are asked of: one for all, until it ends. */
-async function asked<T>(ask: (core: Core) => T): Promise<T> {
-  core ??= Core.create()
+async function asked<T>(part: keyof typeof cores, ask: (core: Core) => T): Promise<T> {
   try {
-    return ask(await core)
+    return ask(await (cores[part] ??= Core.create(part)))
   } catch (e) {
-    if (!(e instanceof HoldallError) || e.code === 'wasm/trap') core = undefined
+    if (!(e instanceof HoldallError) || e.code === 'wasm/trap') cores[part] = undefined
     throw e
   }
 }
@@ -70,14 +69,14 @@ const reading = ({ of }: SchemaOptions): number => (of === 'record' ? 1 : of ===
 export const outlineSchema = (
   schema: object | string, options: SchemaOptions = {},
 ): Promise<OutlineRow[]> =>
-  asked((core) => core.json<OutlineRow[]>('schema_outline', [reading(options)], bytesOf(schema)))
+  asked('basic', (core) => core.json<OutlineRow[]>('schema_outline', [reading(options)], bytesOf(schema)))
 
 /** Compares two schemas of one record, or of one file. */
 export function diffSchemas(
   before: object | string, after: object | string, options: SchemaOptions = {},
 ): Promise<SchemaDiff> {
   const [old, now] = [bytesOf(before), bytesOf(after)]
-  return asked((core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], joined([old, now])))
+  return asked('whole', (core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], joined([old, now])))
 }
 
 /** One thing that a migration does; what stays as it is has no step. */
@@ -114,6 +113,6 @@ export function planMigration(
   const { renames = {}, converters = {}, drop = false } = options
   const told = encode(JSON.stringify({ renames: Object.entries(renames), converters: Object.entries(converters), drop }))
   const [old, now] = [bytesOf(before), bytesOf(after)]
-  return asked((core) => core.json<PlanStep[]>(
+  return asked('whole', (core) => core.json<PlanStep[]>(
     'schema_plan', [told.length, old.length, reading(options)], joined([told, old, now])))
 }

@@ -29,10 +29,14 @@ export interface Component {
   readonly digest: string | null
 }
 
-/** What the core says of a component. */
-interface Stored extends Component {
+/** @internal What the core says of a component. */
+export interface Stored extends Component {
   readonly algorithm: string | null
   readonly bigEndian: boolean
+  /** Whether its bytes are put together of chunks. */
+  readonly isChunked: boolean
+  /** Whether its logical type is one that is known. */
+  readonly hasMeaning: boolean
 }
 
 /** What a list does not show. */

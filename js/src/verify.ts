@@ -1,10 +1,9 @@
-import type { Core } from './core.js'
+import { decode, type Core } from './core.js'
 import { HoldallError } from './errors.js'
-import type { TensorFile } from './file.js'
+import { answered, gapOf, type TensorFile, type Warning } from './file.js'
 import { check } from './read.js'
-import { readRanges, type ReadOptions } from './source.js'
-import type { Tensor } from './tensor.js'
-import type { Warning } from './file.js'
+import { DISK, readRanges, type ReadOptions } from './source.js'
+import type { Stored, Tensor } from './tensor.js'
 
 /** How a file is verified. */
 export interface VerifyOptions extends ReadOptions {
@@ -16,12 +15,28 @@ export interface VerifyOptions extends ReadOptions {
 export type Reason =
   | 'no_digest' | 'unknown_digest' | 'unknown_layout' | 'unknown_logical_type' | 'unsupported'
 
-/** What a verification found. */
+/** What a verification did and found. */
 export interface VerifyReport {
   /** `bad` where something is wrong, `incomplete` where something was in the way of a check. */
   verdict: 'sound' | 'bad' | 'incomplete'
   tensors: number
   components: number
+  /** Components whose digest is that of their bytes, by algorithm. */
+  digests: Record<string, number>
+  /** The digest of what the file holds, however it lies in it, where its format has one (zTensor 2) and all of it was found right. */
+  content: string | null
+  /** Compressed components, and those in chunks, that decode to the length declared. */
+  decoded: number
+  /** Components of bools that hold nothing but 0 and 1. */
+  bools: number
+  /** Sparse tensors whose indices fit their shape. */
+  sparse: number
+  /** Quantized tensors whose components fit their shape and parameters. */
+  quantized: number
+  /** Tensors of records whose every record is one of their schema. */
+  records: number
+  /** Blobs whose every entry lies inside, and is what it should be. */
+  blobs: number
   /** What is wrong, in the file's own order. */
   findings: HoldallError[]
   /** What could not be verified: why, and of how many components or tensors. */
@@ -32,6 +47,15 @@ export interface VerifyReport {
 
 /** A finding, with what it is sorted by. */
 type Found = [position: number, order: number, error: HoldallError]
+
+/** What a layout that was checked counts as. */
+const COUNTED: Record<string, 'sparse' | 'quantized' | 'records' | 'blobs'> = {
+  sparse_csr: 'sparse', sparse_coo: 'sparse', sparsecsr: 'sparse', sparsecoo: 'sparse',
+  quantized_group: 'quantized', records: 'records', blob: 'blobs',
+}
+
+/** Stretches of a file that are looked at in one go. */
+const BATCH = 1024
 
 /** Checks everything about a file that this build can check. What is wrong does not stop the rest. */
 export async function verify(file: TensorFile, options: VerifyOptions): Promise<VerifyReport> {
@@ -44,6 +68,11 @@ class Verification {
   readonly #found: Found[] = []
   readonly #bad = new Set<number>()
   readonly #unverified: Partial<Record<Reason, number>> = {}
+  /** By the stored bytes: whether they are right. */
+  readonly #seen = new Map<string, boolean>()
+  readonly #done = {
+    digests: {} as Record<string, number>, decoded: 0, bools: 0, sparse: 0, quantized: 0, records: 0, blobs: 0,
+  }
   #read = 0
 
   constructor(file: TensorFile, options: VerifyOptions) {
@@ -54,44 +83,60 @@ class Verification {
   async run(): Promise<VerifyReport> {
     const { tensors } = this.#file
     const all = tensors.reduce((sum, tensor) => sum + tensor.storedLen, 0)
-    const seen = new Set<string>()
     let components = 0
     for (const tensor of tensors) {
       if (tensor.fault !== null) this.#find(tensor.position, 0, tensor.fault)
       components += tensor.components.length
       for (let number = 0; number < tensor.components.length; number++) {
-        await this.#component(tensor, number, seen)
+        await this.#component(tensor, number)
         this.#options.onProgress?.(Math.min(this.#read, all), all)
       }
     }
     for (const tensor of tensors) await this.#layout(tensor)
     await this.#gaps()
+    const warnings = [...this.#file.warnings, ...(await this.#padding())]
     // A package has files besides its tensors, which this build does not look at.
     if (this.#file.format === 'carton') this.#skip('unsupported')
     this.#found.sort((a, b) => a[0] - b[0] || a[1] - b[1])
     const findings = this.#found.map(([, , error]) => error)
     const isComplete = this.#unverified.unsupported === undefined
+    const verdict = findings.length > 0 ? 'bad' : isComplete ? 'sound' : 'incomplete'
+    const sums = Object.values(this.#done.digests).reduce((sum, count) => sum + count, 0)
+    const isWhole = verdict === 'sound' && sums === components
     return {
-      verdict: findings.length > 0 ? 'bad' : isComplete ? 'sound' : 'incomplete',
-      tensors: tensors.length,
-      components,
-      findings,
-      unverified: this.#unverified,
-      warnings: this.#file.warnings,
+      verdict, tensors: tensors.length, components, ...this.#done,
+      content: isWhole ? await this.#content() : null,
+      findings, unverified: this.#unverified, warnings,
     }
   }
 
   /** Reads a component where anything can be found out about it. */
-  async #component(tensor: Tensor, number: number, seen: Set<string>): Promise<void> {
-    const c = tensor.components[number]!
-    const { algorithm } = c as unknown as { algorithm: string | null }
+  async #component(tensor: Tensor, number: number): Promise<void> {
+    const c = tensor.components[number] as Stored
     if (c.digest === null) this.#skip('no_digest')
-    else if (algorithm === null) this.#skip('unknown_digest')
-    const isBool = c.dtype === 'bool' && c.logicalType === null
-    if (algorithm === null && c.encoding === 'raw' && !isBool) return
-    const key = JSON.stringify({ ...c, role: '' })
-    if (c.offset !== null && seen.has(key)) return
-    seen.add(key)
+    else if (c.algorithm === null) this.#skip('unknown_digest')
+    if (!c.hasMeaning) this.#skip('unknown_logical_type')
+    // Sparse tensors of zTensor 0.1 have indices among their elements.
+    const isPacked = tensor.layout === 'sparsecsr' || tensor.layout === 'sparsecoo'
+    const isBool = c.dtype === 'bool' && c.logicalType === null && !isPacked
+    const isDecoded = c.encoding !== 'raw' || c.isChunked
+    if (tensor.fault !== null || (c.algorithm === null && !isDecoded && !isBool)) return
+    // Bytes that several share are read once, where all say the same of them.
+    const key = JSON.stringify([c, isBool], (name, value) => (name === 'role' ? undefined : value))
+    let isRight = c.offset === null ? undefined : this.#seen.get(key)
+    if (isRight === undefined) {
+      isRight = await this.#bytes(tensor, number, c)
+      this.#seen.set(key, isRight)
+    }
+    if (!isRight) return
+    const { digests } = this.#done
+    if (c.algorithm !== null) digests[c.algorithm] = (digests[c.algorithm] ?? 0) + 1
+    if (isDecoded) this.#done.decoded++
+    if (isBool) this.#done.bools++
+  }
+
+  /** Whether the bytes of a component are right. */
+  async #bytes(tensor: Tensor, number: number, c: Stored): Promise<boolean> {
     const want = { tensor: tensor.position, component: number, digest: true }
     const order = (c.offset ?? 0) + number / 1024
     const options = {
@@ -103,10 +148,11 @@ class Verification {
     const before = this.#read
     try {
       await this.#file.run((core) => check(core, this.#file.source, [want], options))
+      return true
     } catch (e) {
       if (!(e instanceof HoldallError)) throw e
       let error = e
-      if (algorithm !== null && c.encoding !== 'raw' && e.code !== 'file/digest') {
+      if (c.algorithm !== null && c.encoding !== 'raw' && e.code !== 'file/digest') {
         // Whatever else is wrong with bytes that changed follows from that.
         this.#read = before
         const stored = { ...want, asStored: true }
@@ -118,6 +164,7 @@ class Verification {
           })
       }
       this.#find(tensor.position, order, error)
+      return false
     }
   }
 
@@ -128,7 +175,9 @@ class Verification {
     const look = (core: Core) =>
       tensor.held(core, options, () => core.call('check', [tensor.position]).bytes.length)
     try {
-      if ((await this.#file.run(look)) > 0) this.#skip('unknown_layout')
+      if ((await this.#file.run(look)) > 0) return this.#skip('unknown_layout')
+      const counted = Object.hasOwn(COUNTED, tensor.layout) ? COUNTED[tensor.layout] : undefined
+      if (counted !== undefined) this.#done[counted]++
     } catch (e) {
       if (!(e instanceof HoldallError)) throw e
       this.#find(tensor.position, Infinity, e)
@@ -150,6 +199,49 @@ class Verification {
           this.#find(tensor, 0, this.#file.named(e) as HoldallError)
         }
       }
+    })
+  }
+
+  /**
+   * The warning that bytes which align components are not zero, where writers set them to zero. A file that is far away is
+   * not asked for such bytes, each of which would be a wait.
+   */
+  #padding(): Promise<Warning[]> {
+    const { source } = this.#file
+    if ((source.terms ?? DISK).atOnce > 1) return Promise.resolve([])
+    return this.#file.run(async (core) => {
+      const { bytes } = core.call('padding')
+      if (bytes.length === 0) return []
+      const { code, ranges } = JSON.parse(decode(bytes)) as { code: string; ranges: (number | object)[] }
+      const pads: [number, number, unknown][] = []
+      for (let at = 0; at < ranges.length; at += 3) pads.push([ranges[at] as number, ranges[at + 1] as number, ranges[at + 2]])
+      let warning: Warning | undefined
+      for (let at = 0; at < pads.length; at += BATCH) {
+        const some = pads.slice(at, at + BATCH)
+        const all = await readRanges(source, some.map(([start, end]) => [start, end]), this.#options)
+        for (const [n, bytes] of all.entries()) {
+          const [start, end, tensor] = some[n]!
+          const odd = bytes.findIndex((byte) => byte !== 0)
+          if (odd < 0) continue
+          const value = bytes[odd]!.toString(16).padStart(2, '0')
+          const message = `byte ${start + odd} is 0x${value}, in padding ${start}..${end} that writers set to zero`
+          const name = typeof tensor === 'number' ? (this.#file.tensors[tensor]?.name ?? null) : null
+          warning ??= { code, message, tensor: name, component: null, count: 0 }
+          warning.count++
+        }
+      }
+      return warning === undefined ? [] : [warning]
+    })
+  }
+
+  /** The digest of what the file holds, which another file with the same has too. */
+  #content(): Promise<string | null> {
+    return this.#file.run(async (core) => {
+      // No format of the basic module has one.
+      if (!core.isWhole) return null
+      const { source } = this.#file
+      const bytes = await answered(core, source, 'add', () => core.call('content', [gapOf(source)]), this.#options)
+      return bytes.length === 0 ? null : decode(bytes)
     })
   }
 

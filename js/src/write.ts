@@ -96,7 +96,7 @@ export async function* encodeTensors(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): AsyncGenerator<Uint8Array> {
   const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as [string, Input][]
-  const core = await Core.create()
+  const core = await Core.create('whole')
   const inputs: (Spec & { components: Uint8Array[] })[] = []
   let parts = 0
   for (const [name, given] of all) {
@@ -203,7 +203,7 @@ export async function save(to: Target, tensors: TensorsInput, options: SaveOptio
 
 /** The format that a file name's extension says. */
 async function formatOf(name: string): Promise<string> {
-  const formats = (await Core.create()).json<{ id: string; extensions: string[] }[]>('format_list')
+  const formats = (await Core.create('whole')).json<{ id: string; extensions: string[] }[]>('format_list')
   const extension = /\.([^./\\]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''
   const found = formats.find((format) => format.extensions.includes(extension))
   if (found === undefined) {
@@ -229,7 +229,7 @@ function inputOf(name: string, given: TypedArray | TensorInput): Spec & { compon
 export async function placeTensors(
   schema: object, tensors: readonly { name: string; dtype: string; shape: number[] }[],
 ): Promise<Placed> {
-  const core = await Core.create()
+  const core = await Core.create('whole')
   const specs = tensors.map((tensor) => ({ ...tensor, attributes: undefined }))
   const [order, head] = begin(core, told('metatensor', specs, { schema }))
   const out: Placed = { size: head.length, tensors: [] }

@@ -66,7 +66,6 @@ fn feature_of(format: &str) -> &str {
         "keras" => "hdf5",
         "npy" | "npz" => "numpy",
         "onnx" => "onnx-file",
-        "ztensor2" => "ztensor",
         own => own,
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const NODE: [u32; 2] = [20, 6];
 
 /// The tests that run the library's command, too.
-const COMMAND: &str = "dataset.test.js";
+const COMMAND: [&str; 2] = ["dataset.test.js", "verify.test.js"];
 
 /// Where a browser is that the page is tested in: what `js/tests/viewer.test.ts` looks for.
 const CHROMIUM: [&str; 3] =
@@ -32,7 +32,7 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     if tests.is_empty() {
         return Err("no test has such a name".to_owned());
     }
-    if is_wanted(COMMAND) {
+    if COMMAND.iter().any(|name| is_wanted(name)) {
         // With the whole workspace, so that nothing is built again for fewer features.
         cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
     }
@@ -72,7 +72,7 @@ fn build() -> Result<Option<PathBuf>, String> {
     if !program("npm").args(["--version"]).succeeds() {
         return skipped("there is no npm");
     }
-    let Some(module) = wasm::build()? else {
+    let Some(modules) = wasm::build()? else {
         return skipped("there is no module of WebAssembly");
     };
     let folder = root().join("js");
@@ -81,7 +81,7 @@ fn build() -> Result<Option<PathBuf>, String> {
     if !CHROMIUM.iter().any(|path| Path::new(path).exists()) {
         let _ = command::install(&["chromium"]);
     }
-    program("node").args(["build.mjs"]).args([module]).within(&folder).run()?;
+    program("node").args(["build.mjs"]).args(modules).within(&folder).run()?;
     // Where `holdall view` finds it from what cargo builds.
     let page = target().join("viewer");
     std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;

@@ -97,7 +97,7 @@ const STEP = 1 << 18
 
 /** Compares two files of any two formats, in bounded memory: `a` is the old one. */
 export async function diff(a: TensorFile, b: TensorFile, options: DiffOptions = {}): Promise<FileDiff> {
-  const own = await Core.create()
+  const own = await Core.create('whole')
   await a.openIn(own)
   own.call('set_aside')
   await b.openIn(own)

@@ -1,4 +1,4 @@
-import { encode } from '../core.js'
+import { Core, encode } from '../core.js'
 import { HoldallError, type Told } from '../errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
 
@@ -69,7 +69,7 @@ const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(er
 export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
   const source = await sourceOf(from, options)
   try {
-    const core = await begun(source, options)
+    const core = await begun(source, options, await Core.create('whole'))
     core.call('scan_begin', [BigInt(source.size)], encode(options.name ?? source.name ?? ''))
     await answered(core, source, 'scan_add', () => core.call('scan_step', [gapOf(source)]), options)
     const { verdict, files, pickles, unread } = core.json<Found>('scan_finish')

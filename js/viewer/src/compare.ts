@@ -1,6 +1,9 @@
 import { count, h, short, table } from './dom.js'
 import { alert } from './tensor.js'
 
+/** A type as the tree has it: what it means, without how it is stored. */
+const typeOf = (name: string | null): string | undefined => name?.split(' ').at(-1)
+
 /** What differs between two files, as part of the page. */
 export function comparison(names: [string, string], found: any, onChoose: (name: string) => void): HTMLElement {
   const out = h('div', {}, h('h1', {}, `${names[0]} → ${names[1]}`))
@@ -16,7 +19,7 @@ export function comparison(names: [string, string], found: any, onChoose: (name:
   if (found.changed.length > 0) {
     section('Changed', table(['tensor', 'what', 'elements that differ', 'by at most', 'first'], found.changed.map((t: any) => {
       const what: string[] = []
-      if (t.types) what.push(t.types.join(' → '))
+      if (t.types) what.push(t.types.map(typeOf).join(' → '))
       if (t.shapes) what.push(t.shapes.map((shape: number[]) => `[${shape.join(', ')}]`).join(' → '))
       if (t.layouts) what.push(t.layouts.join(' → '))
       if (t.attributes.length > 0) what.push(`${t.attributes.length} attributes`)
@@ -30,7 +33,7 @@ export function comparison(names: [string, string], found: any, onChoose: (name:
     }), ['', 'long', 'n', 'n mono', 'mono']))
   }
   const only = (title: string, all: any[]) => {
-    if (all.length > 0) section(title, table(['tensor', 'type', 'shape'], all.map((t) => [t.name, t.dense ?? t.layout, `[${t.shape.join(', ')}]`]), ['mono long', 'mono', 'mono']))
+    if (all.length > 0) section(title, table(['tensor', 'type', 'shape'], all.map((t) => [t.name, typeOf(t.dense) ?? t.layout, `[${t.shape.join(', ')}]`]), ['mono long', 'mono', 'mono']))
   }
   only('Only in the first', found.removed)
   only('Only in the second', found.added)

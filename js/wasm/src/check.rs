@@ -1,7 +1,7 @@
 //! What verifying finds out besides digests and decoding: how components fit together, records, blobs, gaps.
 
 use crate::file::File;
-use crate::json::CALL;
+use crate::json::{self, CALL, Object};
 use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
@@ -9,7 +9,7 @@ use holdall_core::error::sort::sort;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{Runs, kind};
 use holdall_core::layout::sparse::{Coo, Csr};
-use holdall_core::{Error, Layout, Limits, Role, TensorInfo, formats};
+use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo, formats};
 use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
 use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
@@ -72,12 +72,42 @@ fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error
     }
 }
 
-/// The stretches of the file that must be zero, where its format has such a rule.
+/// The stretches of the file that must be zero, where its format has such a rule: start, end, and the number of the tensor that follows.
 pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
     let index = file.index()?;
-    if formats::by_name(index.format()).and_then(|f| f.gaps).is_none() {
-        return Ok(Answer::NOTHING);
+    let has_rule = formats::by_name(index.format()).and_then(|f| f.gaps).is_some();
+    Ok(if has_rule { Answer::Done(le(between(index))) } else { Answer::NOTHING })
+}
+
+/// The stretches that align components, where writers of the format and version set them to zero: the code of the warning that they are
+/// not, and `ranges` as those of [`gaps`].
+pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
+    let index = file.index()?;
+    let code = formats::by_name(index.format()).and_then(|f| f.padding?(index.version()));
+    let Some(code) = code else { return Ok(Answer::NOTHING) };
+    let starts = index.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
+    let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
+    let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);
+    let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
+    let mut ranges = between(index);
+    for gap in ranges.as_chunks_mut::<3>().0 {
+        // What is longer may be what is left of tensors that were removed, and is nobody's.
+        let next = gap[0].next_multiple_of(align);
+        let end = if next == gap[1] { next } else { gap[0].next_multiple_of(LEAST_ALIGN) };
+        gap[1] = gap[1].min(end);
     }
+    let text = Object::new().text("code", code).with("ranges", |out| {
+        json::list(ranges, out, json::integer);
+    });
+    Ok(Answer::text(text.finish()))
+}
+
+/// Every component starts at a multiple of this many bytes, at least; the largest alignment that files are written with.
+const LEAST_ALIGN: u64 = 64;
+const MOST_ALIGN: u64 = 2 << 20;
+
+/// What belongs to no component: start, end, and the number of the tensor that follows.
+fn between(index: &Index) -> Vec<u64> {
     let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
     for tensor in index.tensors() {
         let at = tensor.position() as u64;
@@ -95,7 +125,7 @@ pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
         }
         end = end.max(own_end);
     }
-    Ok(Answer::Done(le(out)))
+    out
 }
 
 /// Checks that bytes of such a stretch are zero.

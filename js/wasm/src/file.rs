@@ -58,6 +58,18 @@ impl File {
         Ok(Answer::text(text))
     }
 
+    /// The digest of what the file holds, however it lies in it; nothing where there is none.
+    #[cfg(feature = "whole")]
+    pub(crate) fn content(&self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
+        let Some(content) = formats::by_name(self.index()?.format()).and_then(|f| f.content) else {
+            return Ok(Answer::NOTHING);
+        };
+        match content(&self.window, limits) {
+            Ok(digest) => Ok(Answer::text(digest.unwrap_or_default())),
+            Err(stop) => stopped(stop, gap),
+        }
+    }
+
     pub(crate) fn index(&self) -> Result<&Index, Error> {
         self.index.as_ref().ok_or_else(|| CALL.broken("the file is not open yet"))
     }

@@ -3,7 +3,7 @@
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
-use holdall_core::{Component, Error, Format, Limits, TensorInfo, Value, Warning};
+use holdall_core::{Component, Error, Format, Limits, LogicalType, TensorInfo, Value, Warning};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 
@@ -203,6 +203,8 @@ fn component(c: &Component) -> String {
         .maybe_text("digest", c.digest.as_ref().map(|d| d.to_string()).as_deref())
         .maybe_text("algorithm", c.digest.as_ref().and_then(|d| d.algorithm()).map(|a| a.as_str()))
         .flag("bigEndian", c.turned_len() > 1)
+        .flag("isChunked", c.stored.chunked().is_some())
+        .flag("hasMeaning", !matches!(c.logical_type, Some(LogicalType::Other(_))))
         .finish()
 }
 

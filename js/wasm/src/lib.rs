@@ -4,32 +4,23 @@
 //! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
 
-mod archive;
 mod check;
-mod dataset;
-mod diff;
 mod file;
 mod json;
 mod list;
-mod plan;
 mod read;
 mod records;
-mod scan;
 mod schema;
 mod stats;
 mod view;
-mod write;
+#[cfg(feature = "whole")]
+mod whole;
 
-use archive::Archive;
-use dataset::{Blob, Dataset, Part};
-use diff::Differ;
 use file::File;
 use holdall_core::{Bytes, Error, Limits, Remedy, formats};
 use read::Reads;
-use scan::Scanner;
 use stats::Pass;
 use std::cell::RefCell;
-use write::Writer;
 
 /// What an instance holds.
 #[derive(Default)]
@@ -41,15 +32,9 @@ struct State {
     reads: Reads,
     /// Decoded components of the tensor that is looked at next.
     held: view::Held,
-    /// Datasets and blobs of the file that is written.
-    parts: Vec<Part>,
-    writer: Option<Writer>,
-    /// The file that another one is compared with.
-    aside: Option<File>,
-    differ: Option<Differ>,
     pass: Option<Pass>,
-    scanner: Option<Scanner>,
-    archive: Option<Archive>,
+    #[cfg(feature = "whole")]
+    whole: whole::Whole,
 }
 
 thread_local! {
@@ -104,30 +89,8 @@ impl State {
         self.file.as_ref().ok_or_else(|| json::CALL.broken("no file is open"))
     }
 
-    fn writer(&mut self) -> Result<&mut Writer, Error> {
-        self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
-    }
-
-    fn part(&mut self) -> Result<&mut Part, Error> {
-        self.parts
-            .last_mut()
-            .ok_or_else(|| json::CALL.broken("no dataset or blob is being written"))
-    }
-
     fn pass(&mut self) -> Result<&mut Pass, Error> {
         self.pass.as_mut().ok_or_else(|| json::CALL.broken("no values are gone through"))
-    }
-
-    fn scanner(&mut self) -> Result<&mut Scanner, Error> {
-        self.scanner.as_mut().ok_or_else(|| json::CALL.broken("nothing is scanned"))
-    }
-
-    fn archive(&mut self) -> Result<&mut Archive, Error> {
-        self.archive.as_mut().ok_or_else(|| json::CALL.broken("no archive is open"))
-    }
-
-    fn differ(&mut self) -> Result<&mut Differ, Error> {
-        self.differ.as_mut().ok_or_else(|| json::CALL.broken("nothing is compared"))
     }
 
     fn file_mut(&mut self) -> Result<&mut File, Error> {
@@ -310,10 +273,10 @@ pub extern "C" fn dense(at: u32) -> u32 {
     })
 }
 
-/// Which bytes of the data of a tensor have elements `start..end`: see [`diff::range`].
+/// Which bytes of the data of a tensor have elements `start..end`: see [`view::range`].
 #[unsafe(no_mangle)]
 pub extern "C" fn element_range(at: u32, start: u64, end: u64) -> u32 {
-    call(|state| Ok(diff::range(&state.file()?.info(at)?, start, end)))
+    call(|state| Ok(view::range(&state.file()?.info(at)?, start, end)))
 }
 
 /// The input is whole blocks of a tensor; the answer, their elements as `f32`.
@@ -328,7 +291,7 @@ pub extern "C" fn blocks(at: u32) -> u32 {
 /// Tensors alike, put together.
 #[unsafe(no_mangle)]
 pub extern "C" fn groups() -> u32 {
-    call(|state| Ok(diff::groups(state.file()?.index()?)))
+    call(|state| Ok(list::groups(state.file()?.index()?)))
 }
 
 /// The stored values of a sparse tensor whose components are held: see [`stats::stored`].
@@ -374,83 +337,6 @@ pub extern "C" fn stats_finish() -> u32 {
     })
 }
 
-/// Sets the open file aside, to be compared with the next.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_aside() -> u32 {
-    call(|state| {
-        state.aside = state.file.take();
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// Begins to compare the file that was set aside with the open one: how many tensors are in both.
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_begin(rtol: f64, atol: f64) -> u32 {
-    call(|state| {
-        let Some(aside) = &state.aside else {
-            return Err(json::CALL.broken("no file was set aside"));
-        };
-        let differ = Differ::begin(aside.index()?, state.file()?.index()?, rtol, atol);
-        let len = differ.len();
-        state.differ = Some(differ);
-        Ok(len)
-    })
-}
-
-/// What is to be compared of a pair: see [`Differ::pair`].
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_pair(at: u32) -> u32 {
-    call(|state| state.differ()?.pair(at))
-}
-
-/// The values of a pair cannot be compared.
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_incomparable(at: u32) -> u32 {
-    call(|state| state.differ()?.incomparable(at))
-}
-
-/// The components of a pair: see [`Differ::components`].
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_components(at: u32) -> u32 {
-    call(|state| state.differ()?.components(at))
-}
-
-/// All components of a pair were compared: see [`Differ::components_end`].
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_components_end(at: u32) -> u32 {
-    call(|state| state.differ()?.components_end(at))
-}
-
-/// Begins to compare elements: see [`Differ::values`].
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_values(at: u32, component: u32) -> u32 {
-    call(|state| state.differ()?.values(at, component))
-}
-
-/// The input is the next `count` elements of both, those of the first `len` bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_push(len: usize, count: u64) -> u32 {
-    call(|state| {
-        let bytes = state.take();
-        state.differ()?.push(&bytes, len, count)
-    })
-}
-
-/// All elements were compared.
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_values_end() -> u32 {
-    call(|state| state.differ()?.values_end())
-}
-
-/// What differs.
-#[unsafe(no_mangle)]
-pub extern "C" fn diff_finish() -> u32 {
-    call(|state| match state.differ.take() {
-        Some(differ) => Ok(differ.finish()),
-        None => Err(json::CALL.broken("nothing is compared")),
-    })
-}
-
 /// Checks how the held components of a tensor fit together.
 #[unsafe(no_mangle)]
 pub extern "C" fn check(at: u32) -> u32 {
@@ -488,6 +374,12 @@ pub extern "C" fn numbers(name_len: u32, wide: u32) -> u32 {
     })
 }
 
+/// The stretches of the file that align components: see [`check::padding`].
+#[unsafe(no_mangle)]
+pub extern "C" fn padding() -> u32 {
+    call(|state| check::padding(state.file()?))
+}
+
 /// The stretches of the file that must be zero: start, end, and the number of the tensor that follows.
 #[unsafe(no_mangle)]
 pub extern "C" fn gaps() -> u32 {
@@ -500,71 +392,6 @@ pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
     call(|state| {
         let bytes = state.take();
         check::gap(state.file()?, start, &bytes, tensor)
-    })
-}
-
-/// Begins to read a zip of `len` bytes, under the limits of the last [`begin`].
-#[unsafe(no_mangle)]
-pub extern "C" fn archive_begin(len: u64) -> u32 {
-    call(|state| {
-        state.archive = Some(Archive::begin(len, &state.limits));
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// The input is what that zip has at `offset`.
-#[unsafe(no_mangle)]
-pub extern "C" fn archive_add(offset: u64) -> u32 {
-    call(|state| {
-        let bytes = state.take();
-        state.archive()?.add(offset, bytes);
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// The files in it: see [`Archive::list`].
-#[unsafe(no_mangle)]
-pub extern "C" fn archive_list(gap: u64) -> u32 {
-    call(|state| state.archive()?.list(gap))
-}
-
-/// The bytes of the file of that number.
-#[unsafe(no_mangle)]
-pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
-    call(|state| state.archive()?.read(at, gap))
-}
-
-/// Begins to look for pickles in a file of `len` bytes, under the limits of the last [`begin`]. The input is its name.
-#[unsafe(no_mangle)]
-pub extern "C" fn scan_begin(len: u64) -> u32 {
-    call(|state| {
-        state.scanner = Some(Scanner::begin(&state.take(), len, &state.limits));
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// The input is what that file has at `offset`.
-#[unsafe(no_mangle)]
-pub extern "C" fn scan_add(offset: u64) -> u32 {
-    call(|state| {
-        let bytes = state.take();
-        state.scanner()?.add(offset, bytes);
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// Goes on: see [`Scanner::step`].
-#[unsafe(no_mangle)]
-pub extern "C" fn scan_step(gap: u64) -> u32 {
-    call(|state| state.scanner()?.step(gap))
-}
-
-/// What was found.
-#[unsafe(no_mangle)]
-pub extern "C" fn scan_finish() -> u32 {
-    call(|state| match state.scanner.take() {
-        Some(scanner) => Ok(scanner.finish()),
-        None => Err(json::CALL.broken("nothing is scanned")),
     })
 }
 
@@ -585,93 +412,4 @@ pub extern "C" fn remedy_list() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_outline(reading: u32) -> u32 {
     call(|state| schema::outline(&state.take(), reading))
-}
-
-/// Compares two schemas: the input is both, the first of `len` bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
-    call(|state| schema::diff_of(&state.take(), len, reading))
-}
-
-/// What a migration from one schema to another would do: see [`plan::plan`].
-#[unsafe(no_mangle)]
-pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
-    call(|state| plan::plan(&state.take(), [told, len], reading))
-}
-
-/// Begins a dataset, one more than there are: see [`Dataset::begin`].
-#[unsafe(no_mangle)]
-pub extern "C" fn dataset_begin(len: usize) -> u32 {
-    call(|state| {
-        let (dataset, answer) = Dataset::begin(&state.take(), len, &state.limits)?;
-        state.parts.push(Part::Dataset(Box::new(dataset)));
-        Ok(answer)
-    })
-}
-
-/// Begins a blob, one more than there are: see [`Blob::begin`].
-#[unsafe(no_mangle)]
-pub extern "C" fn blob_begin() -> u32 {
-    call(|state| {
-        let blob = Blob::begin(&state.take(), &state.limits)?;
-        state.parts.push(Part::Blob(blob));
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// The input is more of the last dataset or blob: see [`Part::push`].
-#[unsafe(no_mangle)]
-pub extern "C" fn part_push() -> u32 {
-    call(|state| {
-        let input = state.take();
-        state.part()?.push(&input)
-    })
-}
-
-/// Takes the bytes of the first component of the last dataset or blob, or of its heap: see [`Part::take`].
-#[unsafe(no_mangle)]
-pub extern "C" fn part_take(heap: u32) -> u32 {
-    call(|state| Ok(state.part()?.take(heap != 0)))
-}
-
-/// Begins to write a file: see [`Writer::begin`].
-#[unsafe(no_mangle)]
-pub extern "C" fn write_begin() -> u32 {
-    call(|state| {
-        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth, &state.parts)?;
-        state.writer = Some(writer);
-        Ok(answer)
-    })
-}
-
-/// Where a component of the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has,
-/// and whether they are summed.
-#[unsafe(no_mangle)]
-pub extern "C" fn write_place(at: u32, component: u32, end: u64) -> u32 {
-    call(|state| state.writer()?.place(at, component, end))
-}
-
-/// The input is bytes of that component, to be summed.
-#[unsafe(no_mangle)]
-pub extern "C" fn write_sum() -> u32 {
-    call(|state| {
-        let bytes = state.take();
-        state.writer()?.sum(&bytes);
-        Ok(Answer::NOTHING)
-    })
-}
-
-/// All bytes of that component were written.
-#[unsafe(no_mangle)]
-pub extern "C" fn write_placed(at: u32, component: u32) -> u32 {
-    call(|state| state.writer()?.placed(at, component))
-}
-
-/// The bytes of the end of a file of `end` bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn write_finish(end: u64) -> u32 {
-    call(|state| match state.writer.take() {
-        Some(writer) => writer.finish(end),
-        None => Err(json::CALL.broken("no file is being written")),
-    })
 }

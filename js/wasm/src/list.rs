@@ -103,6 +103,20 @@ pub(crate) fn list(index: &Index) -> Answer {
     Answer::Done(parts.concat())
 }
 
+/// Groups of tensors alike: their name, and the numbers of their members.
+pub(crate) fn groups(index: &Index) -> Answer {
+    let infos: Vec<TensorInfo> = index.tensors().collect();
+    let all = holdall_core::model::group::groups(&infos);
+    let mut out = String::new();
+    json::list(all, &mut out, |group, out| {
+        let members = |out: &mut String| {
+            json::list(group.members.iter().map(|&m| m as u64), out, json::integer)
+        };
+        out.push_str(&Object::new().text("name", &group.name).with("members", members).finish());
+    });
+    Answer::text(out)
+}
+
 /// How long a text is in JavaScript.
 fn units(text: &str) -> usize {
     match text.is_ascii() {

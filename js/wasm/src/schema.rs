@@ -1,11 +1,9 @@
 //! Schemas on their own: where each path lies, and what changed.
 
 use crate::Answer;
-use crate::json::{self, CALL, Object};
+use crate::json::{self, Object};
 use holdall_core::Error;
-use holdall_schema::{
-    Base, Document, Outline, Reading, SchemaLimits, Symbols, There, changes_json, diff,
-};
+use holdall_schema::{Base, Document, Outline, Reading, SchemaLimits, Symbols, There};
 
 /// Compiles a schema, read as [`crate::schema_outline`] says.
 pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
@@ -44,15 +42,4 @@ pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
         out.push_str(&one.finish());
     });
     Ok(Answer::text(out))
-}
-
-/// The changes from one schema to another, and the step of the version that they ask for.
-pub(crate) fn diff_of(input: &[u8], len: usize, reading: u32) -> Result<Answer, Error> {
-    let Some((old, new)) = input.split_at_checked(len) else {
-        return Err(CALL.broken("the first schema is longer than both"));
-    };
-    let (old, new) = (document(old, reading)?, document(new, reading)?);
-    let changes =
-        diff((&old.schema, &old.json), (&new.schema, &new.json), &SchemaLimits::default())?;
-    Ok(Answer::text(changes_json(&changes).to_string()))
 }

@@ -1,7 +1,7 @@
 //! Tensors that are not dense, as dense ones; elements as numbers.
 
-use crate::Answer;
 use crate::json::CALL;
+use crate::{Answer, le};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::Dense;
@@ -102,4 +102,33 @@ pub(crate) fn numbers(input: &[u8], name_len: usize, wide: bool) -> Result<Answe
         })?,
     }
     Ok(Answer::Done(out))
+}
+
+/// Numbers of elements `start..end` of a tensor: the bytes of its data that have them, how many elements of those come
+/// before, and bytes that hold whole elements each; nothing where they cannot be told apart.
+pub(crate) fn range(info: &TensorInfo, start: u64, end: u64) -> Answer {
+    let end = end.min(info.count());
+    let start = start.min(end);
+    let (bits, unit, elements) = match info.layout() {
+        Layout::Dense => {
+            let Some(of) = dense_type(info) else { return Answer::NOTHING };
+            (of.bits(), of.bits() / 2, 4)
+        }
+        Layout::Blocks(of) => (0, of.bytes, of.elements),
+        _ => return Answer::NOTHING,
+    };
+    let Some(data) = info.component(&Role::Data) else { return Answer::NOTHING };
+    let first = start / elements;
+    let behind = end.div_ceil(elements).saturating_mul(unit);
+    let whole = if bits == 0 {
+        info.count() / elements * unit
+    } else {
+        data.decoded_len.unwrap_or(u64::MAX)
+    };
+    Answer::Done(le([
+        first.saturating_mul(unit),
+        behind.min(whole),
+        start - first * elements,
+        unit,
+    ]))
 }

@@ -49,14 +49,17 @@ impl Crc32 {
 #[cfg(any(not(feature = "digests"), target_family = "wasm", test))]
 #[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 mod tables {
+    use std::sync::LazyLock;
+
     /// What each byte does, by how many bytes follow it.
     pub(super) type Tables = [[u32; 256]; 4];
 
-    pub(super) static CASTAGNOLI: Tables = tables(0x82f6_3b78);
-    pub(super) static ZIP: Tables = tables(0xedb8_8320);
+    // Made when they are first used: in a module that is fetched they would be bytes that nothing makes smaller.
+    pub(super) static CASTAGNOLI: LazyLock<Tables> = LazyLock::new(|| tables(0x82f6_3b78));
+    pub(super) static ZIP: LazyLock<Tables> = LazyLock::new(|| tables(0xedb8_8320));
 
     /// For a polynomial without its x^32, the coefficient of x^31 in bit 0.
-    const fn tables(polynomial: u32) -> Tables {
+    fn tables(polynomial: u32) -> Tables {
         let mut out = [[0; 256]; 4];
         let mut at = 0;
         while at < 1024 {

@@ -303,7 +303,13 @@ static OWN: &[Own] = &[
         name: "zTensor",
         feature: "ztensor",
         is_built: cfg!(feature = "ztensor"),
-        is: |head| head.starts_with(b"ZTEN") || head.starts_with(b"\x89ZT2\r\n\x1a\n"),
+        is: |head| head.starts_with(b"ZTEN"),
+    },
+    Own {
+        name: "zTensor 2",
+        feature: "ztensor2",
+        is_built: cfg!(feature = "ztensor2"),
+        is: |head| head.starts_with(b"\x89ZT2\r\n\x1a\n"),
     },
     Own {
         name: "GGUF",
@@ -407,6 +413,7 @@ mod tests {
     fn what_is_not_built_is_surely_named() {
         let corpus = corpus! {
             "zTensor": "ztensor/v1.2-dense_all.zt" "ztensor/v1.2-sparse.zt";
+            "zTensor 2": "ztensor2/ztensor-2.1.2_canonical.zt";
             "GGUF": "gguf/gguf-py_blocks.gguf";
             "NumPy": "numpy/npy_fortran_f32.npy" "numpy/npz_deflate.npz" "numpy/numpy_types.npz";
             "HDF5": "hdf5/h5py_attrs-v110.h5";

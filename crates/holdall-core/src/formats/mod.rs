@@ -60,7 +60,7 @@ pub mod tflite;
 mod turns;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 pub mod ztensor2;
 
 pub use array::{Elements, add_array};
@@ -211,11 +211,17 @@ pub struct OldEnd {
 /// Makes an encoder for one file.
 pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 
+/// How a format is written, in a build that writes.
+#[allow(dead_code, reason = "a build may have no format that is written")]
+const fn writer(new: NewEncoder) -> Option<NewEncoder> {
+    if cfg!(feature = "write") { Some(new) } else { None }
+}
+
 /// All formats, in the order in which they are tried.
 pub static FORMATS: &[&Format] = &[
     #[cfg(feature = "ztensor")]
     &ztensor::FORMAT,
-    #[cfg(feature = "ztensor")]
+    #[cfg(feature = "ztensor2")]
     &ztensor2::FORMAT,
     #[cfg(feature = "numpy")]
     &numpy::NPY,

@@ -45,7 +45,7 @@ mod value;
 
 pub use part::{Part, leave_parts, set_part};
 
-use super::{Format, Shards, Told};
+use super::{Format, Shards, Told, writer};
 use crate::model::block::BlockType;
 use crate::model::{DType, Layout};
 use crate::window::{Stop, Window};
@@ -57,7 +57,7 @@ pub static FORMAT: Format = Format {
     extensions: &["gguf"],
     reads: &["3", "2"],
     versions: &["3"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     told_by: Told::ByStart,
     aligns: true,
     shards: Some(Shards::Parts),

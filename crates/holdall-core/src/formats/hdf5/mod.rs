@@ -49,14 +49,14 @@ mod superblock;
 mod tree;
 mod values;
 
-use super::Format;
+use super::{Format, writer};
 
 /// HDF5.
 pub static FORMAT: Format = Format {
     id: "hdf5",
     name: "HDF5",
     extensions: &["h5", "hdf5"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     aligns: true,
     rules: RULES,
     ..Format::read_by(superblock::detect, decode::plain)

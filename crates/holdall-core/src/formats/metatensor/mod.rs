@@ -74,7 +74,7 @@ pub use infer::infer;
 pub use rules::*;
 
 use crate::formats::header::Dialect;
-use crate::formats::{Format, Told};
+use crate::formats::{Format, Told, writer};
 
 /// Metatensor.
 pub static FORMAT: Format = Format {
@@ -83,7 +83,7 @@ pub static FORMAT: Format = Format {
     extensions: &["mt"],
     reads: &["1.0"],
     versions: &["1.0"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     told_by: Told::ByStart,
     aligns: true,
     has_schema: true,

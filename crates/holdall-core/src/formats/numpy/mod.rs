@@ -36,7 +36,7 @@ mod decode;
 mod encode;
 mod records;
 
-use super::{Format, Told};
+use super::{Format, Told, writer};
 
 /// One array.
 pub static NPY: Format = Format {
@@ -52,7 +52,7 @@ pub static NPZ: Format = Format {
     id: "npz",
     name: "NumPy",
     extensions: &["npz"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     rules: RULES,
     ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
 };

@@ -46,14 +46,14 @@ mod walk;
 pub(crate) use super::named::is_dtype;
 pub(crate) use decode::is_legacy;
 
-use super::Format;
+use super::{Format, writer};
 
 /// PyTorch.
 pub static FORMAT: Format = Format {
     id: "pytorch",
     name: "PyTorch",
     extensions: &["pt", "pth", "ckpt", "bin"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };

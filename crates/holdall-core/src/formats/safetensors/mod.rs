@@ -62,7 +62,7 @@ mod encode;
 mod restore;
 
 use crate::formats::header::{Dialect, LEN_BYTES};
-use crate::formats::{Format, Shards, Told};
+use crate::formats::{Format, Shards, Told, writer};
 use crate::window::{Stop, Window};
 
 /// safetensors.
@@ -70,7 +70,7 @@ pub static FORMAT: Format = Format {
     id: "safetensors",
     name: "safetensors",
     extensions: &["safetensors"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     told_by: Told::ByStart,
     shards: Some(Shards::Index),
     rules: RULES,

@@ -73,7 +73,7 @@ mod stated;
 mod v0;
 mod v1;
 
-use super::Format;
+use super::{Format, writer};
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder};
 use crate::window::{Stop, Window};
@@ -87,7 +87,7 @@ pub static FORMAT: Format = Format {
     extensions: &["zt"],
     reads: &["1.2", "1.1", "1.0", "0.1"],
     versions: &["1.2", "1.0", "0.1"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     ends_in_manifest: true,
     old_ends: Some(footer::old_ends),
     aligns: true,

@@ -43,7 +43,7 @@ mod root;
 
 pub use root::{Objects, Root, objects_of};
 
-use super::{Beside, Format, Shards};
+use super::{Beside, Format, Shards, writer};
 use crate::model::block::BlockType;
 use crate::model::{Algorithm, Digest, Hasher, Layout};
 
@@ -54,7 +54,7 @@ pub static FORMAT: Format = Format {
     extensions: &["zt"],
     reads: &["2"],
     versions: &["2"],
-    encode: Some(encode::encoder),
+    encode: writer(encode::encoder),
     aligns: true,
     shards: Some(Shards::Root),
     beside: Some(Beside {

@@ -1,8 +1,8 @@
 //! What differs between two files: the one that was set aside, and the one that is open.
 
+use crate::Answer;
 use crate::json::{self, CALL, Object};
 use crate::view::dense_type;
-use crate::{Answer, le};
 use holdall_core::diff::{
     AttributeDiff, Compare, ComponentDiff, Diff, Pair, Scratch, Side, Tally, Tolerance, ValueDiff,
     compare, family, is_comparable, unravel,
@@ -307,47 +307,4 @@ fn facts(info: &TensorInfo) -> String {
             None => out.push_str("null"),
         })
         .finish()
-}
-
-/// Groups of tensors alike: their name, and the numbers of their members.
-pub(crate) fn groups(index: &Index) -> Answer {
-    let infos: Vec<TensorInfo> = index.tensors().collect();
-    let all = holdall_core::model::group::groups(&infos);
-    let mut out = String::new();
-    json::list(all, &mut out, |group, out| {
-        let members = |out: &mut String| {
-            json::list(group.members.iter().map(|&m| m as u64), out, json::integer)
-        };
-        out.push_str(&Object::new().text("name", &group.name).with("members", members).finish());
-    });
-    Answer::text(out)
-}
-
-/// Numbers of elements `start..end` of a tensor: the bytes of its data that have them, how many elements of those come
-/// before, and bytes that hold whole elements each; nothing where they cannot be told apart.
-pub(crate) fn range(info: &TensorInfo, start: u64, end: u64) -> Answer {
-    let end = end.min(info.count());
-    let start = start.min(end);
-    let (bits, unit, elements) = match info.layout() {
-        Layout::Dense => {
-            let Some(of) = dense_type(info) else { return Answer::NOTHING };
-            (of.bits(), of.bits() / 2, 4)
-        }
-        Layout::Blocks(of) => (0, of.bytes, of.elements),
-        _ => return Answer::NOTHING,
-    };
-    let Some(data) = info.component(&holdall_core::Role::Data) else { return Answer::NOTHING };
-    let first = start / elements;
-    let behind = end.div_ceil(elements).saturating_mul(unit);
-    let whole = if bits == 0 {
-        info.count() / elements * unit
-    } else {
-        data.decoded_len.unwrap_or(u64::MAX)
-    };
-    Answer::Done(le([
-        first.saturating_mul(unit),
-        behind.min(whole),
-        start - first * elements,
-        unit,
-    ]))
 }

@@ -1,6 +1,6 @@
 //! Files that are written: where each component goes, and the bytes that are not of components.
 
-use crate::dataset::Part;
+use super::dataset::Part;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;

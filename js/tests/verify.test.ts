@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { open, toBytes } from 'holdall'
+import { stats } from 'holdall/reports'
+import { corpus, filesOf, root } from './corpus.js'
+
+/** The command, which `cargo xtask js` builds. */
+const command = process.env['HOLDALL'] ?? join(root, 'target/debug/holdall')
+const skip = existsSync(command) ? false : `there is no ${command}`
+
+test('what is verified is what the command verifies, and as much of it', { skip }, async () => {
+  const wrong: string[] = []
+  let checked = 0
+  for (const path of filesOf('accept').filter((path) => existsSync(`${path}.json`) && !path.includes('carton/'))) {
+    const file = await open(path)
+    const found = await file.verify()
+    const told = JSON.parse(execFileSync(command, ['verify', '--json', path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+    const common = (of: any) => Object.fromEntries(
+      ['verdict', 'tensors', 'components', 'decoded', 'bools', 'sparse', 'quantized', 'records', 'blobs', 'digests', 'content'].map((name) => [name, of[name]]))
+    const warnings = (of: { code: string; message: string; tensor: string | null; count: number }[]) =>
+      // What JavaScript does not check of values it says; see docs/javascript.md.
+      of.filter(({ code }) => code !== 'metatensor/values-unchecked').map(({ code, message, tensor, count }) => ({ code, message, tensor, count }))
+    const unverified = Object.fromEntries(told.unverified.map(({ reason, count }: { reason: string; count: number }) => [reason, count]))
+    try {
+      assert.deepEqual(
+        { ...common(found), unverified: found.unverified, warnings: warnings([...found.warnings]) },
+        { ...common(told), unverified, warnings: warnings(told.warnings) })
+      checked++
+    } catch (e) {
+      wrong.push(`${path}: ${(e as Error).message.slice(0, 900)}`)
+    }
+    await file.close()
+  }
+  assert.deepEqual(wrong, [])
+  assert.ok(checked > 50, `${checked} files`)
+})
+
+test('chunks that do not decode are found, though nothing states a digest', async () => {
+  const names = ['chunks.broken.deflate', 'chunks.broken.len', 'chunks.broken.lzf', 'chunks.checksum.fletcher32']
+  for (const name of names) {
+    await using file = await open(join(corpus, 'reject/hdf5', `${name}.h5`))
+    const { verdict, findings } = await file.verify()
+    assert.deepEqual([verdict, findings[0]?.code], ['bad', name.split('.').slice(0, 2).join('/')], name)
+  }
+  await using sound = await open(join(corpus, 'accept/hdf5/h5py_chunks-v110.h5'))
+  assert.ok((await sound.verify()).decoded > 0)
+})
+
+test('padding that is not zero is told, with its place', async () => {
+  const bytes = await toBytes({ a: new Uint8Array([1]), b: new Uint8Array([2]) }, { format: 'ztensor' })
+  const file = await open(bytes)
+  const [first] = file.tensor('a').components
+  const odd = bytes.slice()
+  odd[first!.offset! + 5] = 7
+  const { verdict, warnings } = await (await open(odd)).verify()
+  assert.equal(verdict, 'sound')
+  assert.deepEqual(warnings.map(({ code, tensor, count }) => [code, tensor, count]), [['ztensor/padding', 'b', 1]])
+})
+
+test('zeros that sparse tensors do not store are told of every generation', async () => {
+  for (const name of ['made-0.1-sparse.zt', 'made-1.2-sparse.zt']) {
+    const path = join(corpus, 'accept/ztensor', name)
+    const file = await open(path)
+    const sparse = file.tensors.filter(({ layout }) => /^sparse_?(csr|coo)$/.test(layout))
+    assert.ok(sparse.length > 0, name)
+    let implied = 0
+    for (const tensor of sparse) {
+      const { count, zeros, impliedZeros } = await stats(tensor)
+      assert.ok(zeros >= impliedZeros && count === tensor.count, `${name} ${tensor.name}`)
+      implied += impliedZeros
+    }
+    assert.ok(implied > 0, name)
+  }
+})
