@@ -24,7 +24,7 @@ fn model(folder: &Path) -> PathBuf {
     writer.declare(&all).unwrap();
     for (number, spec) in all.into_iter().enumerate() {
         let len = spec.shape[0] as usize;
-        let bytes: Vec<u8> = (0..len).map(|at| (at * (number + 31) >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..len).map(|at| ((at * (number + 31)) >> 3) as u8).collect();
         writer.add(spec, &[&bytes]).unwrap();
     }
     writer.finish().unwrap();

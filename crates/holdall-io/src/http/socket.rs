@@ -174,13 +174,13 @@ impl Transport for Socket {
 
     fn is_open(&mut self) -> bool {
         // Nothing is to come before it is asked for.
-        let quiet = || {
+        let is_quiet = || -> io::Result<bool> {
             self.stream.set_nonblocking(true)?;
             let found = (&*self.stream).read(&mut [0]);
             self.stream.set_nonblocking(false)?;
             Ok(found.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
         };
-        quiet().unwrap_or_else(|_: io::Error| false)
+        is_quiet().unwrap_or(false)
     }
 }
 
