@@ -416,12 +416,7 @@ impl OpenOptions {
     }
 
     /// Files as one.
-    fn joined(
-        &self,
-        shards: Vec<Shard>,
-        warnings: Vec<Warning>,
-        shown: String,
-    ) -> Result<File> {
+    fn joined(&self, shards: Vec<Shard>, warnings: Vec<Warning>, shown: String) -> Result<File> {
         let (format, version) = shards
             .first()
             .map_or(("", String::new()), |s| (s.index.format(), s.index.version().to_owned()));
@@ -463,8 +458,7 @@ impl OpenOptions {
             return Err(blame(format!("it says that it is part 1 of {count}, its name does not")));
         };
         let sources = first.all_sources().iter();
-        let first =
-            |source: &Arc<dyn ByteSource>| Shard::new(own, source.clone(), index.clone());
+        let first = |source: &Arc<dyn ByteSource>| Shard::new(own, source.clone(), index.clone());
         let mut shards: Vec<Shard> = sources.map(first).collect();
         for no in 1..count {
             let name = part_name(stem, no + 1, count, "gguf");
