@@ -177,7 +177,8 @@ fn fields_are_schemas() {
     let of = fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '?')])]");
     // NumPy writes `|b1`.
     assert_eq!(of, Err("npy/dtype"));
-    let of = fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '|b1')]), ]").unwrap();
+    let of =
+        fields("[('a', '<i4'), (('T', 'b'), '|S2', (3, 2)), ('c', [('d', '|b1')]), ]").unwrap();
     assert_eq!((of.size(), of.members()), (17, None));
     let kind: serde_json::Value = serde_json::from_str(&of.kind()).unwrap();
     let expected = serde_json::json!({
@@ -196,7 +197,8 @@ fn fields_are_schemas() {
     // As it stands in other files.
     assert_eq!(of.kind(), kind.to_string());
     // Bytes between members are left out, numbers turned.
-    let of = fields("[('', '|V1'), ('a', '>i2'), ('', '|V2'), ('b', [('', '|V1'), ('c', '>c8')], 2)]");
+    let of =
+        fields("[('', '|V1'), ('a', '>i2'), ('', '|V2'), ('b', [('', '|V1'), ('c', '>c8')], 2)]");
     let members = of.unwrap().members().unwrap();
     let stored: Vec<u8> = (0..23).collect();
     let expected = [2, 1, 9, 8, 7, 6, 13, 12, 11, 10, 18, 17, 16, 15, 22, 21, 20, 19];
@@ -206,9 +208,7 @@ fn fields_are_schemas() {
 
 #[test]
 fn fields_that_make_no_record_are_refused() {
-    let deep = |depth: usize| {
-        format!("{}'|i1'{}", "[('a', ".repeat(depth), ")]".repeat(depth))
-    };
+    let deep = |depth: usize| format!("{}'|i1'{}", "[('a', ".repeat(depth), ")]".repeat(depth));
     assert!(fields(&deep(32)).is_ok());
     let dims = format!("[('a', '|i1', ({}))]", "1, ".repeat(65));
     for (descr, code) in [
@@ -224,7 +224,10 @@ fn fields_that_make_no_record_are_refused() {
         ("[('a', '<f4'), ('a', '<f4')]", "npy/fields"),
         ("[('a', '<f8', (1152921504606846976,))]", "npy/fields"),
         ("[('a', '<f4', (4294967296, 4294967296, 4294967296))]", "npy/fields"),
-        ("[('a', '<f4', (1152921504606846975,)), ('b', '<f4', (1152921504606846975,)), ('c', '<f8')]", "npy/fields"),
+        (
+            "[('a', '<f4', (1152921504606846975,)), ('b', '<f4', (1152921504606846975,)), ('c', '<f8')]",
+            "npy/fields",
+        ),
         ("[('a', '<f4', -1)]", "npy/header"),
         ("[('a')]", "npy/header"),
         ("[('a', '<f4'", "npy/header"),
@@ -242,7 +245,8 @@ fn fields_that_make_no_record_are_refused() {
 #[test]
 fn names_of_fields_are_any_text() {
     let name = |version: u8, name: &[u8]| {
-        let dict = [b"{'descr': [(", name, b", '|i1')], 'fortran_order': False, 'shape': (2,)}"].concat();
+        let dict =
+            [b"{'descr': [(", name, b", '|i1')], 'fortran_order': False, 'shape': (2,)}"].concat();
         let mut file = vec![0x93, b'N', b'U', b'M', b'P', b'Y', version, 0];
         let len = dict.len() as u32;
         file.extend(&len.to_le_bytes()[..if version == 1 { 2 } else { 4 }]);

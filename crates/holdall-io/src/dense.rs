@@ -60,9 +60,7 @@ impl Tensor {
             Layout::SparseCsr | Layout::PackedCsr => Csr::of(info, get, limits).map(View::Csr),
             Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits).map(View::Coo),
             Layout::Strided => Strided::of(info, get).map(View::Strided),
-            Layout::Blocks(_) => {
-                Blocks::of(info, get).map(|view| View::Computed(Box::new(view)))
-            }
+            Layout::Blocks(_) => Blocks::of(info, get).map(|view| View::Computed(Box::new(view))),
             Layout::QuantizedGroup => {
                 Quantized::of(info, get).map(|view| View::Computed(Box::new(view)))
             }

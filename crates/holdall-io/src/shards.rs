@@ -17,7 +17,7 @@ use holdall_core::formats::by_name;
 #[cfg(feature = "gguf")]
 use holdall_core::formats::gguf::Part;
 use holdall_core::model::Warning;
-use holdall_core::{Format, Index, IndexBuilder, Result, TensorInfo};
+use holdall_core::{Component, Format, Index, IndexBuilder, Result, TensorInfo};
 use holdall_json::{Reader, Token};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,6 +105,15 @@ struct Shard {
     name: String,
     source: Arc<dyn ByteSource>,
     index: Index,
+    /// Tensors that the model has from other files.
+    left_out: HashSet<String>,
+}
+
+impl Shard {
+    /// A file all of whose tensors are the model's.
+    fn new(name: &str, source: Arc<dyn ByteSource>, index: Index) -> Shard {
+        Shard { name: name.to_owned(), source, index, left_out: HashSet::default() }
+    }
 }
 
 /// Whether a folder holds a model: an index file, or files of tensors.
@@ -362,34 +371,42 @@ impl OpenOptions {
         let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
         let shards = home.each(map.files.iter().collect(), |file| self.shard(home, file))?;
         let mut warnings = Vec::new();
-        let mut found = HashSet::default();
-        let mut total = 0u64;
-        for shard in &shards {
-            // Tied tensors count once, and need no names in the index.
-            let mut stored = HashSet::default();
+        let (mut found, mut total) = (0, 0u64);
+        for (number, shard) in shards.iter_mut().enumerate() {
+            let mut stored = Vec::new();
             let mut unnamed = Vec::new();
             for t in shard.index.tensors() {
                 match map.tensors.get(t.name()) {
-                    Some(file) if *file == shard.name => {
-                        for c in t.components().filter(|c| stored.insert(c.stored)) {
-                            total = total.saturating_add(c.stored_len());
-                        }
-                        found.insert(t.name().to_owned());
+                    Some(file) if *file == number => {
+                        stored.extend(t.components().map(|c| c.stored));
+                        found += 1;
                     }
-                    Some(_) => {}
+                    Some(_) => {
+                        shard.left_out.insert(t.name().to_owned());
+                    }
                     None => unnamed.push(t),
                 }
             }
+            // Tied tensors count once, and need no names in the index.
+            stored.sort_unstable();
+            stored.dedup();
+            total = stored.iter().fold(total, |total, own| total.saturating_add(own.len()));
             let is_tied = |t: &TensorInfo| {
-                t.components().len() > 0 && t.components().all(|c| stored.contains(&c.stored))
+                let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
+                t.components().len() > 0 && t.components().all(is_named)
             };
             for t in unnamed.into_iter().filter(|t| !is_tied(t)) {
                 let message = format!("`{name}` does not name it, `{}` has it", shard.name);
                 warnings.push(Warning::new("shards/extra", message).in_tensor(t.name()));
             }
         }
-        let missing = map.tensors.iter().filter(|(tensor, _)| !found.contains(*tensor)).min();
+        let is_missing = |(tensor, file): &(&String, &usize)| {
+            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        };
+        let all = (found < map.tensors.len()).then_some(&map.tensors);
+        let missing = all.and_then(|all| all.iter().filter(is_missing).min());
         if let Some((tensor, file)) = missing {
+            let file = map.files.get(*file).map_or("", String::as_str);
             let message = format!("`{}` should have it, and has not", file.shown());
             return Err(place(SHARD_TENSOR.broken(message).in_tensor(tensor)));
         }
@@ -398,10 +415,7 @@ impl OpenOptions {
                 format!("`{name}` says that all tensors have {said} bytes, they have {total}");
             warnings.push(Warning::new("shards/total-size", message));
         }
-        let keep = |shard: &Shard, tensor: &str| {
-            map.tensors.get(tensor).is_none_or(|file| *file == shard.name)
-        };
-        self.joined(shards, keep, warnings, shown)
+        self.joined(shards, warnings, shown)
     }
 
     /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
@@ -432,23 +446,17 @@ impl OpenOptions {
     fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
         let (source, shown) = self.part(home, name, false)?;
         let index = index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
-        Ok(Shard { name: name.to_owned(), source, index })
+        Ok(Shard::new(name, source, index))
     }
 
     /// Files as one.
-    fn joined(
-        &self,
-        shards: Vec<Shard>,
-        keep: impl Fn(&Shard, &str) -> bool,
-        warnings: Vec<Warning>,
-        shown: String,
-    ) -> Result<File> {
+    fn joined(&self, shards: Vec<Shard>, warnings: Vec<Warning>, shown: String) -> Result<File> {
         let (format, version) = shards
             .first()
             .map_or(("", String::new()), |s| (s.index.format(), s.index.version().to_owned()));
         let mut builder = IndexBuilder::of_files(format, version, self.limits());
         for shard in &shards {
-            let taken = builder.absorb(&shard.index, |tensor| keep(shard, tensor));
+            let taken = builder.absorb(&shard.index, |tensor| !shard.left_out.contains(tensor));
             taken.map_err(|e| e.in_source(&shard.name))?;
         }
         if let Some(first) = shards.first() {
@@ -484,10 +492,7 @@ impl OpenOptions {
             return Err(blame(format!("it says that it is part 1 of {count}, its name does not")));
         };
         let sources = first.all_sources().iter();
-        let first = |source: &Arc<dyn ByteSource>| {
-            let (name, source) = (own.to_owned(), source.clone());
-            Shard { name, source, index: index.clone() }
-        };
+        let first = |source: &Arc<dyn ByteSource>| Shard::new(own, source.clone(), index.clone());
         let mut shards: Vec<Shard> = sources.map(first).collect();
         let others = home.each((1..count).collect(), |no: u32| {
             let name = part_name(stem, no + 1, count, "gguf");
@@ -505,7 +510,7 @@ impl OpenOptions {
         if let Some(said) = tensors.filter(|said| *said as usize != total) {
             return Err(blame(format!("all parts should have {said} tensors, they have {total}")));
         }
-        self.joined(shards, |_, _| true, Vec::new(), shown)
+        self.joined(shards, Vec::new(), shown)
     }
 
     /// This build reads no format whose files say that they are parts.
@@ -531,8 +536,8 @@ fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
 /// What an index file says.
 #[derive(Default)]
 struct Map {
-    /// The file of each tensor.
-    tensors: HashMap<String, String>,
+    /// The number of each tensor's file.
+    tensors: HashMap<String, usize>,
     /// The files, sorted.
     files: Vec<String>,
     /// The bytes of all tensors.
@@ -544,6 +549,9 @@ impl Map {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
         let mut map = Map::default();
+        let mut numbers: HashMap<String, usize> = HashMap::default();
+        // That of the tensor before, as a rule.
+        let mut last = 0;
         let mut read = || -> Result<bool> {
             let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
             let mut has_map = false;
@@ -555,7 +563,14 @@ impl Map {
                         reader.begin_object()?;
                         while let Some(tensor) = reader.next_key(&mut name)? {
                             let file = reader.string(&mut file)?;
-                            if map.tensors.insert(tensor.to_owned(), file.to_owned()).is_some() {
+                            if map.files.get(last).is_none_or(|last| last != file) {
+                                last = numbers.get(file).copied().unwrap_or(map.files.len());
+                            }
+                            if last == map.files.len() {
+                                numbers.insert(file.to_owned(), last);
+                                map.files.push(file.to_owned());
+                            }
+                            if map.tensors.insert(tensor.to_owned(), last).is_some() {
                                 return Err(
                                     wrong("`weight_map` names a tensor twice").in_tensor(tensor)
                                 );
@@ -586,11 +601,17 @@ impl Map {
         if map.tensors.is_empty() {
             return Err(wrong("`weight_map` names no tensor"));
         }
-        let mut all: Vec<String> =
-            map.tensors.values().collect::<HashSet<_>>().into_iter().cloned().collect();
-        all.sort();
-        check_names(&all)?;
-        map.files = all;
+        map.files.sort();
+        check_names(&map.files)?;
+        let mut places = vec![0; map.files.len()];
+        for (place, file) in map.files.iter().enumerate() {
+            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
+                *at = place;
+            }
+        }
+        for file in map.tensors.values_mut() {
+            *file = places.get(*file).copied().unwrap_or_default();
+        }
         Ok(map)
     }
 }

@@ -354,7 +354,8 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mad
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let dense = from.dense_pieces()?;
-        let made: MadePieces = Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
+        let made: MadePieces =
+            Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
         Ok(made)
     };
     let feeds = vec![Feed::Made(Box::new(make))];
@@ -412,7 +413,8 @@ impl Quantizing {
                 let start = at as u64 * AT_A_TIME;
                 let bytes = element.len_of(start) as usize..element.len_of(start + count) as usize;
                 let bytes = dense.slice(bytes);
-                let part = Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
+                let part =
+                    Dense::new(element.dtype, element.logical_type.clone(), vec![count], bytes);
                 let made = Blocks::quantize(of, &part)?;
                 out.copy_from_slice(made.bytes());
                 let (most, rms) = errors_of(&part, &made)?;

@@ -8,8 +8,8 @@ mod pytorch_files;
 
 use described::compare;
 use holdall::{
-    Check, Convert, DType, Io, Layout, LogicalType, OpenOptions, Role, TensorRecords, TensorSpec, Value, WriteOptions,
-    Writer, convert, npy, verify,
+    Check, Convert, DType, Io, Layout, Limits, LogicalType, OpenOptions, Role, TensorRecords,
+    TensorSpec, Value, WriteOptions, Writer, convert, npy, verify,
 };
 use numpy_files::{array, deflated, rejects};
 use pytorch_files::zip;
@@ -50,7 +50,9 @@ fn files_of_numpy_have_its_elements() {
             }
         }
         for file in [&file, &zt, &npz] {
-            assert!(verify(file, &Default::default()).unwrap().is_sound(), "{}", path.display());
+            let report = verify(file, &Default::default()).unwrap();
+            assert!(report.is_sound(), "{}", path.display());
+            assert!(report.read_len <= report.stored_len, "{}: bytes count once", path.display());
         }
     }
     assert_eq!(files.len(), 7);
@@ -136,8 +138,10 @@ fn datasets_become_structured_arrays() {
 #[test]
 fn long_structured_arrays_are_read_by_ranges() {
     let count = 400_000u32;
-    let stored: Vec<u8> = (0..count).flat_map(|n| [&n.to_be_bytes()[..], &[0xEE, n as u8]].concat()).collect();
-    let wanted: Vec<u8> = (0..count).flat_map(|n| [&n.to_le_bytes()[..], &[n as u8]].concat()).collect();
+    let stored: Vec<u8> =
+        (0..count).flat_map(|n| [&n.to_be_bytes()[..], &[0xEE, n as u8]].concat()).collect();
+    let wanted: Vec<u8> =
+        (0..count).flat_map(|n| [&n.to_le_bytes()[..], &[n as u8]].concat()).collect();
     let descr = "[('n', '>u4'), ('', '|V1'), ('b', '|u1')]";
     let file = array(descr, false, "(400000,)", &stored);
     let file = OpenOptions::new().open_bytes(file, "file").unwrap();
@@ -270,6 +274,19 @@ fn arrays_are_read_one_by_one() {
     let package = zip(&[("carton.toml", b""), ("tensor_data/x.npy", &u8s)]);
     let e = OpenOptions::new().open_bytes(package, "file").unwrap_err();
     assert!(e.code().starts_with("carton/") || e.code().starts_with("toml/"), "{e}");
+}
+
+/// What all fields of a file say is held to a limit: small headers, compressed, may say much.
+#[test]
+fn fields_of_all_arrays_are_counted() {
+    let pair = array("[('a', '|i1'), ('b', '|i1')]", false, "(1,)", &[1, 2]);
+    let file = deflated(&[("a.npy", &pair), ("b.npy", &pair)]);
+    let mut limits = Limits::default();
+    limits.schema_nodes = 7;
+    let file = OpenOptions::new().with_limits(limits).open_bytes(file, "file").unwrap();
+    assert!(file.tensor("a").unwrap().records().is_ok());
+    let fault = file.tensor("b").unwrap().info().fault().unwrap();
+    assert_eq!(fault.code(), "schema/too-large");
 }
 
 /// No prefix and no changed byte of a file does more harm than an error.

@@ -167,10 +167,13 @@ fn chunked(
     len: u64,
     limits: &Limits,
 ) -> Result<Chunked> {
-    let (size, width) = (len / count.max(1), members.decoded());
+    let (size, width) = (len.checked_div(count).unwrap_or(0), members.decoded());
     let mut filters = vec![Filter::Members(Arc::new(members))];
     let every = match encoding {
-        Encoding::Raw => (CHUNK / size.max(1)).max(count.div_ceil(MOST_CHUNKS)).clamp(1, count),
+        Encoding::Raw => {
+            let some = CHUNK.checked_div(size).unwrap_or(1);
+            some.max(count.div_ceil(MOST_CHUNKS)).min(count).max(1)
+        }
         _ => {
             check_decoded_len(len, stored.len(), limits)?;
             filters.push(Filter::DeflateNpy);

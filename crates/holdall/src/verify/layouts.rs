@@ -43,8 +43,13 @@ pub(super) fn check<'a>(
 
 /// How many bytes only the checks here read; those that several tensors share count for the first.
 fn own_len(tensor: &Tensor, seen: &mut HashSet<Extent>) -> u64 {
-    let is_unread =
-        |c: &Component| c.digest.is_none() && c.encoding == Encoding::Raw && c.dtype != DType::Bool;
+    // What is put together of chunks is read before.
+    let is_unread = |c: &Component| {
+        c.digest.is_none()
+            && c.encoding == Encoding::Raw
+            && c.dtype != DType::Bool
+            && c.stored.chunked().is_none()
+    };
     let own = tensor.components().filter(is_unread).filter(|c| seen.insert(c.stored));
     own.map(|c| c.stored_len()).sum()
 }

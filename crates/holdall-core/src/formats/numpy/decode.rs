@@ -12,9 +12,11 @@ use crate::model::{
     crc32_combine,
 };
 use crate::window::{Stop, Window};
-use crate::wire::npy::{self, Header};
+use crate::wire::npy::{self, Fields, Header};
 use crate::wire::zip::{Directory, Entry, EntryKind, Method, read};
 use bytes::Bytes;
+use holdall_schema::rules::TOO_LARGE;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// What an array that stands alone is called.
@@ -76,9 +78,19 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         let Range { start, end } = directory.header(*entry);
         start..end.saturating_add(USUAL).min(directory.place().start)
     }))?;
+    // Small compressed headers may say much.
+    let room = Cell::new(limits.schema_nodes);
     let heads = read::all(&entries, |entry| -> Result<Head, Stop> {
         let place = directory.data(entry, window)?;
-        match head(entry, &place, window) {
+        let found = head(entry, &place, window).and_then(|found| {
+            let nodes = found.0.fields.as_ref().map_or(0, Fields::nodes);
+            let most = limits.schema_nodes;
+            let left = room.get().checked_sub(nodes);
+            let message = || format!("the fields of all arrays are more than {most}");
+            room.set(left.ok_or_else(|| TOO_LARGE.broken(message()))?);
+            Ok(found)
+        });
+        match found {
             Ok(found) => Ok((place, Ok(found))),
             Err(Stop::Fail(e)) => Ok((place, Err(e))),
             Err(need) => Err(need),

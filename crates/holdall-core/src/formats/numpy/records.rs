@@ -9,9 +9,7 @@ use crate::limits::Limits;
 use crate::model::{Attributes, DType, Value, element_count};
 use crate::wire::npy::{self, DESCR_KEYWORD};
 use holdall_json::parse;
-use holdall_schema::{
-    Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal,
-};
+use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 
@@ -42,7 +40,8 @@ pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<St
         let schema = Schema::compile_record(&json, &limits.of_schemas())?;
         Ok((text, json, schema))
     });
-    let (text, json, schema) = compiled.map_err(|e| refused("its schema cannot be used").because(e))?;
+    let (text, json, schema) =
+        compiled.map_err(|e| refused("its schema cannot be used").because(e))?;
     let ty = schema.record().ok_or_else(|| refused("its schema is not that of a record"))?;
     let stride = schema.extent(ty)?.stride;
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
@@ -50,7 +49,9 @@ pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<St
         let message = format!("{count} records of {stride} bytes are not {}", data.decoded_len);
         return Err(super::DECLARED.broken(message));
     }
-    let Kind::Struct(_) = schema.ty(ty).kind else { return Err(refused("its records are no structs")) };
+    let Kind::Struct(_) = schema.ty(ty).kind else {
+        return Err(refused("its records are no structs"));
+    };
     let mut descr = String::new();
     let mut shape = Vec::new();
     Writer { schema: &schema }.write(ty, Some(&json), &mut shape, &mut descr)?;
@@ -79,7 +80,9 @@ fn dims(said: &Value) -> Option<Vec<u64>> {
 
 #[cold]
 fn refused(what: impl Into<String>) -> Error {
-    LAYOUT.broken(format!("NumPy has no such records: {}", what.into())).with_remedy(Remedy::LeaveOut)
+    LAYOUT
+        .broken(format!("NumPy has no such records: {}", what.into()))
+        .with_remedy(Remedy::LeaveOut)
 }
 
 struct Writer<'s> {
@@ -99,7 +102,8 @@ impl Writer<'_> {
         match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
                 let descr = scalar_descr(*scalar);
-                let is_time = |said: &&str| *scalar == Scalar::Int64 && fits(said, DType::I64, None);
+                let is_time =
+                    |said: &&str| *scalar == Scalar::Int64 && fits(said, DType::I64, None);
                 let _ = write!(out, "'{}'", said.filter(is_time).unwrap_or(descr));
             }
             Kind::Enum(of) => out.push_str(match of.width {
@@ -135,12 +139,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn tensor(
-        &self,
-        ty: TypeId,
-        shape: &mut Vec<u64>,
-        out: &mut String,
-    ) -> Result<()> {
+    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Result<()> {
         let size = self.schema.extent(ty)?.size;
         let (dtype, logical, dims) = match &self.schema.ty(ty).kind {
             Kind::Tensor(of) => {
@@ -230,9 +229,7 @@ impl Writer<'_> {
 /// Whether a name is that of a type of such elements, `inner` of them each.
 fn fits(said: &str, dtype: DType, inner: Option<u64>) -> bool {
     let of = npy::any_element(said).ok();
-    of.is_some_and(|of| {
-        of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner)
-    })
+    of.is_some_and(|of| of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner))
 }
 
 fn scalar_descr(scalar: Scalar) -> &'static str {

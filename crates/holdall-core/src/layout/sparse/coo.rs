@@ -1,8 +1,8 @@
 //! Coordinates.
 
 use super::{
-    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, more, scatter, scatter_into, stored_of, value_width, values_of,
-    wrong_layout,
+    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, more, scatter, scatter_into, stored_of,
+    value_width, values_of, wrong_layout,
 };
 use crate::error::Result;
 use crate::layout::Decoded;

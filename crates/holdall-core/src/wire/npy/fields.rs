@@ -92,6 +92,17 @@ impl Fields {
         Ok(fields)
     }
 
+    /// How many fields there are, those of fields and their dimensions counted: what their schema takes.
+    pub fn nodes(&self) -> u64 {
+        self.fields.iter().fold(0, |nodes, field| {
+            let below = match &field.of {
+                Of::Element(_) => 2,
+                Of::Fields(fields) => fields.nodes(),
+            };
+            nodes.saturating_add(field.shape.len() as u64).saturating_add(below)
+        })
+    }
+
     /// Bytes of a stored record.
     pub fn size(&self) -> u64 {
         self.size

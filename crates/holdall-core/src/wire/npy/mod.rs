@@ -157,9 +157,8 @@ pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
     let shape = tuple(shape);
     let order = if fortran { "True" } else { "False" };
     let quote = if descr.starts_with('[') { "" } else { "'" };
-    let dict = format!(
-        "{{'descr': {quote}{descr}{quote}, 'fortran_order': {order}, 'shape': {shape}, }}"
-    );
+    let dict =
+        format!("{{'descr': {quote}{descr}{quote}, 'fortran_order': {order}, 'shape': {shape}, }}");
     for (version, width) in [(1u8, 2usize), (2, 4)] {
         let before = MAGIC_BYTES.len().saturating_add(2).saturating_add(width);
         let total = before.saturating_add(dict.len()).saturating_add(1).next_multiple_of(ALIGN);
