@@ -321,7 +321,6 @@ pub static TARGETS: &[Target] = &[
         form: Form::Bytes,
         runs: 20_000,
     },
-    // Without the feature no such file is read.
     #[cfg(feature = "parquet")]
     Target {
         name: "columns",

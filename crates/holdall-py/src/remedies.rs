@@ -26,7 +26,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::ListFormats => "holdall.formats() lists the formats that this build reads",
         Remedy::Overwrite => "pass overwrite=True to replace it",
         Remedy::NameFormat => {
-            "name the format: format=\"ztensor\", \"metatensor\" or \"safetensors\""
+            "name the format: format=\"ztensor\", \"metatensor\", \"safetensors\", \"gguf\" or \"npz\""
         }
         Remedy::StoreRaw => "store it as it is: encoding=\"raw\", digest=\"none\"",
         Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",

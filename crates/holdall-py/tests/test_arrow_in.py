@@ -125,3 +125,53 @@ def test_a_stream_of_ours_is_read_below_a_call_of_ours(tmp_path):
             holdall.build(tmp_path / "b.mt", reader, r.schema, overwrite=True)
             with holdall.open(tmp_path / "b.mt") as g:
                 assert pa.table(g["records"].records()).to_pylist() == pa.table(r).to_pylist()
+
+
+def columns_at(path):
+    """The table in a file of that name."""
+    parquet, given = pytest.importorskip("pyarrow.parquet"), table()
+    if path.suffix in (".parquet", ".pq"):
+        parquet.write_table(given, path, row_group_size=2)
+        return
+    begin = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with begin(path, given.schema) as out:
+        out.write_table(given, max_chunksize=2)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.pq", "a.arrow", "a.arrows", "a.feather"])
+def test_files_of_columns_are_records(tmp_path, name):
+    columns_at(tmp_path / name)
+    assert holdall.schema.infer(tmp_path / name) == holdall.schema.infer(table())
+    # Their types say the schema.
+    assert holdall.build(tmp_path / "a.mt", tmp_path / name).records == ("records", 3)
+    holdall.build(tmp_path / "b.mt", table())
+    holdall.save(tmp_path / "c.mt", {"records": holdall.Dataset(str(tmp_path / name))})
+    rows = [list(holdall.open(tmp_path / f"{n}.mt")["records"].records()) for n in "abc"]
+    assert len(rows[0]) == 3 and repr(rows[0]) == repr(rows[1]) == repr(rows[2])
+    narrow = {**holdall.schema.infer(table()), "required": []}
+    assert holdall.schema.check(narrow, tmp_path / name)
+    # By its first bytes, whatever it is called.
+    if name in ("a.parquet", "a.arrow"):
+        (tmp_path / name).rename(tmp_path / "a.json")
+        assert holdall.build(tmp_path / "d.mt", tmp_path / "a.json").records == ("records", 3)
+
+
+def test_what_has_no_types_needs_a_schema(tmp_path):
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    for given in (tmp_path / "a.csv", [{"id": 1}], table().to_reader()):
+        with pytest.raises(TypeError, match="holdall.schema.infer"):
+            holdall.build(tmp_path / "a.mt", given)
+        with pytest.raises(TypeError, match="holdall.schema.infer"):
+            holdall.Dataset(given)
+    with pytest.raises(holdall.MissingFile):
+        holdall.schema.infer(tmp_path / "nothing.parquet")
+
+
+def test_a_damaged_file_of_columns_says_so(tmp_path):
+    for name in ("a.parquet", "a.arrow"):
+        columns_at(tmp_path / name)
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-20])
+        with pytest.raises(holdall.Malformed) as e:
+            holdall.build(tmp_path / "a.mt", tmp_path / name)
+        assert e.value.code == "input/columns" and name in str(e.value)
+        assert not (tmp_path / "a.mt").exists()

@@ -1,6 +1,7 @@
 """Files of llama.cpp and of PyTorch, and models in several files."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -60,6 +61,35 @@ def test_what_would_run_is_refused(tmp_path):
     assert e.value.code == "pytorch/global"
     with holdall.open(path, limits={"skip_unknown": True}) as f:
         assert [w.code for w in f.warnings] == ["pytorch/left-out"] and len(f) == 0
+
+
+def test_a_list_of_shards_is_one_file(tmp_path):
+    paths = [tmp_path / "b.safetensors", str(tmp_path / "a.safetensors")]
+    holdall.save(paths[0], {"b": np.arange(3.0)})
+    holdall.save(paths[1], {"a": np.ones((2, 2), np.float32), "c": np.zeros(1)})
+    with holdall.open(paths) as f:
+        assert list(f) == ["b", "a", "c"] and f.name == f"{paths[0]} and 1 more"
+        again = pickle.loads(pickle.dumps(f))
+        assert list(again) == list(f) and np.array_equal(again["a"].numpy(), np.ones((2, 2)))
+    assert list(holdall.load(paths, include=["a", "b"])) == ["b", "a"]
+    assert holdall.verify(paths) and not holdall.diff(paths, paths)
+    holdall.convert(paths, tmp_path / "all.zt")
+    assert not holdall.diff(paths, tmp_path / "all.zt")
+    assert list(holdall.open(paths[:1])) == ["b"] and holdall.open(paths[:1]).name == str(paths[0])
+    with pytest.raises(holdall.Malformed) as e:
+        holdall.open([*paths, paths[0]])
+    assert e.value.code == "index/duplicate-name"
+    with pytest.raises(holdall.NotFound):
+        holdall.open([])
+    with pytest.raises(TypeError):
+        holdall.open([b"bytes of a file", 1])
+
+
+def test_records_are_no_file_of_another_format(tmp_path):
+    holdall.save(tmp_path / "a.mt", {"r": np.zeros(2, [("x", "<f4")])})
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.mt", tmp_path / "a.parquet")
+    assert e.value.code == "write/extension" and "to_parquet" in e.value.hint
 
 
 def test_a_folder_of_shards_is_one_file(tmp_path):

@@ -129,3 +129,33 @@ def test_as_many_files_at_a_time_as_were_asked_for(folder, tmp_path):
     paths = [folder / f"none{part}" for part in range(140)]
     done = holdall.jobs.run(work, paths, tmp_path / "out.ndjson", workers=70)
     assert (done.done, done.bad) == (140, [])
+
+
+def test_files_are_converted_into_a_folder(folder, tmp_path):
+    out, into = tmp_path / "out.ndjson", tmp_path / "made"
+    how = {"into": into, "extension": ".safetensors"}
+    done = holdall.jobs.run("convert", folder / "**/*.zt", out, dtype="float16", **how)
+    assert (done.done, [os.path.basename(p) for p in done.bad]) == (7, ["cut.zt"])
+    assert rows(out)["m1.zt"]["target"] == str(into / "m1.safetensors") and rows(out)["m1.zt"]["tensors"] == 1
+    assert holdall.load(into / "m1.safetensors")["w"].dtype == np.float16
+    # What was bad is tried again; what a kill left without a row is written again.
+    out.write_bytes(b"".join(out.read_bytes().splitlines(keepends=True)[:3]))
+    holdall.save(folder / "deep/cut.zt", {"w": np.ones(2)})
+    done = holdall.jobs.run("convert", folder / "**/*.zt", out, **how)
+    assert not done.bad and done.done + done.before == 7 and (into / "deep/cut.safetensors").exists()
+
+
+def test_no_file_is_converted_into_another(folder, tmp_path):
+    before = (folder / "m0.zt").read_bytes()
+    holdall.save(folder / "m0.safetensors", {"w": np.zeros(1)})
+    for paths, how in [
+        (folder / "*.zt", {"into": folder}),
+        (folder / "m0.*", {"into": tmp_path / "made"}),
+        (folder / "*.zt", {}),
+    ]:
+        with pytest.raises(holdall.Misuse):
+            holdall.jobs.run("convert", paths, tmp_path / "out.ndjson", **how)
+    with pytest.raises(holdall.Misuse, match="into"):
+        holdall.jobs.run("verify", folder / "*.zt", tmp_path / "out.ndjson", into=tmp_path / "made")
+    assert (folder / "m0.zt").read_bytes() == before and not (tmp_path / "made").exists()
+    assert not (tmp_path / "out.ndjson").exists()

@@ -4,6 +4,7 @@ import array
 import io
 import pathlib
 import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -353,3 +354,14 @@ def test_names_of_any_kind():
     with holdall.open(data) as f:
         assert set(f) == set(names)
         assert all(f[n].name == n and f[n].verify() for n in names)
+
+
+def test_what_is_large_is_imported_when_it_is_asked_for():
+    script = (
+        "import sys, holdall; early = {'holdall.carton', 'holdall.schema', 'tempfile'} & set(sys.modules); "
+        "print(sorted(early), holdall.carton.__name__, holdall.schema.infer([{'a': 1}])['required'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[] holdall.carton ['a']\n"
+    with pytest.raises(AttributeError, match="nonsense"):
+        holdall.nonsense

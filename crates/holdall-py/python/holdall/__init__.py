@@ -14,7 +14,10 @@
 
 from __future__ import annotations
 
-from . import carton, errors, schema
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import errors
 from ._batches import Batches
 from ._blob import Blob
 from ._build import BuildReport, build
@@ -55,6 +58,9 @@ from .errors import (
     NotFound,
     Unsupported,
 )
+
+if TYPE_CHECKING:
+    from . import carton, schema
 
 __all__ = [
     "Access",
@@ -127,3 +133,10 @@ def formats() -> dict[str, tuple[str, ...]]:
     from ._holdall import formats as native
 
     return {id: tuple(extensions) for id, _, extensions, _, _ in native()}
+
+
+def __getattr__(name: str) -> Any:
+    """Modules that take as long to import as all else together, once they are asked for."""
+    if name in ("carton", "schema"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -143,6 +142,8 @@ def _written(target: "Union[str, os.PathLike[str]]", overwrite: bool) -> Iterato
     if not overwrite and os.path.lexists(target):
         message = f"{target}: there is something already"
         raise Misuse(message, code="write/exists", kind="misuse", source=target, hint="pass overwrite=True to replace it")
+    import tempfile
+
     handle, path = tempfile.mkstemp(prefix=".holdall-", dir=os.path.dirname(os.path.abspath(target)))
     os.close(handle)
     try:

@@ -1,17 +1,19 @@
-"""Tables of others as records: whatever gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB), read by pyarrow, batch by
-batch."""
+"""Tables of others as records: whatever gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB), and files of columns (Parquet,
+Arrow), read by pyarrow, batch by batch."""
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, Optional
 
 from ._arrays import numpy_dtype
 from ._arrow import pyarrow
 from ._records import Records, Selection
-from .errors import Unsupported
+from .errors import Malformed, Unsupported
 
-__all__ = ["is_table", "records_of", "schema_of"]
+__all__ = ["records_of", "says_its_types", "schema_of", "table"]
 
 #: Kinds of the types that Arrow writes as words, with the JSON types of their values.
 _KINDS = {
@@ -51,9 +53,64 @@ _DTYPES = {
 _OWN = {"bfloat16": "BFloat16", "float8_e4m3fn": "Float8_E4M3", "float8_e5m2": "Float8_E5M2"}
 
 
-def is_table(of: Any) -> bool:
-    """Whether it gives columns of Arrow, and is none of ours, which are records themselves."""
-    return hasattr(of, "__arrow_c_stream__") and not isinstance(of, (Records, Selection))
+#: Forms of files of columns, by their first bytes, and by their extensions.
+_MARKS: dict[bytes, Literal["parquet", "arrow"]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_EXTENSIONS: dict[str, Literal["parquet", "arrow"]] = {
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
+}
+
+
+def table(of: Any) -> Any:
+    """What gives columns of Arrow: the table itself, or the file of columns at a path. ``None`` for all else, also for ours,
+    which are records themselves."""
+    if isinstance(of, (str, os.PathLike)):
+        return _File(os.fspath(of)) if _form(of) else None
+    return of if hasattr(of, "__arrow_c_stream__") and not isinstance(of, (Records, Selection)) else None
+
+
+def says_its_types(of: Any) -> bool:
+    """Whether it is a table whose types can be looked at before its rows are: none whose rows are given once."""
+    found = table(of)
+    return found is not None and not hasattr(found, "read_next_batch")
+
+
+def _form(path: "str | os.PathLike[str]") -> Optional[Literal["parquet", "arrow"]]:
+    """The form of the file of columns at a path; ``None`` for other files, and where there is none."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        start = file.read(8)
+    found = (form for mark, form in _MARKS.items() if start.startswith(mark))
+    return next(found, _EXTENSIONS.get(os.path.splitext(os.fsdecode(path))[1]))
+
+
+class _File:
+    """A file of columns, read anew each time it is asked."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        pa = pyarrow()
+        try:
+            reader = self._reader(pa)
+        except pa.ArrowInvalid as e:
+            raise Malformed(
+                f"{os.fsdecode(self._path)}: {e}", code="input/columns", kind="malformed", source=os.fsdecode(self._path)
+            ) from e
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _reader(self, pa: Any) -> Any:
+        if _form(self._path) == "parquet":
+            file = importlib.import_module("pyarrow.parquet").ParquetFile(self._path)
+            return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        mapped = pa.memory_map(os.fsdecode(self._path))
+        if mapped.read(6) != b"ARROW1":
+            mapped.seek(0)
+            return pa.ipc.open_stream(mapped)
+        file = pa.ipc.open_file(mapped)
+        return pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(at) for at in range(file.num_record_batches)))
 
 
 def records_of(of: Any) -> Iterator[dict[str, Any]]:
@@ -113,8 +170,10 @@ class _Seen:
             known = self.names.setdefault(path, [])
             known.extend(name for name in column.dictionary.to_pylist() if name is not None and name not in known)
         elif pa.types.is_struct(kind):
+            # Where there is no struct, its members are not absent from one.
+            there = column.drop_null() if column.null_count else column
             for at, field in enumerate(kind):
-                self.column(f"{path}\0{field.name}", column.field(at))
+                self.column(f"{path}\0{field.name}", there.field(at))
         elif _is_list(kind):
             self.column(f"{path}\0", column.flatten())
 

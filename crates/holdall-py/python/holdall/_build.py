@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from . import _holdall
 from ._progress import Progress, listening
-from ._rows import Form, Path, Rows, Runs, Schema, content_name, filling, rows
+from ._rows import Form, Path, Rows, Runs, Schema, content_name, filling, kind_of, rows
 from ._rows import runs as _runs
 from ._rows import schema as _schema
 from ._write import Digest, Encoding, _writing
@@ -68,9 +68,10 @@ def build(
     Args:
         target: The file to write; it appears when it is whole.
         records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or values of JSON; NumPy's
-            numbers, arrays and times will do. Or a table that gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB),
-            which pyarrow reads; what is null is absent.
-        schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file that has it.
+            numbers, arrays and times will do. Or a Parquet or Arrow file, or a table that gives ``__arrow_c_stream__`` (pyarrow, pandas,
+            Polars, DuckDB), which pyarrow reads; what is null is absent.
+        schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file that has it. Tables and
+            files of columns say theirs by their types.
         path: Where the records stand in the file; the one dataset of the schema unless said, or ``records``.
         form: How the records are written; otherwise the file's extension says it.
         ignore_unknown: Whether members that the schema does not have are passed over.
@@ -91,8 +92,8 @@ def build(
     """
     if records is None and blob is None:
         raise TypeError("nothing to put into the file: give records, or blob and files")
-    if records is not None and schema is None:
-        raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
+    if records is not None:
+        schema = kind_of(records, schema)
     if blob is not None and files is None and runs is None:
         raise TypeError("nothing says what is in the blob: give runs, or the folder `files`")
     if runs is not None and (blob is None or content is None):

@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 from . import _holdall
 from ._arrays import CHUNK
 from ._kinds import Types
-from ._rows import Form, Rows, Schema, columns, content_name, filling, rows, shaped
+from ._rows import Form, Rows, Schema, columns, content_name, filling, kind_of, rows, shaped
 from ._rows import Runs as _Runs
 from ._rows import runs as _runs
 from ._rows import schema as _schema
@@ -33,10 +33,11 @@ class Dataset:
     once, and waits on the disk.
 
     Args:
-        records: A file of records (NDJSON, JSON, CSV, TSV), an iterable of them, a table of Arrow's, or a mapping of their columns:
+        records: A file of records (NDJSON, JSON, CSV, TSV, Parquet, Arrow), an iterable of them, a table of Arrow's, or a mapping of their columns:
             sequences of one length, masked arrays for what may be absent, :class:`Ragged` for arrays of any length,
             mappings of columns for structs.
-        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
+        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file. Tables and files of
+            columns say theirs by their types.
         path: Which dataset, where the schema has several.
         form: How the file is written; otherwise its extension says it.
         ignore_unknown: Whether members that the schema does not have are passed over.
@@ -53,7 +54,7 @@ class Dataset:
     def __init__(
         self,
         records: Union[Rows, Mapping[str, Any]],
-        schema: Schema,
+        schema: Optional[Schema] = None,
         *,
         path: Optional[str] = None,
         form: Optional[Form] = None,
@@ -61,7 +62,7 @@ class Dataset:
         check: bool = False,
         dedup: bool = False,
     ) -> None:
-        self._kind = _holdall.record_kind(_schema(schema), path)
+        self._kind = _holdall.record_kind(_schema(kind_of(records, schema)), path)
         source = rows(columns(records) if isinstance(records, Mapping) else records, self._shaped)
         self._source = source
         self._form = form

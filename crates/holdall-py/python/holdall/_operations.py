@@ -193,28 +193,19 @@ def convert(
         file = stack.enter_context(_opened(source))
         onto = None if graph is None else stack.enter_context(_opened(graph))._native
         listener = stack.enter_context(listening(progress))
-        return ConvertReport._of(file._native.convert(target, writing, converting, onto, listener))
-
-
-#: Types that elements are converted to, by NumPy's names.
-_CASTS = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "f8_e4m3fn",
-    "float8_e5m2": "f8_e5m2",
-    "float8_e4m3fnuz": "f8_e4m3fnuz",
-    "float8_e5m2fnuz": "f8_e5m2fnuz",
-}
+        try:
+            return ConvertReport._of(file._native.convert(target, writing, converting, onto, listener))
+        except Misuse as e:
+            if e.code == "write/extension" and str(target).endswith((".parquet", ".arrow", ".feather", ".csv", ".ndjson")):
+                e.hint = "of a dataset, .records().arrow() has to_parquet and to_ipc; .records().to_pandas() writes tables of text"
+            raise
 
 
 def _casts(dtype: Any) -> list[str]:
     """Rules about element types as the native half reads them."""
 
     def spelled(of: Any) -> str:
-        name = of if isinstance(of, str) else dtype_name(of)
-        return _CASTS.get(name, name)
+        return of if isinstance(of, str) else dtype_name(of)
 
     if dtype is None:
         return []

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union
 
 from ._arrays import dtype_name, numpy_dtype
-from ._arrow_in import is_table, records_of
+from ._arrow_in import records_of, says_its_types, schema_of, table
 from ._file import File
 from ._kinds import Types
 from ._records import Ragged
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Form = Literal["ndjson", "json", "csv", "tsv"]
 #: A path of the file system.
 Path = Union[str, "os.PathLike[str]"]
-#: Records as people have them: a file of them, a table of Arrow's, or the records themselves, as mappings or values of JSON.
+#: Records as people have them: a file of them, also one of columns (Parquet, Arrow), a table of Arrow's, or the records themselves, as
+#: mappings or values of JSON.
 Rows = Union[Path, Iterable[Any]]
 #: The runs of a blob: a file of them as JSON, the runs themselves, or arrays one after the other.
 Runs = Union[Path, Iterable[Any], Ragged]
@@ -41,10 +42,11 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
     Raises:
         TypeError: what is neither a path nor an iterable.
     """
+    found = table(of)
+    if found is not None:
+        return "lines", _lines(made(records_of(found)))
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
-    if is_table(of):
-        return "lines", _lines(made(records_of(of)))
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
         raise TypeError(f"records are a path or an iterable of records, not {type(of).__name__}")
     return "lines", _lines(made(iter(of)))
@@ -63,6 +65,19 @@ def schema(of: Schema) -> tuple[str, Any]:
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
     raise TypeError(f"a schema is a mapping, a path or an open file, not {type(of).__name__}")
+
+
+def kind_of(records: Any, given: Optional[Schema]) -> Schema:
+    """The schema of records: the one that is given, or that of the types of a table.
+
+    Raises:
+        TypeError: none is given, and the records have no types.
+    """
+    if given is not None:
+        return given
+    if not says_its_types(records):
+        raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
+    return schema_of(table(records))
 
 
 def filling(

@@ -20,13 +20,14 @@ from typing import Any, Literal, Optional, Union
 
 from . import _engines
 from ._engines import Paths
+from ._operations import convert
 from ._packages import package
 from .errors import Misuse
 
 __all__ = ["Done", "duplicates", "run"]
 
 #: What is done to a file: it gives a row, which JSON can say.
-Work = Union[Literal["verify", "tensors", "hash"], Callable[[str], Mapping[str, Any]]]
+Work = Union[Literal["verify", "tensors", "hash", "convert"], Callable[[str], Mapping[str, Any]]]
 Engine = Literal["threads", "daft", "ray"]
 _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
     "verify": _engines.verdict,
@@ -55,6 +56,8 @@ def run(
     *,
     engine: Engine = "threads",
     workers: Optional[int] = None,
+    into: Union[None, str, "os.PathLike[str]"] = None,
+    extension: str = ".zt",
     **how: Any,
 ) -> Done:
     """Works on each of many files, and writes a row for each.
@@ -65,15 +68,21 @@ def run(
 
     Args:
         work: ``"verify"`` (as :func:`holdall.daft.verify` tells it), ``"tensors"``, ``"hash"`` (SHA-256 of a file of this
-            machine), or a function of a path that gives a dict.
+            machine), ``"convert"``, or a function of a path that gives a dict.
         paths: Paths, addresses, and patterns of paths (``**`` for any depth).
         out: The file of rows; :func:`duplicates` reads those of ``"hash"``.
         engine: What runs it: threads of this process, Daft, or Ray.
         workers: Files at a time; as many as the engine likes, unless said.
-        how: Arguments of :func:`holdall.open`.
+        into, extension: Of ``"convert"``: the folder to write into, and what names end in there, which says the format. Files lie in it as they do
+            below the folder that all of them are in; what is there is replaced.
+        how: Arguments of :func:`holdall.open`; of ``"convert"`` those of :func:`holdall.convert`.
+
+    Raises:
+        Misuse: no such work or engine; a file that would be converted into one of the sources, or into what another becomes. Nothing was done then.
     """
-    if isinstance(work, str) and work not in _OWN:
-        raise Misuse(f"work is one of {', '.join(_OWN)}, or a function, not {work!r}", code="python/option", kind="misuse")
+    if isinstance(work, str) and work not in (*_OWN, "convert"):
+        known_as = ", ".join((*_OWN, "convert"))
+        raise Misuse(f"work is one of {known_as}, or a function, not {work!r}", code="python/option", kind="misuse")
     engines = {"threads": _threads, "daft": _daft, "ray": _ray}
     if engine not in engines:
         raise Misuse(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
@@ -81,6 +90,10 @@ def run(
     rows, end = _rows(path)
     known = {row["path"]: row for row in rows}
     found = _engines.files(paths)
+    if work == "convert":
+        work, how = _conversion(found, into, extension, how), {}
+    elif into is not None:
+        raise Misuse("into is where files are converted to", code="python/option", kind="misuse")
     before = {p for p in found if p in known and _is_done(known[p]) and _state(p) == _of(known[p])}
     left = [p for p in found if p not in before]
     with open(path, "ab") as file:
@@ -103,6 +116,37 @@ def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
         if "sha256" in row:
             same.setdefault(row["sha256"], []).append(row["path"])
     return [paths for paths in same.values() if len(paths) > 1]
+
+
+def _conversion(
+    paths: list[str], into: Union[None, str, "os.PathLike[str]"], extension: str, how: Mapping[str, Any]
+) -> Callable[[str], Mapping[str, Any]]:
+    """What converts each of these files into one of its own."""
+    if into is None:
+        raise Misuse("into= names the folder that files are converted into", code="python/option", kind="misuse")
+    base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    target = partial(_target, base, os.fspath(into), extension)
+    # A source is not replaced, and no target is written twice.
+    taken = {os.path.abspath(path): path for path in paths}
+    for path in paths:
+        other = taken.setdefault(os.path.abspath(target(path)), path)
+        if other != path or os.path.abspath(target(path)) == os.path.abspath(path):
+            message = f"{path} would become {target(path)}, which {other} is or becomes"
+            raise Misuse(message, code="python/option", kind="misuse", hint="convert them into folders of their own")
+    return partial(_convert, target, dict(how))
+
+
+def _target(base: str, into: str, extension: str, path: str) -> str:
+    """The path of what a file is converted into."""
+    name, _ = os.path.splitext(os.path.relpath(os.path.abspath(path), base))
+    return os.path.join(into, name + extension)
+
+
+def _convert(target: Callable[[str], str], how: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made = target(path)
+    os.makedirs(os.path.dirname(made), exist_ok=True)
+    report = convert(path, made, overwrite=True, **how)
+    return {"target": made, "tensors": report.tensors, "nbytes": report.target_len}
 
 
 def _one(work: Work, how: Mapping[str, Any], path: str) -> dict[str, Any]:

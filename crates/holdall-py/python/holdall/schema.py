@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
-from ._arrow_in import is_table, schema_of
+from ._arrow_in import schema_of, table
 from ._evolution import Converter, evolution
 from ._file import File, Source
 from ._operations import _opened
@@ -199,8 +199,8 @@ def infer(
     have one length fixed ones, and members that are missing or ``None`` anywhere optional.
 
     Args:
-        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a table of Arrow's (whose types say all but
-            which members may be absent), a tensor file, or an open one.
+        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a Parquet or Arrow file or a table
+            of Arrow's (whose types say all but which members may be absent), a tensor file, or an open one.
         form: How the records are written; otherwise the file's extension says it.
         tight: The narrowest numbers that hold every value seen, and times where text is in their one form.
         enums: Text of at most so many different values becomes an enum.
@@ -211,8 +211,9 @@ def infer(
         Unsupported: one place has values of two types (``infer/mixed``).
         Malformed: what is not JSON. Misuse: a table whose columns do not fit together.
     """
-    if is_table(source):
-        return schema_of(source)
+    found = table(source)
+    if found is not None:
+        return schema_of(found)
     given = ("file", source._native) if isinstance(source, File) else rows(source)
     members = [file_members] if isinstance(file_members, str) else list(file_members)
     with listening(progress) as listener:
