@@ -129,21 +129,23 @@ const CASES = [
     },
   },
   {
-    name: 'text column', says: 'A million texts of 4 to 20 characters, as strings. The dictionary of apache-arrow keeps those that it made in the warm-up.', goal: 1,
+    name: 'text column', says: 'A million texts of 4 to 20 characters, as strings, of a column that nobody read before. A dictionary of apache-arrow that was read before keeps its texts: it makes none, and is not compared with.', goal: 1,
     async make() {
       const rows = await (await open(await records())).tensor('people').records()
       const names = rows.column('name')
-      const table = arrow.tableFromIPC(arrow.tableToIPC(arrow.tableFromArrays({ name: names })))
+      const dictionary = arrow.tableToIPC(arrow.tableFromArrays({ name: names }))
+      const table = arrow.tableFromIPC(dictionary)
       // Without its dictionary, as records have none.
       const plain = arrow.vectorFromArray(names, new arrow.Utf8())
-      const own = arrow.tableFromIPC(arrow.tableToIPC(new arrow.Table({ name: plain })))
+      const own = arrow.tableToIPC(new arrow.Table({ name: plain }))
       const check = (found) => {
         if (found.length !== names.length || found[77_777] !== names[77_777]) throw new Error('another')
       }
       return {
         holdall: () => check(rows.column('name')),
-        'apache-arrow': () => check([...own.getChild('name').toArray()]),
-        'apache-arrow, dictionary': () => check([...table.getChild('name').toArray()]),
+        'apache-arrow': () => check([...arrow.tableFromIPC(own).getChild('name').toArray()]),
+        'apache-arrow, dictionary': () => check([...arrow.tableFromIPC(dictionary).getChild('name').toArray()]),
+        'apache-arrow, dictionary (read before)': () => check([...table.getChild('name').toArray()]),
       }
     },
   },
@@ -287,7 +289,7 @@ for (const { name, says, goal, make } of CASES.filter((one) => one.name.includes
   }
   const own = median(times.holdall)
   const others = Object.entries(times).filter(([who]) => who !== 'holdall').map(([who, all]) => [who, median(all)])
-  const [fastest, best] = others.reduce((a, b) => (b[1] < a[1] ? b : a))
+  const [fastest, best] = others.filter(([who]) => !who.endsWith('(read before)')).reduce((a, b) => (b[1] < a[1] ? b : a))
   const ratio = best / own
   out.push({ name, says, goal, times, fastest, ratio })
   console.error(`${name}: ${ms(own)}; ${others.map(([who, time]) => `${who} ${ms(time)}`).join('; ')}; ${ratio.toFixed(2)} × ${fastest}, wanted ${goal}`)

@@ -66,11 +66,74 @@ const SMALL: Record<string, [width: 1 | 2, name: string]> = {
 
 // A mark at the start is a character as others are.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+/** Bytes of texts, and texts, that are decoded at a time. */
+const TEXTS = 1 << 18
+const MANY = 1 << 14
 const COUNTS = { 1: 'getUint8', 2: 'getUint16', 4: 'getUint32' } as const
 
 /** A number of a place: of an enum's value, or of a variant. */
 const placeAt = (bytes: Bytes, at: number, width: number): number =>
   bytes[COUNTS[width as 1 | 2 | 4]](at, true)
+
+/** Texts that are decoded together, and where they go then. */
+class Batch {
+  readonly #bytes = new Uint8Array(TEXTS)
+  /** Of each text its place in `out`, and where it ends in the decoded text, in units of UTF-16. */
+  readonly #places = new Int32Array(MANY)
+  readonly #ends = new Int32Array(MANY)
+  #count = 0
+  #len = 0
+  #units = 0
+
+  constructor(readonly out: (string | undefined)[]) {}
+
+  /** Adds a text if it is ASCII alone: then nothing else is added here. */
+  addAscii(n: number, heap: Uint8Array, at: number, length: number): boolean {
+    this.#makeRoom(length)
+    const bytes = this.#bytes
+    const to = this.#len
+    let all = 0
+    for (let i = 0; i < length; i++) all |= bytes[to + i] = heap[at + i]!
+    if (all > 0x7f) return false
+    this.#added(n, length, length)
+    return true
+  }
+
+  add(n: number, heap: Uint8Array, at: number, length: number): void {
+    this.#makeRoom(length)
+    const bytes = this.#bytes
+    const to = this.#len
+    let units = 0
+    for (let i = 0; i < length; i++) {
+      const byte = (bytes[to + i] = heap[at + i]!)
+      // A character beyond 16 bits is two units, and starts so.
+      units += (byte & 0xc0) === 0x80 ? 0 : byte >= 0xf0 ? 2 : 1
+    }
+    this.#added(n, length, units)
+  }
+
+  flush(): void {
+    const all = decoder.decode(this.#bytes.subarray(0, this.#len))
+    const [places, ends, out, count] = [this.#places, this.#ends, this.out, this.#count]
+    for (let at = 0, start = 0; at < count; at++) {
+      const end = ends[at]!
+      out[places[at]!] = all.slice(start, end)
+      start = end
+    }
+    this.#count = this.#len = this.#units = 0
+  }
+
+  #makeRoom(length: number): void {
+    if (this.#len + length > TEXTS || this.#count === MANY) this.flush()
+  }
+
+  #added(n: number, length: number, units: number): void {
+    this.#len += length
+    this.#units += units
+    this.#places[this.#count] = n
+    this.#ends[this.#count++] = this.#units
+  }
+}
 
 /** Readers of all types of a layout. They trust bytes that the core has checked. */
 class Readers {
@@ -93,44 +156,21 @@ class Readers {
   }
 
   /** Texts of the heap, many decoded at once: those that are there, whose entries are `step` bytes apart. */
-  texts(count: number, b: Bytes, place: number, step: number, isThere: (n: number) => boolean): (string | undefined)[] {
+  texts(count: number, b: Bytes, place: number, step: number, isThere: ((n: number) => boolean) | null): (string | undefined)[] {
     const out = new Array<string | undefined>(count).fill(undefined)
     const heap = this.#heap
-    const bytes = new Uint8Array(TEXTS)
-    // In units of the decoded text: where each of those at hand ends, the first of which is number `from`.
-    const ends = new Int32Array(TEXTS)
-    let [from, len, units] = [0, 0, 0]
-    const flush = (to: number) => {
-      const all = decoder.decode(bytes.subarray(0, len))
-      let start = 0
-      for (let n = from; n < to; n++) {
-        const end = ends[n - from]!
-        if (end >= 0) {
-          out[n] = all.slice(start, end)
-          start = end
-        }
-      }
-      ;[from, len, units] = [to, 0, 0]
-    }
+    // Apart, because what is ASCII alone is decoded far quicker.
+    const [ascii, other] = [new Batch(out), new Batch(out)]
     for (let n = 0; n < count; n++, place += step) {
-      const isIn = isThere(n)
-      const length = isIn ? placeOf(b, place + 8) : 0
-      if (len + length > TEXTS || n - from === TEXTS) flush(n)
-      let at = isIn ? placeOf(b, place) : 0
-      if (!isIn || length > TEXTS) {
-        if (isIn) out[n] = decoder.decode(heap.subarray(at, at + length))
-        ends[n - from] = -1
-        continue
-      }
-      for (const end = at + length; at < end; at++) {
-        const byte = heap[at]!
-        bytes[len++] = byte
-        // A character beyond 16 bits is two units, and starts so.
-        if ((byte & 0xc0) !== 0x80) units += byte >= 0xf0 ? 2 : 1
-      }
-      ends[n - from] = units
+      if (isThere !== null && !isThere(n)) continue
+      // The core held all of the heap, which is below 4 GiB.
+      const at = b.getUint32(place, true)
+      const length = b.getUint32(place + 8, true)
+      if (length > TEXTS) out[n] = decoder.decode(heap.subarray(at, at + length))
+      else if (!ascii.addAscii(n, heap, at, length)) other.add(n, heap, at, length)
     }
-    flush(count)
+    ascii.flush()
+    other.flush()
     return out
   }
 
@@ -283,8 +323,6 @@ const FILLS: Record<string, Fill> = {
 FILLS['Boolean'] = FILLS['Uint8']!
 FILLS['Timestamp'] = FILLS['Int64']!
 
-/** Bytes of texts that are decoded at a time. */
-const TEXTS = 1 << 20
 
 /**
  * Records of a dataset that are in memory. The core has checked each of them; `T` is what they are, as
@@ -348,9 +386,9 @@ export class Records<T = any> implements Iterable<T> {
       else for (let at = 0, from = offset; at < this.length; at++, from += stride) (out as { [at: number]: unknown })[at] = read(b, from)
       return out
     }
-    const isThere = (at: number) => bits.length === 0 || bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
+    const isThere = (at: number) => bits.every(([byte, bit]) => ((b.getUint8(at + byte) >> bit) & 1) === 1)
     if (types[type]!.kind === 'String') {
-      return this.#readers.texts(this.length, b, offset, stride, (n) => isThere(n * stride))
+      return this.#readers.texts(this.length, b, offset, stride, bits.length === 0 ? null : (n) => isThere(n * stride))
     }
     return Array.from({ length: this.length }, (_, n) => {
       const at = n * stride

@@ -303,6 +303,7 @@ impl fmt::Debug for Index {
     }
 }
 
+// In a module that is built to be small they would be calls, which cost more than they do.
 impl Inner {
     /// Where what tensor number `at` has of something starts and ends, from where each row ends.
     #[inline(always)]
@@ -312,21 +313,25 @@ impl Inner {
     }
 
     /// The bytes of the name of tensor number `at`.
+    #[inline(always)]
     pub(super) fn name_bytes(&self, at: usize) -> &[u8] {
         &self.names.as_bytes()[self.span(at, |t| t.name_end)]
     }
 
     /// The name of tensor number `at`.
+    #[inline(always)]
     pub(super) fn name(&self, at: usize) -> &str {
         &self.names[self.span(at, |t| t.name_end)]
     }
 
     /// The shape of tensor number `at`.
+    #[inline(always)]
     pub(super) fn dims(&self, at: usize) -> &[u64] {
         &self.dims[self.span(at, |t| t.dims_end)]
     }
 
     /// The places in `components` of those of tensor number `at`.
+    #[inline(always)]
     pub(super) fn components_of(&self, at: usize) -> Range<usize> {
         self.span(at, |t| t.components_end)
     }
@@ -405,6 +410,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
+    #[inline(always)]
     fn row(&self) -> &TensorRow {
         &self.index.0.tensors[self.at as usize]
     }
@@ -495,14 +501,17 @@ impl TensorInfo {
     }
 
     /// Where its components are among all.
+    #[inline(always)]
     fn places(&self) -> Range<usize> {
         self.index.0.components_of(self.at as usize)
     }
 
+    #[inline(always)]
     fn rows(&self) -> &[ComponentRow] {
         &self.index.0.components[self.places()]
     }
 
+    #[inline(always)]
     fn main_row(&self) -> Option<&ComponentRow> {
         let rows = self.rows();
         if let [only] = rows {

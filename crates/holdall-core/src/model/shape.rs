@@ -5,6 +5,7 @@ use super::{DType, LogicalType};
 /// Elements in a tensor of `shape`: the product, 1 for a scalar; `None` when it passes `u64`.
 ///
 /// A zero dimension makes the count 0 whatever the others are, so `[0, 2^63, 2^63]` is fine.
+#[inline]
 pub fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -14,6 +15,7 @@ pub fn element_count(shape: &[u64]) -> Option<u64> {
 
 /// `a * b`, where it fits. Small numbers, as most are, are not multiplied to 128 bits, which is slow where the machine has no such
 /// multiplication.
+#[inline(always)]
 fn product(a: u64, b: u64) -> Option<u64> {
     if (a | b) >> 32 == 0 { Some(a * b) } else { a.checked_mul(b) }
 }
