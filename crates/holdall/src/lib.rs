@@ -74,9 +74,9 @@ pub use holdall_io::group;
 /// Choosing tensors by name, and naming them anew.
 pub use holdall_io::select;
 pub use holdall_io::{
-    Access, Arrived, Arriving, ByteSource, Cancel, Check, Durability, ElementType, Faults, File,
-    FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink,
-    StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
+    Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
+    Faults, File, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces,
+    Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,
