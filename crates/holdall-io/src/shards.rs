@@ -176,7 +176,7 @@ fn root_of<'a>(names: &[&'a String]) -> Option<&'a str> {
 }
 
 /// The names of the files in a folder, sorted.
-fn files(folder: &Path) -> Result<Vec<String>> {
+pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     let place = |e| failed(e, "reading the folder").in_source(folder.display());
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(place)? {
@@ -214,9 +214,9 @@ impl OpenOptions {
         for path in paths {
             let (source, name) = self.bytes_of(path.as_ref())?;
             let index = index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
-            shards.push(Shard { name, source, index });
+            shards.push(Shard::new(&name, source, index));
         }
-        self.joined(shards, |_, _| true, Vec::new(), shown)
+        self.joined(shards, Vec::new(), shown)
     }
 
     /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
@@ -369,7 +369,8 @@ impl OpenOptions {
             return Err(place(SHARD_INDEX.broken(message)));
         }
         let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
-        let shards = home.each(map.files.iter().collect(), |file| self.shard(home, file))?;
+        let files = map.files.iter().collect();
+        let mut shards = home.each(files, |file| self.shard(home, file))?;
         let mut warnings = Vec::new();
         let (mut found, mut total) = (0, 0u64);
         for (number, shard) in shards.iter_mut().enumerate() {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::verify::Strictness;
 use holdall::{
-    ByteOrder, DiffOptions, Encoding, Faults, File, Layout, LoadOptions, Role, StatsOptions,
-    Tensor, TensorInfo, VerifyOptions,
+    ByteOrder, DiffOptions, Encoding, Faults, File, Layout, Limits, LoadOptions, ModelFolder, Role,
+    StatsOptions, Tensor, TensorInfo, VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -646,6 +646,15 @@ pub(crate) fn salvage<'py>(
         holdall::salvage(&path, &target, write.with_work(work), &options)
     })?;
     plain::of(py, &report)
+}
+
+/// What stands in a model's folder beside its tensors; `None` of what is no such folder.
+#[pyfunction]
+pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
+    match ModelFolder::of(path, &Limits::default()).raise(py)? {
+        Some(folder) => plain::of(py, &folder),
+        None => Ok(py.None().into_bound(py)),
+    }
 }
 
 /// What is in an archive.

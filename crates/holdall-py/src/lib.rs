@@ -65,12 +65,12 @@ mod _holdall {
     #[pymodule_export]
     use super::file::contents;
     #[pymodule_export]
-    use super::file::formats;
-    #[pymodule_export]
     use super::file::salvage;
     #[cfg(feature = "pytorch")]
     #[pymodule_export]
     use super::file::scan;
+    #[pymodule_export]
+    use super::file::{formats, model_folder};
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

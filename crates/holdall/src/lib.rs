@@ -75,8 +75,8 @@ pub use holdall_io::group;
 pub use holdall_io::select;
 pub use holdall_io::{
     Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
-    Faults, File, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces,
-    Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
+    Faults, File, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, ModelFolder,
+    Number, Pieces, Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,

@@ -28,6 +28,7 @@ const WARNINGS: [&str; 40] = [
     "npz/restore",
     "hdf5/not-closed",
     "hdf5/restore",
+    "folder/config",
     "shards/extra",
     "shards/total-size",
     "gguf/big-endian",

@@ -7,7 +7,9 @@ use crate::output::text::{
     lines_of, printable, versioned,
 };
 use crate::session::Session;
-use holdall::{Digest, Encoding, File, Io, Layout, Tensor, TensorRecords as _};
+use holdall::{
+    Attributes, Digest, Encoding, File, Io, Layout, ModelFolder, Tensor, TensorRecords as _,
+};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -110,11 +112,19 @@ impl Sums {
     }
 }
 
-/// Writes what the file is.
-pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
+/// Writes what the file is, and what stands beside it in the folder of a model.
+pub(super) fn head(
+    session: &Session,
+    file: &File,
+    folder: Option<&ModelFolder>,
+) -> Result<(), Failure> {
     let sums = Sums::of(file.tensors());
     let mut lines = vec![("format", format_line(file))];
     lines.push(("size", exact_size(file.index().source_len())));
+    let files = file.index().source_lens().len();
+    if files > 1 {
+        lines.push(("files", Grouped(files as u64).to_string()));
+    }
     lines.push(("tensors", tensors_line(file, &sums)));
     let datasets = file.tensors().filter(|t| *t.layout() == Layout::Records && t.fault().is_none());
     for (at, tensor) in datasets.take(DATASETS_SHOWN).enumerate() {
@@ -131,13 +141,19 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
         lines.push(("alignment", count(alignment, "byte")));
     }
     let all = file.attributes();
-    for (at, (key, value)) in attributes(all).take(ATTRIBUTES_SHOWN).enumerate() {
-        let line = cut_end(&format!("{key} = {value}"), VALUE_WIDTH);
-        lines.push((if at == 0 { "attributes" } else { "" }, line));
-    }
+    lines.extend(attribute_lines("attributes", all));
     if all.len() > ATTRIBUTES_SHOWN {
         let more = count((all.len() - ATTRIBUTES_SHOWN) as u64, "more attribute");
         lines.push(("", format!("and {more}, which --json shows")));
+    }
+
+    if let Some(folder) = folder {
+        lines.extend(attribute_lines("config", &folder.config));
+        let names = match &folder.tokenizer[..] {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        lines.push(("tokenizer", cut_end(&printable(&names), VALUE_WIDTH)));
     }
 
     let out = &mut *session.out();
@@ -153,6 +169,17 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// A line for each attribute, as far as there is room; the first of them has the key.
+fn attribute_lines(
+    key: &'static str,
+    all: &Attributes,
+) -> impl Iterator<Item = (&'static str, String)> {
+    attributes(all).take(ATTRIBUTES_SHOWN).enumerate().map(move |(at, (name, value))| {
+        let line = cut_end(&format!("{name} = {value}"), VALUE_WIDTH);
+        (if at == 0 { key } else { "" }, line)
+    })
 }
 
 fn format_line(file: &File) -> String {
@@ -227,12 +254,13 @@ fn digests_line(sums: &Sums) -> String {
 }
 
 /// Writes what the listing added up to, which columns it had no room for, and what is odd about the
-/// file.
+/// file, and about its folder.
 pub(super) fn foot(
     session: &Session,
     file: &File,
     shown: &[Tensor],
     left_out: &[&str],
+    folder: Option<&ModelFolder>,
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
@@ -267,7 +295,8 @@ pub(super) fn foot(
             Grouped(more as u64)
         )?;
     }
-    for warning in file.warnings() {
+    let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
+    for warning in file.warnings().iter().chain(of_folder) {
         writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
     }
     Ok(())

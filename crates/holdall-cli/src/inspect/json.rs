@@ -6,13 +6,14 @@ use crate::exit::Failure;
 use crate::output::as_json;
 use crate::session::Session;
 use holdall::plain::{Plain, ToPlain as _};
-use holdall::{Component, File, Layout, Tensor, TensorRecords as _, fields};
+use holdall::{Component, File, Layout, ModelFolder, Tensor, TensorRecords as _, fields};
 use std::io::Write as _;
 
 /// Writes the object of one file as one line, tensor by tensor.
 pub(super) fn write(
     session: &Session,
     file: &File,
+    folder: Option<&ModelFolder>,
     tensors: &[Tensor],
     with_sha256: bool,
     with_stats: bool,
@@ -53,7 +54,9 @@ pub(super) fn write(
         out.write_all(text.as_bytes())?;
         text.clear();
     }
-    writeln!(out, "],\"files\":[],\"warnings\":{}}}", as_json(&Plain::from(file.warnings())))?;
+    let folder = folder.map(|folder| format!(",\"folder\":{}", as_json(&folder.to_plain())));
+    let warnings = as_json(&Plain::from(file.warnings()));
+    writeln!(out, "],\"files\":[]{},\"warnings\":{warnings}}}", folder.unwrap_or_default())?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use crate::input;
 use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
-use holdall::{Check, File, Tensor};
+use holdall::{Check, File, ModelFolder, Tensor};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -127,8 +127,9 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             return crate::package::show(session, &package).map(|()| Status::Fine);
         }
         let tensors = chosen(&file, args)?;
+        let folder = ModelFolder::of(path, file.limits())?;
         if session.json() {
-            json::write(session, &file, &tensors, args.digests, args.stats)?;
+            json::write(session, &file, folder.as_ref(), &tensors, args.digests, args.stats)?;
         } else if args.plain {
             let source = (args.files.len() > 1).then(|| file.name());
             list::plain(session, &tensors, source)?;
@@ -142,13 +143,13 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
                 return tensor::write(session, tensor, args.stats).map(|()| Status::Fine);
             }
             let stats = args.stats.then(|| stats::of(session, &tensors, false)).transpose()?;
-            card::head(session, &file)?;
+            card::head(session, &file, folder.as_ref())?;
             let left_out = match &stats {
                 Some(stats) => list::stats_table(session, &tensors, stats)?,
                 None => list::table(session, &tensors, !args.no_group)?,
             };
             let left_out: Vec<&str> = left_out.iter().map(|title| &**title).collect();
-            card::foot(session, &file, &tensors, &left_out)?;
+            card::foot(session, &file, &tensors, &left_out, folder.as_ref())?;
         }
         Ok(Status::Fine)
     })

@@ -340,9 +340,18 @@ def inspect(source: Union[Source, File]) -> dict[str, Any]:
     type, layout, attributes and components; of records also their members, as rows of :func:`holdall.schema.layout`.
 
     Of a tar archive or a zip that is no file of tensors itself, ``files`` are those in it: ``path``, ``len`` and ``stored_len`` in bytes,
-    ``method`` of those that are compressed, and the ``format`` of those that ``ARCHIVE!/PATH`` opens."""
+    ``method`` of those that are compressed, and the ``format`` of those that ``ARCHIVE!/PATH`` opens.
+
+    Of the folder of a model, ``folder`` is what stands beside its tensors: the main facts of ``config.json`` (``config``), and the
+    files of a tokenizer (``tokenizer``)."""
     try:
-        return _inspected(source)
+        found = _inspected(source)
+        if isinstance(source, (str, os.PathLike)):
+            folder = _holdall.model_folder(source)
+            if folder is not None:
+                found["warnings"] += [w["message"] for w in folder.pop("warnings")]
+                found["folder"] = folder
+        return found
     except Unsupported as e:
         if e.code != "format/unknown" or isinstance(source, File) or not hasattr(_holdall, "contents"):
             raise

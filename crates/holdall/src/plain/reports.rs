@@ -12,7 +12,7 @@ use crate::scan::{Import, Pickle, ScanReport};
 use crate::schema::{Base, OutlineRow, There};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
-use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
+use crate::{ConvertReport, Diff, EditReport, File, ModelFolder, Reformed, SalvageReport};
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
 use std::borrow::Cow;
@@ -27,6 +27,12 @@ impl ToPlain for File {
     /// What the file is, without what it contains.
     fn to_plain(&self) -> Plain<'_> {
         fields!(source: self.name(), format: self.format(), version: self.version())
+    }
+}
+
+impl ToPlain for ModelFolder {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => config, tokenizer, warnings)
     }
 }
 

@@ -1,0 +1,112 @@
+//! What a folder says of its model beside the tensors, as the Hugging Face hub lays models out: `config.json`, and the files of
+//! a tokenizer.
+
+use crate::shards::is_model_folder;
+use holdall_core::{Attributes, Limits, Result, Value, Warning};
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+/// What stands in a model's folder beside its tensors.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ModelFolder {
+    /// The main facts of `config.json`, as it states them: what the model is, how large, how it is quantized. Of a model with several
+    /// parts those of its text part are among them.
+    pub config: Attributes,
+    /// Names of the files of a tokenizer, sorted.
+    pub tokenizer: Vec<String>,
+    /// What is odd: a `config.json` that cannot be read.
+    pub warnings: Vec<Warning>,
+}
+
+const CONFIG: &str = "config.json";
+/// The code of a warning about it.
+const UNREADABLE: &str = "folder/config";
+/// Keys of `config.json` that tell a model from others.
+const FACTS: [&str; 14] = [
+    "model_type",
+    "architectures",
+    "torch_dtype",
+    "dtype",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "num_local_experts",
+    "vocab_size",
+    "max_position_embeddings",
+    "tie_word_embeddings",
+    "quantization_config",
+];
+/// Where a model with several parts has the facts of the one for text.
+const TEXT_PART: &str = "text_config";
+/// Files of tokenizers, besides those whose names begin with `tokenizer`.
+const TOKENIZER: [&str; 7] = [
+    "added_tokens.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+];
+
+impl ModelFolder {
+    /// Looks at the folder of a model; `None` for what is no such folder.
+    ///
+    /// # Errors
+    /// Io when the folder cannot be listed.
+    pub fn of(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
+        let path = path.as_ref();
+        if !is_model_folder(path) {
+            return Ok(None);
+        }
+        let mut folder = ModelFolder::default();
+        for name in crate::shards::files(path)? {
+            if name.starts_with("tokenizer") || TOKENIZER.contains(&&*name) {
+                folder.tokenizer.push(name);
+            } else if name == CONFIG {
+                match facts(&path.join(name), limits) {
+                    Ok(config) => folder.config = config,
+                    Err(what) => {
+                        let message = format!("`{CONFIG}` cannot be read: {what}");
+                        folder.warnings.push(Warning::new(UNREADABLE, message));
+                    }
+                }
+            }
+        }
+        folder.tokenizer.sort();
+        Ok(Some(folder))
+    }
+}
+
+/// The main facts of a `config.json`, or why there are none.
+fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String> {
+    let mut bytes = Vec::new();
+    let most = limits.text_len;
+    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it has more than {most} bytes"));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let all = Attributes::from_json(text, limits.depth).map_err(|e| e.to_string())?;
+    let part = match all.get(TEXT_PART) {
+        Some(Value::Map(pairs)) => &pairs[..],
+        _ => &[],
+    };
+    let of_part = |key: &str| {
+        let own = part.iter().find(|(name, _)| name.as_text() == Some(key));
+        own.map(|(_, value)| value)
+    };
+    let mut facts = Attributes::new();
+    for key in FACTS {
+        match all.get(key).or_else(|| of_part(key)) {
+            Some(Value::Null) | None => {}
+            Some(value) => facts.push(key, value.clone()),
+        }
+    }
+    Ok(facts)
+}
