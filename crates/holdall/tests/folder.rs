@@ -57,7 +57,8 @@ fn what_cannot_be_read_is_told_and_hides_nothing() {
         assert_eq!(codes, ["folder/config"], "{text:.20}");
     }
     let dir = folder(&[("config.json", r#"{"model_type": "bert"}"#)]);
-    let few = Limits { text_len: 10, ..Limits::default() };
+    let mut few = Limits::default();
+    few.text_len = 10;
     let found = ModelFolder::of(dir.path(), &few).unwrap().unwrap();
     assert!(found.warnings[0].message.contains("more than 10 bytes"), "{:?}", found.warnings);
 }
