@@ -73,14 +73,14 @@ impl Home {
         }
     }
 
-    /// What becomes of each of several files, in their order: of several at once, where each is waited for.
+    /// What becomes of each of several files, in their order: one for each core at once; many, where each is waited for.
     pub(crate) fn each<J: Send, T: Send>(
         &self,
         files: Vec<J>,
         open: impl Fn(J) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let at_once = match self {
-            Home::Folder(_) => 1,
+            Home::Folder(_) => workers::threads(None),
             Home::Web(..) => AT_ONCE,
         };
         workers::map(at_once, files, open)
