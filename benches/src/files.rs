@@ -65,6 +65,8 @@ pub enum Workload {
     TinyZt12,
     /// Aligned to 4 KB.
     TinyZt21,
+    /// A folder: the index of 200 safetensors files of 500 such tensors each.
+    Shards100k,
     /// A model, 80 million records and 20 million texts, 10 GB of Metatensor; the data is a hole.
     Holes10G,
     /// 100 000 references to tensors that the schema describes once; the data is a hole.
@@ -114,6 +116,7 @@ impl Workload {
             TinySafetensors => "tiny200k.safetensors",
             TinyZt12 => "tiny200k.zt",
             TinyZt21 => "tiny200k.21.zt",
+            Shards100k => "shards100k",
             Holes10G => "holes-10g.mt",
             Header100k => "header-100k.mt",
             Header100kNamed => "header-100k-named.mt",
@@ -139,6 +142,7 @@ impl Workload {
             TinySafetensors | TinyZt12 | TinyZt21 => {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
+            Shards100k => many(if quick { 2_000 } else { 100_000 }, &[32]),
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
             | TextsArrow | TextsArrowLarge | Lines | Package2G | TokensGguf | BlocksGguf
             | LlamaTorch | LlamaNpz | EmbeddingNpy | LlamaHdf5 | LlamaOnnx => Vec::new(),
@@ -153,6 +157,7 @@ impl Workload {
                 let views = specs.iter().map(|s| (s.name.as_str(), s));
                 Ok(safetensors::serialize_to_file(views, None, path)?)
             }
+            Shards100k => write_shards(path, &specs, if quick { 4 } else { 200 }),
             LlamaSeekable => {
                 let source = LlamaSafetensors.path(path.parent().context("no folder")?);
                 ours::convert_file(&source, path, Durability::Disk, Some(LEVEL))
@@ -209,7 +214,9 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
         }
         eprintln!("making {}", path.display());
         let part = path.with_file_name("part.zt");
-        if part.exists() {
+        if part.is_dir() {
+            std::fs::remove_dir_all(&part)?;
+        } else if part.exists() {
             std::fs::remove_file(&part)?;
         }
         file.write(&part, args.quick).with_context(|| path.display().to_string())?;
@@ -232,6 +239,30 @@ impl View for &Spec {
     fn data_len(&self) -> usize {
         self.len()
     }
+}
+
+/// A folder of `count` files with the index that the hub has for such.
+fn write_shards(folder: &Path, specs: &[Spec], count: usize) -> Result<()> {
+    std::fs::create_dir(folder)?;
+    let mut map = serde_json::Map::new();
+    for (at, own) in specs.chunks(specs.len().div_ceil(count)).enumerate() {
+        let name = format!("model-{:05}-of-{count:05}.safetensors", at + 1);
+        let views = own.iter().map(|s| (s.name.as_str(), s));
+        safetensors::serialize_to_file(views, None, &folder.join(&name))?;
+        map.extend(own.iter().map(|s| (s.name.clone(), name.clone().into())));
+    }
+    let total: usize = specs.iter().map(Spec::len).sum();
+    let index = serde_json::json!({"metadata": {"total_size": total}, "weight_map": map});
+    Ok(std::fs::write(folder.join("model.safetensors.index.json"), index.to_string())?)
+}
+
+/// The shards of such a folder, in order.
+pub fn shards(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    all.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    all.sort();
+    Ok(all)
 }
 
 /// The header of a safetensors file as the crate writes it, and a hole in place of the data.

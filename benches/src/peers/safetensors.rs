@@ -1,6 +1,6 @@
 //! `safetensors` 0.8. It has no reader of its own: a program hands it the file's bytes.
 
-use crate::files::Workload;
+use crate::files::{Workload, shards};
 use crate::floor::read::{map, touch};
 use crate::rows::save::Model;
 use crate::rows::slice::{ROWS, Runs};
@@ -31,6 +31,21 @@ pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
     }
     outcome.check = check.value();
     Ok(outcome)
+}
+
+/// Maps each of several files, decodes its header and goes through names, dtypes and shapes.
+pub fn list_shards(c: &Context, folder: Workload, times: usize) -> Result<Outcome> {
+    let all = shards(&c.path(folder))?;
+    let list = || -> Result<()> {
+        for path in &all {
+            let map = map(path)?;
+            for (name, tensor) in SafeTensors::deserialize(&map)?.iter() {
+                black_box((name.len(), tensor.dtype(), tensor.shape().iter().sum::<usize>()));
+            }
+        }
+        Ok(())
+    };
+    Ok(repeated(times, list)?.1)
 }
 
 /// One buffer for the whole file, filled by `std::fs::read`; the tensors are slices of it.

@@ -84,7 +84,7 @@ fn serde(c: &Context, file: Workload) -> Result<Outcome> {
 }
 
 /// The bytes of a header.
-fn header(path: &Path) -> Result<Vec<u8>> {
+pub fn header(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut len = [0; 8];
     file.read_exact_at(&mut len, 0)?;

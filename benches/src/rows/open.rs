@@ -1,15 +1,21 @@
 //! Opening a file and listing what is in it.
 
-use super::Target::{MemoryAtMostFile, TimeAtMost};
-use super::{Cache, Comparison, Contestant, Goal, ours, peer};
+use super::Target::{BeyondAtMost, MemoryAtMostFile, TimeAtMost};
+use super::header::header;
+use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::files::Workload::*;
+use crate::files::shards;
 use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
+use crate::timing::repeated;
+use anyhow::Result;
 
 /// Opening a small table of contents takes microseconds, so a process does it often.
 const OFTEN: usize = 200;
 /// A large one once more than the warm-up.
 const ONCE: usize = 1;
+/// Many files a few times.
+const SOME: usize = 5;
 
 pub const COMPARISONS: &[Comparison] = &[
     Comparison {
@@ -44,6 +50,23 @@ pub const COMPARISONS: &[Comparison] = &[
             },
         ],
     },
+    Comparison {
+        name: "open-shards",
+        cache: Cache::AsFound,
+        rate: false,
+        what: "The same with 100 000 tensors in 200 safetensors files, by their index; the peer decodes the headers one after \
+               the other and compares nothing with the index; warm.",
+        files: &[Shards100k],
+        contestants: OPEN_SHARDS,
+        goals: &[
+            Goal {
+                ours: "holdall",
+                target: BeyondAtMost(100_000_000, &["read of the headers and the index"]),
+                note: "",
+            },
+            Goal { ours: "holdall", target: TimeAtMost(0.5, &["safetensors"]), note: "" },
+        ],
+    },
 ];
 
 const PEERS: &[&str] = &["safetensors", "ztensor 1.2", "ztensor 2.1"];
@@ -51,6 +74,21 @@ const PEERS: &[&str] = &["safetensors", "ztensor 1.2", "ztensor 2.1"];
 const OPEN_LLAMA: &[Contestant] = &[
     ours("holdall", |c| ours::list(c, LlamaHoles, OFTEN)),
     peer("safetensors", |c| safetensors::list(c, LlamaHoles, OFTEN)),
+];
+
+const OPEN_SHARDS: &[Contestant] = &[
+    ours("holdall", |c| ours::list(c, Shards100k, SOME)),
+    floor("read of the headers and the index", |c| {
+        let folder = c.path(Shards100k);
+        let read = || -> Result<_> {
+            let index = std::fs::read(folder.join("model.safetensors.index.json"))?;
+            let headers =
+                shards(&folder)?.iter().map(|path| header(path)).collect::<Result<Vec<_>>>()?;
+            Ok((index, headers))
+        };
+        Ok(repeated(SOME, read)?.1)
+    }),
+    peer("safetensors", |c| safetensors::list_shards(c, Shards100k, SOME)),
 ];
 
 const OPEN_200K: &[Contestant] = &[

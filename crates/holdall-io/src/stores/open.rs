@@ -88,7 +88,7 @@ impl Stores {
     /// What is below a prefix, or matches a pattern: `s3://bucket/model/`, `s3://bucket/model/*.safetensors`. Sorted by address.
     ///
     /// # Errors
-    /// As [`Stores::open`]; Limit, where there are more than `Limits::files`.
+    /// What the store refuses; Limit, where there are more than `Limits::files`.
     pub fn list(&self, text: &str, policy: &Policy, limits: &Limits) -> Result<Vec<Listed>> {
         let address = read(text)?;
         let glob = match address.key.contains(['*', '?', '[', '{']) {
