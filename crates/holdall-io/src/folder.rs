@@ -3,6 +3,7 @@
 
 use crate::shards::is_model_folder;
 use holdall_core::{Attributes, Limits, Result, Value, Warning};
+use std::borrow::Cow;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -92,7 +93,8 @@ fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String
         return Err(format!("it has more than {most} bytes"));
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned())?;
-    let all = Attributes::from_json(text, limits.depth).map_err(|e| e.to_string())?;
+    let text = without_infinities(text);
+    let all = Attributes::from_json(&text, limits.depth).map_err(|e| e.to_string())?;
     let part = match all.get(TEXT_PART) {
         Some(Value::Map(pairs)) => &pairs[..],
         _ => &[],
@@ -109,4 +111,43 @@ fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String
         }
     }
     Ok(facts)
+}
+
+/// A text of JSON in which `null` stands for the numbers that it lacks, and that Python writes all the same: `NaN`, `Infinity` and
+/// `-Infinity`. What stands in strings stays.
+fn without_infinities(text: &str) -> Cow<'_, str> {
+    if !["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    // Every other part is a string, whose escaped quotes do not end it.
+    let mut rest = text;
+    while let Some(quote) = rest.find('"') {
+        let (outside, string) = rest.split_at(quote);
+        let end = end_of_string(string);
+        out.push_str(&replaced(outside));
+        out.push_str(&string[..end]);
+        rest = &string[end..];
+    }
+    out.push_str(&replaced(rest));
+    out.into()
+}
+
+fn replaced(outside: &str) -> String {
+    ["-Infinity", "Infinity", "NaN"]
+        .iter()
+        .fold(outside.to_owned(), |text, word| text.replace(word, "null"))
+}
+
+/// Where a string ends that begins with a quote: behind the next that is not escaped.
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            b'"' if !escaped => return at + 1,
+            b'\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    text.len()
 }

@@ -46,9 +46,18 @@ fn a_model_with_several_parts_has_the_facts_of_its_text() {
 }
 
 #[test]
+fn numbers_that_json_lacks_hide_nothing() {
+    let config = r#"{"time_step_limit": [0.0, Infinity], "model_type": "NaN \" -Infinity\\", "a": -Infinity,
+        "hidden_size": NaN, "vocab_size": 7}"#;
+    let found = of(folder(&[("config.json", config)]).path()).unwrap();
+    assert_eq!(found.config.to_json(), r#"{"model_type":"NaN \" -Infinity\\","vocab_size":7}"#);
+    assert!(found.warnings.is_empty());
+}
+
+#[test]
 fn what_cannot_be_read_is_told_and_hides_nothing() {
     let nested = "[".repeat(100_000);
-    for text in ["", "{", "[]", r#"{"model_type": NaN}"#, r#"{"a": 1, "a": 2}"#, &nested] {
+    for text in ["", "{", "[]", r#"{"model_type": nan}"#, r#"{"a": 1, "a": 2}"#, &nested] {
         let dir = folder(&[("config.json", text), ("vocab.txt", "")]);
         let found = of(dir.path()).unwrap();
         assert_eq!(found.tokenizer, ["vocab.txt"], "{text:.20}");
