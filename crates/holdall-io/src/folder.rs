@@ -78,7 +78,6 @@ impl ModelFolder {
                 }
             }
         }
-        folder.tokenizer.sort();
         Ok(Some(folder))
     }
 }
