@@ -1,45 +1,42 @@
 //! Formatting, lints and docs of every workspace; what keeps the crates apart; the library with each format alone.
 
-use crate::command::{Outcome, cargo, root, target};
+use crate::command::{Outcome, cargo, target};
+use crate::interop;
 use holdall::FORMATS;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+const BENCHES: &str = "benches/Cargo.toml";
+
 /// `cargo xtask check`.
-pub(crate) fn check(_args: &[String]) -> Outcome {
+pub(crate) fn check(args: &[String]) -> Outcome {
+    workspace(args)?;
+    others(args)
+}
+
+/// Formatting, lints and docs of the main workspace.
+pub(crate) fn workspace(_args: &[String]) -> Outcome {
     cargo(["fmt", "--all", "--check"]).run()?;
     cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
-    cargo(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings").run()?;
-    for manifest in other_workspaces()? {
-        let path = ["--manifest-path".into(), manifest];
-        cargo(["fmt", "--check"]).args(&path).run()?;
-        cargo(["clippy", "--all-targets"])
-            .args(&path)
-            .env("CARGO_TARGET_DIR", others_target())
-            .args(["--", "-D", "warnings"])
-            .run()?;
+    cargo(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+/// Formatting and lints of the workspaces beside it. The peers are built, for tests need them; their manifests make
+/// errors of the compiler's warnings.
+pub(crate) fn others(_args: &[String]) -> Outcome {
+    for manifest in std::iter::once(PathBuf::from(BENCHES)).chain(interop::manifests()) {
+        cargo(["fmt", "--check", "--manifest-path"]).args([manifest]).run()?;
     }
-    Ok(())
+    cargo(["clippy", "--all-targets", "--manifest-path", BENCHES])
+        .env("CARGO_TARGET_DIR", others_target())
+        .args(["--", "-D", "warnings"])
+        .run()?;
+    interop::build()
 }
 
 /// Where the workspaces beside the main one are built, all in one place because they share crates.
 pub(crate) fn others_target() -> PathBuf {
     target().join("interop")
-}
-
-/// The manifests of the workspaces beside the main one, which cannot build under one lock file with it.
-/// The libFuzzer wrappers are not among them: their bodies are in the main workspace, and they need a
-/// nightly compiler.
-fn other_workspaces() -> Result<Vec<PathBuf>, String> {
-    let mut all = vec![PathBuf::from("benches/Cargo.toml")];
-    let peers = root().join("interop/peers");
-    if peers.is_dir() {
-        let entries = peers.read_dir().map_err(|e| format!("{}: {e}", peers.display()))?;
-        let mut own: Vec<_> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-        own.sort();
-        all.extend(own.into_iter().map(|p| p.join("Cargo.toml")).filter(|p| p.is_file()));
-    }
-    Ok(all)
 }
 
 /// `cargo xtask features`.
@@ -50,12 +47,10 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     }
     // All of them is what the rest of the workspace is built with. Of what makes a build large, each is left out once.
     lint(&["holdall", "holdall-cli"], "")?;
-    lint(&["holdall", "holdall-cli"], "http")?;
+    lint(&["holdall", "holdall-cli"], "http,ztensor,metatensor,safetensors")?;
     lint(&["holdall"], "stores")?;
-    lint(&["holdall"], "arrow,metatensor")?;
     lint(&["holdall", "holdall-cli"], "parquet,metatensor")?;
     lint(&["holdall-net"], "")?;
-    lint(&["holdall", "holdall-cli"], "ztensor,metatensor,safetensors")?;
     // The second engine for ONNX, without the first.
     lint(&["holdall-run", "holdall-cli"], "onnxruntime")
 }

@@ -73,6 +73,14 @@ impl Run {
         }
     }
 
+    /// Runs it, what it prints in a file.
+    pub(crate) fn log(mut self, path: &Path) -> Outcome {
+        let file = || std::fs::File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+        let (out, err) = file().map_err(|e| format!("{}: {e}", path.display()))?;
+        self.0.stdout(out).stderr(err);
+        self.run()
+    }
+
     /// Runs it quietly; whether it could be run and succeeded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.stdout(Stdio::null()).stderr(Stdio::null());

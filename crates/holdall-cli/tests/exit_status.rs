@@ -5,6 +5,8 @@ mod command;
 use command::{accept, files, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Mutex;
 
 #[test]
 fn every_rejected_file_fails_with_the_code_it_is_named_after() {
@@ -15,52 +17,67 @@ fn every_rejected_file_fails_with_the_code_it_is_named_after() {
         .iter()
         .map(|r| (r["code"].as_str().unwrap(), r["kind"].as_str().unwrap()))
         .collect();
-    for path in files("reject") {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let mut parts = name.split('.');
-        let code = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
-        let path = path.to_str().unwrap();
-        let mut found = holdall(["inspect", "--json", path]);
-        if found.status == 0 {
-            // What is wrong is in the bytes of its tensors: for `verify` to find, with the structure
-            // in order.
-            found = holdall(["verify", "--json", path]);
-            if found.err.is_empty() {
-                let report = found.json();
-                let findings = report["findings"].as_array().unwrap();
-                let bad = findings.iter().any(|f| f["code"] == code);
-                // What this version cannot do is not the file's fault.
-                let mut unverified = report["unverified"].as_array().into_iter().flatten();
-                let in_brackets = format!("[{code}]");
-                let beyond = unverified
-                    .any(|u| u["message"].as_str().is_some_and(|m| m.contains(&in_brackets)));
-                let status = if bad {
-                    1
-                } else if beyond {
-                    4
-                } else {
-                    0
-                };
-                assert_eq!(found.status, status, "{path}");
-                if bad || beyond {
-                    continue;
+    // Programs are started by the hundred: on all cores.
+    let queue = Mutex::new(files("reject"));
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let Some(path) = queue.lock().unwrap().pop() else { return };
+                    fails_with_its_code(&path, &kinds);
                 }
-                // What is left cannot be made into a dense tensor.
-                let args = ["--dense", "--json", "--format", "raw", "-o", "-"];
-                found = holdall([&["extract", path, "w"], &args[..]].concat());
-            }
+            });
         }
-        let error = found.error();
-        assert_eq!(error["code"], code, "{path}: {error}");
-        assert_eq!(error["kind"], kinds[code.as_str()], "{path}: {error}");
-        assert_eq!(error["source"], path);
-        let status = match kinds[code.as_str()] {
-            "malformed" | "integrity" => 1,
-            "unsupported" | "limit" => 4,
-            other => panic!("{path}: {other}"),
-        };
-        assert_eq!((found.status, found.out.as_str()), (status, ""), "{path}");
+    });
+}
+
+fn fails_with_its_code(path: &Path, kinds: &HashMap<&str, &str>) {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let mut parts = name.split('.');
+    let code = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
+    let kind = kinds[code.as_str()];
+    let path = path.to_str().unwrap();
+    let mut found = holdall(["inspect", "--json", path]);
+    if found.status == 0 {
+        // What is wrong is in the bytes of its tensors: for `verify` to find, with the structure
+        // in order.
+        found = holdall(["verify", "--json", path]);
+        if found.err.is_empty() {
+            let report = found.json();
+            let findings = report["findings"].as_array().unwrap();
+            let bad = findings.iter().any(|f| f["code"] == code);
+            // What this version cannot do is not the file's fault.
+            let mut unverified = report["unverified"].as_array().into_iter().flatten();
+            let in_brackets = format!("[{code}]");
+            let beyond =
+                unverified.any(|u| u["message"].as_str().is_some_and(|m| m.contains(&in_brackets)));
+            let status = if bad {
+                1
+            } else if beyond {
+                4
+            } else {
+                0
+            };
+            assert_eq!(found.status, status, "{path}");
+            if bad || beyond {
+                return;
+            }
+            // What is left cannot be made into a dense tensor.
+            let args = ["--dense", "--json", "--format", "raw", "-o", "-"];
+            found = holdall([&["extract", path, "w"], &args[..]].concat());
+        }
     }
+    let error = found.error();
+    assert_eq!(error["code"], code, "{path}: {error}");
+    assert_eq!(error["kind"], kind, "{path}: {error}");
+    assert_eq!(error["source"], path);
+    let status = match kind {
+        "malformed" | "integrity" => 1,
+        "unsupported" | "limit" => 4,
+        other => panic!("{path}: {other}"),
+    };
+    assert_eq!((found.status, found.out.as_str()), (status, ""), "{path}");
 }
 
 #[test]

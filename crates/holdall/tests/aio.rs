@@ -141,21 +141,21 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
         for c in whole.components() {
             let of = format!("{place}: {} {}", whole.name(), c.role);
             let role = &c.role;
-            let (waited, found) = (told(tensor.bytes(role).await), told(whole.bytes(role)));
-            assert!(waited == found, "{of}: {:?}", (waited.err(), found.err()));
-            let len = whole.bytes(role).map_or(0, |bytes| bytes.len() as u64);
+            let (waited, all) = (told(tensor.bytes(role).await), told(whole.bytes(role)));
+            assert!(waited == all, "{of}: {:?}", (waited.err(), all.err()));
+            let len = all.as_ref().map_or(0, |bytes| bytes.len() as u64);
             for range in [len / 3..len / 2, 0..len.min(5), len..len, len / 2..len] {
                 let waited = told(tensor.bytes_range(role, range.clone()).await);
                 let found = told(whole.bytes_range(role, range.clone()));
                 // Frames are decoded whole here, and there as far as they must: what is wrong further on is found here alone.
-                if found.is_err() || waited.is_ok() || whole.bytes(role).is_ok() {
+                if found.is_err() || waited.is_ok() || all.is_ok() {
                     assert!(waited == found, "{of}: {range:?}, {:?}", (waited.err(), found.err()));
                 }
             }
             let beyond = 1..len + 2;
             let waited = told(tensor.bytes_range(role, beyond.clone()).await).map(|b| b.len());
             let found = told(whole.bytes_range(role, beyond)).map(|b| b.len());
-            assert!(waited.is_ok() == found.is_ok() || whole.bytes(role).is_err(), "{of}");
+            assert!(waited.is_ok() == found.is_ok() || all.is_err(), "{of}");
             count += 1;
         }
     }
@@ -205,19 +205,27 @@ fn model() -> Vec<u8> {
     make::bytes_of("ztensor@1.2.0", &Attributes::new(), &all)
 }
 
-#[test]
-fn a_model_is_the_same_whole_and_with_any_byte_changed() {
+/// Two tests, so that they run at once.
+fn changed_bytes_are_the_same(check: Check) {
     let bytes = model();
     wait(async {
-        assert_eq!(same(bytes.clone().into(), Check::Read, "sound").await, 18);
+        assert_eq!(same(bytes.clone().into(), check, "sound").await, 18);
         for at in (0..bytes.len()).step_by(bytes.len() / 23) {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x41;
-            for check in [Check::Read, Check::Off] {
-                same(bytes.clone().into(), check, &format!("byte {at}, {check:?}")).await;
-            }
+            same(bytes.into(), check, &format!("byte {at}, {check:?}")).await;
         }
     });
+}
+
+#[test]
+fn a_model_is_the_same_whole_and_with_any_byte_changed() {
+    changed_bytes_are_the_same(Check::Read);
+}
+
+#[test]
+fn a_model_is_the_same_with_any_byte_changed_where_digests_are_not_checked() {
+    changed_bytes_are_the_same(Check::Off);
 }
 
 #[test]
