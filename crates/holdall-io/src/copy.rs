@@ -4,7 +4,7 @@ use crate::executor::{Pieces, StoredPieces, checked_algorithm};
 use crate::file::Tensor;
 use crate::items::Keep;
 use crate::open::Check;
-use crate::sink::Sink;
+use crate::sink::{FILL_LEN, Sink};
 use crate::work::Work;
 use crate::writer::{AsIs, Writer};
 use holdall_core::codec::zstd::SINGLE_FRAME_MAX;
@@ -12,9 +12,6 @@ use holdall_core::model::Hasher;
 use holdall_core::read::{Access, PartDecoder, Want, check_digest};
 use holdall_core::{Algorithm, Component, Encoding, Result};
 
-/// Bytes of a raw component read at a time: few enough to stay in the processor's cache until they
-/// are digested and handed on.
-const READ_LEN: u64 = 1 << 20;
 /// Smaller reads of a map are cheaper by touching it than by a call to the system.
 const TOUCH_LEN: u64 = 64 << 10;
 
@@ -91,13 +88,25 @@ impl<'a> Copier<'a> {
         }
         let mut hasher = algorithm(c).map(Hasher::new);
         let mut at = c.stored.start;
+        let len = c.stored_len();
+        if len >= TOUCH_LEN && writer.fills() {
+            // Read to where it is written from.
+            writer.fill(&mut |memory| {
+                source.read_into(at, memory)?;
+                at += memory.len() as u64;
+                if let Some(hasher) = &mut hasher {
+                    hasher.update(memory);
+                }
+                self.work.advance(memory.len() as u64)
+            })?;
+            return hasher.map_or(Ok(()), |hasher| check_digest(c, &hasher.finish()));
+        }
         while at < c.stored.end {
-            let range = at..c.stored.end.min(at + READ_LEN);
+            let range = at..c.stored.end.min(at + FILL_LEN as u64);
             let len = range.end - range.start;
             at = range.end;
             let borrowed;
-            let touch = len < TOUCH_LEN || writer.compresses();
-            let bytes: &[u8] = if touch && terms.access == Access::Borrowed {
+            let bytes: &[u8] = if terms.access == Access::Borrowed {
                 borrowed = source.read_range(range)?;
                 &borrowed
             } else {

@@ -452,9 +452,32 @@ impl<S: Sink> Writer<S> {
         matches!(&self.current, Some(Current { to: To::Words(_), .. }))
     }
 
-    /// Whether the bytes given next are compressed.
-    pub(crate) fn compresses(&self) -> bool {
-        matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
+    /// Whether the bytes given next go into the file as they are.
+    pub(crate) fn fills(&self) -> bool {
+        matches!(&self.current, Some(Current { to: To::Sink { .. }, .. }))
+    }
+
+    /// Takes all bytes of the component begun last, which [`Writer::fills`], from `read`: it fills the memory that it is
+    /// called with.
+    pub(crate) fn fill(&mut self, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        let To::Sink { hasher, .. } = &mut current.to else {
+            self.current = Some(current);
+            return Ok(());
+        };
+        let work = &self.options.work;
+        self.sink.fill(current.left, &mut |memory| {
+            work.check()?;
+            read(memory)?;
+            if let Some(hasher) = hasher {
+                hasher.update(memory);
+            }
+            Ok(())
+        })?;
+        current.left = 0;
+        let (tensor, next) = (Arc::clone(&current.tensor), current.component + 1);
+        self.complete(current)?;
+        self.next_component(tensor, next)
     }
 
     /// Whether compressed components of any writer may come as they are.

@@ -3,11 +3,11 @@
 //! Bytes go to a file without a name where the system has such (so that a killed process leaves
 //! nothing), else to a temporary one beside the target; only when all are written and on the disk
 //! does it take the target's name, in one step. Bytes are written on a thread of their own, in pieces
-//! of 4 MiB; those that must reach the disk past the system's cache. Others that come many at a time go
+//! of 4 MiB; those that must reach the disk past the system's cache. Others that lie in memory, many at a time, go
 //! into the cache from where they are, and so do all where the system starts no thread.
 
-use super::Sink;
 use super::unpublished::{Unpublished, folder, sync_folder};
+use super::{FILL_LEN, Sink};
 use crate::buffer::Buffer;
 use crate::error::{EXISTS, IO, NOT_REGULAR, io};
 use holdall_core::{Error, Result};
@@ -178,6 +178,27 @@ impl FileSink {
         }
     }
 
+    /// Gives the piece that is being filled `count` more bytes, which it has room for, and sends it when it is full.
+    fn fill_piece(
+        &mut self,
+        count: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut piece = match self.filling.take() {
+            Some(piece) => piece,
+            None => self.piece()?,
+        };
+        read(&mut piece.as_mut()[self.filled..self.filled + count])?;
+        self.filled += count;
+        self.len += count as u64;
+        if self.filled < PIECE {
+            self.filling = Some(piece);
+            return Ok(());
+        }
+        self.filled = 0;
+        self.send(Piece { memory: piece, filled: PIECE, at: self.len - PIECE as u64 })
+    }
+
     fn send(&mut self, piece: Piece) -> Result<()> {
         if matches!(self.writer, Writer::Later) {
             self.start_writer()?;
@@ -255,22 +276,21 @@ impl Sink for FileSink {
             return Ok(());
         }
         while !bytes.is_empty() {
-            let mut piece = match self.filling.take() {
-                Some(piece) => piece,
-                None => self.piece()?,
-            };
-            let count = bytes.len().min(PIECE - self.filled);
-            let (now, later) = bytes.split_at(count);
-            piece.as_mut()[self.filled..self.filled + count].copy_from_slice(now);
-            (bytes, self.filled) = (later, self.filled + count);
-            self.len += count as u64;
-            if self.filled == PIECE {
-                self.filled = 0;
-                let at = self.len - PIECE as u64;
-                self.send(Piece { memory: piece, filled: PIECE, at })?;
-            } else {
-                self.filling = Some(piece);
-            }
+            let now;
+            (now, bytes) = bytes.split_at(bytes.len().min(PIECE - self.filled));
+            self.fill_piece(now.len(), |memory| {
+                memory.copy_from_slice(now);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, mut len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        while len > 0 {
+            let now = len.min((PIECE - self.filled).min(FILL_LEN) as u64) as usize;
+            self.fill_piece(now, &mut *read)?;
+            len -= now as u64;
         }
         Ok(())
     }

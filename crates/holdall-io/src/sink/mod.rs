@@ -27,6 +27,10 @@ pub(crate) fn check_local(path: &Path) -> Result<()> {
     }
 }
 
+/// The most bytes that [`Sink::fill`] asks for at a time: few enough to stay in the processor's cache until they are
+/// digested.
+pub const FILL_LEN: usize = 1 << 20;
+
 /// An append-only destination that publishes all or nothing, where it can.
 pub trait Sink {
     /// What [`Sink::finish`] gives back.
@@ -59,6 +63,23 @@ pub trait Sink {
     /// # Errors
     /// Io. The sink is then of no more use; dropping it leaves nothing behind.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Appends `len` bytes that `read` gives, in pieces of at most [`FILL_LEN`]: it fills all of the memory that it is
+    /// called with. A sink that lends its own saves a copy.
+    ///
+    /// # Errors
+    /// As [`Sink::append`], and what `read` fails with.
+    fn fill(&mut self, len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let mut memory = vec![0; len.min(FILL_LEN as u64) as usize];
+        let mut left = len;
+        while left > 0 {
+            let now = left.min(FILL_LEN as u64) as usize;
+            read(&mut memory[..now])?;
+            self.append(&memory[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
 
     /// Publishes what was appended.
     ///

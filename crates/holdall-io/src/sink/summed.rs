@@ -37,6 +37,15 @@ impl<S: Sink> Sink for Summed<S> {
         self.sink.append(bytes)
     }
 
+    fn fill(&mut self, len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let Summed { sink, hasher } = self;
+        sink.fill(len, &mut |memory| {
+            read(memory)?;
+            hasher.update(memory);
+            Ok(())
+        })
+    }
+
     fn finish(self) -> Result<Self::Done> {
         Ok((self.sink.finish()?, self.hasher.finish()))
     }
