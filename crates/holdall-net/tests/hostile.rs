@@ -298,6 +298,37 @@ fn who_says_nothing_and_more_than_are_taken_end() {
 }
 
 #[test]
+fn handshakes_that_are_begun_and_left_keep_nobody_out() {
+    let world = world(4);
+    let at = world.address();
+    // The first words of clients, which hear no answer.
+    let trap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    trap.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let (to, mut said) = (trap.local_addr().unwrap(), vec![0; 2000]);
+    let liars: Vec<UdpSocket> = (0..40)
+        .map(|_| {
+            let wait = Duration::from_millis(20);
+            run(async { tokio::time::timeout(wait, connect(to, PROTOCOL)).await.unwrap_err() });
+            let len = trap.recv(&mut said).unwrap();
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.send_to(&said[..len], at).unwrap();
+            socket
+        })
+        .collect();
+    let begun = Instant::now();
+    world.works();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    // They are forgotten, too.
+    let until = Instant::now() + PATIENCE * 8;
+    while world.server.clients() > 1 {
+        assert!(Instant::now() < until, "{}", world.server.clients());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(liars);
+    world.works();
+}
+
+#[test]
 fn a_server_that_ends_lets_answers_end() {
     let world = world(64);
     let at = world.address();

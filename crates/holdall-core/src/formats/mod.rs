@@ -157,7 +157,9 @@ impl Format {
 pub enum Told {
     /// All is at its start, or is found from there.
     ByStart,
-    /// Its start says what it is, its end what is in it.
+    /// A few bytes at its start say what it is, its end what is in it.
+    ByEnd,
+    /// What is in it is told at both ends.
     ByBoth,
 }
 

@@ -208,7 +208,7 @@ impl Pieces {
             _ => FETCH_LEN,
         };
         let mut extents = Vec::new();
-        for _ in 0..at_once.max(1) {
+        for _ in 0..at_once.clamp(1, Terms::REMOTE.at_once) {
             let next = self.component.stored.part(self.fetched..self.fetched.saturating_add(step));
             if !next.is_empty() {
                 self.fetched += next.len();

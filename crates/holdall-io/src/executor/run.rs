@@ -7,7 +7,7 @@ use crate::workers;
 use holdall_core::codec::zstd::Checksums;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
-    Sums, Want,
+    Sums, Terms, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
@@ -376,7 +376,8 @@ impl<'a> Executor<'a> {
                     Out::Parts(outs) => outs.into_iter().next(),
                     _ => None,
                 };
-                for batch in fetches.chunks(terms.at_once.max(1)) {
+                // What has come waits in memory for what comes before it.
+                for batch in fetches.chunks(terms.at_once.clamp(1, Terms::REMOTE.at_once)) {
                     if let [one] = batch
                         && terms.access == Access::Borrowed
                         && let Some(local) = self.sources.at(one.extent.source).local()

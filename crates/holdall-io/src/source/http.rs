@@ -1,5 +1,6 @@
 //! A file on a web server, read by ranges.
 
+use super::held::{Held, cut, lock};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, VALIDATOR};
@@ -10,10 +11,9 @@ use holdall_core::error::Shown as _;
 use holdall_core::formats::Told;
 use holdall_core::read::{Joined, Terms, join};
 use holdall_core::{Error, Result, Warning};
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// A file on a web server, read by range requests, on any number of threads.
 ///
@@ -34,11 +34,11 @@ pub struct HttpSource {
     validator: Validator,
     /// The header by which answers are of that version.
     pin: Option<(&'static str, String)>,
-    /// What the first answer brought, from this byte on.
-    first: (u64, Bytes),
-    /// What was wanted first.
-    begun: Begin,
-    held: Mutex<Held>,
+    /// Whether what came first tells what is in it, so that the other end is not looked at.
+    is_telling: bool,
+    /// Whether all of it came with the first answer.
+    is_whole: bool,
+    held: Held,
 }
 
 /// What of a file is asked for first.
@@ -54,6 +54,8 @@ pub(crate) enum Begin {
 const FIRST: u64 = 512 << 10;
 /// Bytes of its start that are asked for at the same time as its end, where both are wanted.
 const HEAD: u64 = 256 << 10;
+/// The same where they only say what it is: a file that is shorter than what comes of its end has them there as well.
+const SHORT_HEAD: u64 = 4 << 10;
 /// Gaps up to so many bytes are fetched along rather than left out by another request.
 const GAP: u64 = 64 << 10;
 /// The same where there are more requests than can be under way at once: then a request waits for another, which
@@ -61,19 +63,12 @@ const GAP: u64 = 64 << 10;
 const WIDE_GAP: u64 = 256 << 10;
 /// Requests are merged up to so many bytes.
 const MOST: u64 = Terms::REMOTE.piece;
-/// Requests at once for one read, where they bring much: then a few fill the line.
-const AT_ONCE: usize = Terms::REMOTE.at_once;
+/// Requests at once, where they bring much: each is a connection of its own, and a few of those do not fill a line that is fast.
+const AT_ONCE: usize = 8;
 /// The same where each brings at most [`WIDE_GAP`], and is little but a wait.
 const SMALL_AT_ONCE: usize = 32;
 /// Smaller reads fetch so much, and what they did not ask for is kept for a while.
 const AHEAD: u64 = 64 << 10;
-/// Parts kept for a while.
-const KEPT: usize = 32;
-
-/// The parts that small reads brought last.
-#[derive(Default)]
-struct Held(VecDeque<(u64, Bytes)>);
-
 impl HttpSource {
     /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
     ///
@@ -104,19 +99,36 @@ impl HttpSource {
         name: String,
         begin: Begin,
     ) -> Result<HttpSource> {
+        let wanted = match begin {
+            // Then the start is asked for anyway.
+            _ if !has_ends(&client) => 0,
+            Begin::With(Told::ByEnd) => SHORT_HEAD,
+            Begin::With(Told::ByBoth) => HEAD,
+            Begin::With(Told::ByStart) | Begin::Unknown => 0,
+        };
         let (opened, head) = std::thread::scope(|scope| {
-            let ask = || head(&client, &asked);
-            let is_wanted = begin == Begin::With(Told::ByBoth);
-            let head = is_wanted.then(|| std::thread::Builder::new().spawn_scoped(scope, ask).ok());
+            let ask = || head(&client, &asked, wanted);
+            let head =
+                (wanted > 0).then(|| std::thread::Builder::new().spawn_scoped(scope, ask).ok());
             let opened = retrying(&client.policy().patience, || first(&client, &asked, begin));
             (opened, head.flatten().and_then(|head| head.join().ok()?))
         });
         let first = opened.map_err(|e| e.in_source(&name))?;
-        let mut held = Held::default();
-        // Of another version it is nothing that was asked for; whatever else went wrong is found when it is asked for again.
-        if let Some(head) = head.filter(|head| head.is_of(&first)) {
-            held.keep(0, head.bytes);
-        }
+        let is_telling = match begin {
+            Begin::With(Told::ByStart) => true,
+            // Some servers give no end.
+            Begin::With(Told::ByEnd) => first.part.0 + first.part.1.len() as u64 == first.len,
+            Begin::With(Told::ByBoth) | Begin::Unknown => false,
+        };
+        let is_whole = first.part.1.len() as u64 == first.len;
+        // Of another version the start is nothing that was asked for; whatever else went wrong is found when it is asked for again.
+        let head = head.filter(|head| !is_whole && head.is_of(&first)).map(|head| (0, head.bytes));
+        let came = [first.part].into_iter().chain(head).collect();
+        let held = match is_whole && first.validator.weakness().is_some() {
+            // It is of one version; what would be asked for again may be of another.
+            true => Held::for_good(came),
+            false => Held::new(came),
+        };
         Ok(HttpSource {
             client,
             name,
@@ -125,9 +137,9 @@ impl HttpSource {
             found: Mutex::new(first.url),
             len: first.len,
             validator: first.validator,
-            first: first.part,
-            begun: begin,
-            held: Mutex::new(held),
+            is_telling,
+            is_whole,
+            held,
         })
     }
 
@@ -147,8 +159,7 @@ impl HttpSource {
         if range.start == range.end {
             return Some(Bytes::new());
         }
-        let (at, first) = &self.first;
-        cut(*at, first, range).or_else(|| lock(&self.held).cut(range))
+        self.held.cut(range)
     }
 
     /// Fetches one stretch, and hands out those parts of it that were wanted.
@@ -169,7 +180,7 @@ impl HttpSource {
         });
         let parts = parts.collect();
         if small {
-            lock(&self.held).keep(range.start, bytes);
+            self.held.keep(range.start, bytes);
         }
         Ok(parts)
     }
@@ -295,19 +306,18 @@ impl ByteSource for HttpSource {
     }
 
     fn terms(&self) -> Terms {
-        Terms::REMOTE
+        let mut terms = Terms::REMOTE;
+        terms.at_once = AT_ONCE;
+        terms
     }
 
     fn came(&self) -> Vec<(u64, Bytes)> {
-        // Where the index is at the start, the other end is not looked at.
-        let came = (self.begun == Begin::With(Told::ByStart)).then(|| self.first.clone());
-        came.into_iter().collect()
+        if self.is_telling { self.held.first() } else { Vec::new() }
     }
 
     fn warnings(&self) -> Vec<Warning> {
         // What came whole with the first answer is of one version.
-        let is_whole = self.first.1.len() as u64 == self.len;
-        let weakness = self.validator.weakness().filter(|_| !is_whole);
+        let weakness = self.validator.weakness().filter(|_| !self.is_whole);
         weakness.map(|why| Warning::new(VALIDATOR, why)).into_iter().collect()
     }
 
@@ -333,19 +343,6 @@ impl fmt::Debug for HttpSource {
             .field("len", &self.len)
             .field("validator", &self.validator)
             .finish_non_exhaustive()
-    }
-}
-
-impl Held {
-    fn cut(&self, range: &Range<u64>) -> Option<Bytes> {
-        self.0.iter().find_map(|(at, bytes)| cut(*at, bytes, range))
-    }
-
-    fn keep(&mut self, at: u64, bytes: Bytes) {
-        if self.0.len() >= KEPT {
-            self.0.pop_front();
-        }
-        self.0.push_back((at, bytes));
     }
 }
 
@@ -383,13 +380,13 @@ impl Head {
 }
 
 /// Asks for the start of a file; nothing, where that does not come at once.
-fn head(client: &Client, url: &Url) -> Option<Head> {
-    let mut answer = ask(client, url, Part::Range(0, HEAD)).ok()?;
+fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
+    let mut answer = ask(client, url, Part::Range(0, wanted)).ok()?;
     if answer.status != 206 {
         return None;
     }
     let ((start, end), total) = part_of(&answer).ok()?;
-    if (start, end) != (0, total?.min(HEAD)) {
+    if (start, end) != (0, total?.min(wanted)) {
         return None;
     }
     let validator = answer.validator().ok()?;
@@ -399,8 +396,7 @@ fn head(client: &Client, url: &Url) -> Option<Head> {
 
 /// Asks for an end of a file; for its start, where the server does not know ranges from the end.
 fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
-    let has_ends = client.service().is_none_or(|service| service.has_ends());
-    let mut from_end = begin != Begin::With(Told::ByStart) && has_ends;
+    let mut from_end = begin != Begin::With(Told::ByStart) && has_ends(client);
     let part = if from_end { Part::Last(FIRST) } else { Part::Range(0, FIRST) };
     let mut answer = ask(client, url, part)?;
     match answer.status {
@@ -439,6 +435,11 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
     }
     let bytes = body(&mut answer, end - start)?;
     Ok(First::of(&answer, client, len, (start, bytes))?)
+}
+
+/// Whether the end of a file can be asked for without its length.
+fn has_ends(client: &Client) -> bool {
+    client.service().is_none_or(|service| service.has_ends())
 }
 
 /// A file that came whole.
@@ -519,16 +520,4 @@ fn wrong_part(got: &(u64, u64), wanted: &Range<u64>) -> Error {
     let (start, end) = got;
     let (from, to) = (wanted.start, wanted.end);
     ANSWER.broken(format!("the server sent bytes {start}..{end} instead of {from}..{to}"))
-}
-
-/// The bytes of `range` out of those found at `at`, where they are all there.
-fn cut(at: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
-    let start = range.start.checked_sub(at)?;
-    let end = range.end.checked_sub(at)?;
-    (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
-}
-
-/// A thread that panicked poisons nothing worth protecting here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,6 +3,8 @@
 mod chunked;
 mod file;
 #[cfg(feature = "http")]
+mod held;
+#[cfg(feature = "http")]
 mod http;
 mod local;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.

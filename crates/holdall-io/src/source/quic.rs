@@ -1,5 +1,6 @@
 //! A file that another Holdall serves.
 
+use super::held::cut;
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::{Policy, address};
@@ -50,11 +51,7 @@ impl QuicSource {
         if range.is_empty() {
             return Some(Bytes::new());
         }
-        self.remote.index().iter().find_map(|(at, bytes)| {
-            let start = range.start.checked_sub(*at)?;
-            let end = range.end.checked_sub(*at)?;
-            (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
-        })
+        self.remote.index().iter().find_map(|(at, bytes)| cut(*at, bytes, range))
     }
 
     fn check(&self, range: &Range<u64>) -> Result<()> {

@@ -73,7 +73,7 @@ mod stated;
 mod v0;
 mod v1;
 
-use super::{Format, writer};
+use super::{Format, Told, writer};
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder};
 use crate::window::{Stop, Window};
@@ -93,6 +93,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     padding: Some(padding),
     rules: rules::RULES,
+    told_by: Told::ByEnd,
     ..Format::read_by(footer::detect, decode)
 };
 

@@ -43,7 +43,7 @@ mod root;
 
 pub use root::{Objects, Root, objects_of};
 
-use super::{Beside, Format, Shards, writer};
+use super::{Beside, Format, Shards, Told, writer};
 use crate::model::block::BlockType;
 use crate::model::{Algorithm, Digest, Hasher, Layout};
 
@@ -66,6 +66,7 @@ pub static FORMAT: Format = Format {
     }),
     content: Some(content::digest),
     rules: RULES,
+    told_by: Told::ByEnd,
     ..Format::read_by(decode::detect, decode::decode)
 };
 
