@@ -70,3 +70,43 @@ def test_bfloat16(name, tmp_path):
     assert found.dtype == bfloat16
     module.save_file({"a": found}, tmp_path / "b.safetensors")
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("between", ["zt", "safetensors", None])
+def test_keras(between, tmp_path, monkeypatch):
+    """Keras loads weights and whole models that were converted, there and back through another format."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    pytest.importorskip("jax")
+    keras = pytest.importorskip("keras")
+    import holdall
+
+    def model(seed):
+        keras.utils.set_random_seed(seed)
+        given = keras.Input((8, 8, 3))
+        x = keras.layers.Conv2D(4, 3, name="conv")(given)
+        x = keras.layers.Flatten(name="flat")(keras.layers.BatchNormalization(name="norm")(x))
+        return keras.Model(given, keras.layers.Dense(5, name="out")(x))
+
+    made = model(1)
+    made.compile("adam", "mse")
+    x = np.random.default_rng(5).random((2, 8, 8, 3), "f4")
+    made.fit(x, np.ones((2, 5), "f4"), verbose=0)
+    wanted = np.asarray(made(x))
+    made.save_weights(tmp_path / "own.weights.h5")
+    made.save(tmp_path / "own.keras")
+    made.save(tmp_path / "own.h5")
+
+    def converted(name, out):
+        path, out = tmp_path / name, tmp_path / out
+        if between is not None:
+            holdall.convert(path, tmp_path / f"between.{between}", overwrite=True)
+            path = tmp_path / f"between.{between}"
+        holdall.convert(path, out)
+        return out
+
+    for number, name in enumerate(["own.weights.h5", "own.keras"]):
+        other = model(2)
+        other.load_weights(converted(name, f"{number}.weights.h5"))
+        assert np.array_equal(np.asarray(other(x)), wanted), name
+    whole = keras.models.load_model(converted("own.h5", "whole.h5"), compile=False)
+    assert np.array_equal(np.asarray(whole(x)), wanted)

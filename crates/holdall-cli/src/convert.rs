@@ -54,7 +54,7 @@ pub(crate) struct ConvertArgs {
     output: PathBuf,
 
     /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`, `gguf`,
-    /// `pytorch`, `hdf5`, `npz`, `onnx`
+    /// `pytorch`, `hdf5`, `npz`, `onnx`, `ztensor2`
     /// [default: that of OUT's extension, newest version]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
@@ -262,6 +262,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         dry_run(session, args, &file, &target, &specs, &report)?;
         return Ok(Status::Fine);
     }
+    let forms = forms(args)?;
     let report = if to_stdout {
         holdall::convert_to(&file, &mut *session.out(), &options)?.0
     } else {
@@ -272,6 +273,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         out.publish()?;
     }
     drop(options);
+    untouched(session, &forms, &report);
     if !session.json() {
         report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     }
@@ -481,6 +483,28 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
         text.push_str(&format!(", {} shared", count(report.shared, "component")));
     }
     text
+}
+
+/// Tells of forms that no tensor has been given.
+fn untouched(session: &Session, forms: &[Reform], report: &ConvertReport) {
+    for (option, sparse) in [("--sparse", true), ("--quantize", false)] {
+        let mut asked = forms.iter().filter_map(Reform::to).filter(|f| f.is_sparse() == sparse);
+        let has_done = report.reformed.iter().any(|r| r.form.is_sparse() == sparse);
+        if has_done || asked.next().is_none() {
+            continue;
+        }
+        let what = match sparse {
+            true => {
+                "no tensor was made sparse: only those that get smaller by it are, csr is for matrices"
+            }
+            false => {
+                "no tensor was quantized: only floats of two dimensions and more are, in blocks those whose rows are whole ones"
+            }
+        };
+        session.warn(format!(
+            "`{option}`: {what}; a tensor that is named whole is taken whatever it is"
+        ));
+    }
 }
 
 /// Tells how far quantized elements are from what they were.

@@ -513,6 +513,17 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     let plan = holdall([&["convert", &source, &out, "-f", "-n", "--json"][..], &args].concat());
     let plan = plan.ends_with(0).json();
     assert_eq!(plan["reformed"].as_array().unwrap().len(), reformed.len());
+    // Where no tensor fits, that is said.
+    for (option, form, said) in [
+        ("--quantize", "group:4:8", "`--quantize`: no tensor was quantized"),
+        ("--sparse", "csr", "`--sparse`: no tensor was made sparse"),
+        ("--quantize", "keep", ""),
+    ] {
+        let args = ["convert", &source, &out, "-f", "-s", "layers.0.norm.weight", option, form];
+        let ran = holdall(args).ends_with(0);
+        assert!(ran.err.contains(said), "{}", ran.err);
+        assert_eq!(ran.err.contains("no tensor was"), !said.is_empty(), "{}", ran.err);
+    }
     let e = holdall(["convert", &source, &out, "-f", "--sparse", "group:4:8"]).ends_with(2);
     assert!(e.err.contains("is for `--quantize`"), "{}", e.err);
     let e = holdall(["convert", &source, &out, "-f", "--quantize", "bsr"]).ends_with(2);

@@ -208,6 +208,16 @@ fn fields_are_schemas() {
 
 #[test]
 fn fields_that_make_no_record_are_refused() {
+    for empty in ["'<f4', (0,)", "'<f4', (0, 2)", "'|S0'", "'<U0'", "'<U2', 0"] {
+        assert!(fields(&format!("[('a', '<f4'), ('b', {empty})]")).is_ok(), "{empty}");
+    }
+    let hint = |descr: &str| {
+        let dict = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,)}}");
+        npy::read_any(&framed(&dict)).unwrap_err().hint().unwrap_or_default().to_owned()
+    };
+    assert!(hint("[]").contains("without the fields that are empty"), "{}", hint("[]"));
+    assert!(hint("'?'").contains("'|b1'"), "{}", hint("'?'"));
+    assert!(hint("'<f16'").contains("longdouble as float64"), "{}", hint("'<f16'"));
     let deep = |depth: usize| format!("{}'|i1'{}", "[('a', ".repeat(depth), ")]".repeat(depth));
     assert!(fields(&deep(32)).is_ok());
     let dims = format!("[('a', '|i1', ({}))]", "1, ".repeat(65));
@@ -218,6 +228,12 @@ fn fields_that_make_no_record_are_refused() {
         ("[]", "npy/dtype"),
         ("[('a', '|S0')]", "npy/dtype"),
         ("[('a', '<f4', (0,))]", "npy/dtype"),
+        // Elements of arrays that take no bytes; one array of none may be.
+        ("[('a', '<f4'), ('b', '<f4', (2, 0))]", "npy/dtype"),
+        ("[('a', '<f4'), ('b', '<f4', (0, 0))]", "npy/dtype"),
+        ("[('a', '<f4'), ('b', '|S0', (2,))]", "npy/dtype"),
+        ("[('a', '<f4'), ('b', '<U0', 0)]", "npy/dtype"),
+        ("[('a', '<f4'), ('b', [('c', '<f4'), ('d', '<f4', (1, 0))])]", "npy/dtype"),
         ("[('', '|V4')]", "npy/dtype"),
         ("[('', '<f4')]", "npy/fields"),
         ("[('', [('a', '<f4')])]", "npy/fields"),

@@ -1,10 +1,12 @@
 //! Text from files as messages show it.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// The most characters of a name or value that a message shows, escapes included.
 const NAME: usize = 200;
+/// What needs no escape between backticks.
+const QUOTES: [char; 2] = ['"', '\''];
 /// The most characters of a message, or of a hint, before what says how long it is.
 const MESSAGE: usize = 900;
 /// The most items of a list that a message shows.
@@ -33,17 +35,30 @@ impl fmt::Display for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut count = 0;
         let over = |c: char| {
-            count += c.escape_debug().count();
+            count += if QUOTES.contains(&c) { 1 } else { c.escape_debug().count() };
             count > NAME
         };
         match self.0.find(over) {
-            None => self.0.escape_debug().fmt(f),
+            None => escaped(self.0, f),
             Some(at) => {
                 let (head, _) = self.0.split_at(at);
-                write!(f, "{}{}", head.escape_debug(), Rest(self.0))
+                escaped(head, f)?;
+                Rest(self.0).fmt(f)
             }
         }
     }
+}
+
+/// Writes a text with its characters escaped, but for quotes: what stands around it are backticks.
+fn escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    text.split_inclusive(QUOTES).try_for_each(|part| {
+        let (part, quote) = match part.chars().next_back().filter(|c| QUOTES.contains(c)) {
+            Some(quote) => (part.strip_suffix(quote).unwrap_or(part), Some(quote)),
+            None => (part, None),
+        };
+        write!(f, "{}", part.escape_debug())?;
+        quote.map_or(Ok(()), |quote| f.write_char(quote))
+    })
 }
 
 /// Items of a list that may be long, with commas: the first 16, and how many there are.
@@ -94,6 +109,11 @@ mod tests {
             assert_eq!(whole.shown().to_string(), whole);
         }
         assert_eq!("a\nb\u{1b}".shown().to_string(), "a\\nb\\u{1b}");
+        assert_eq!("W/\"it's\"\n\"".shown().to_string(), "W/\"it's\"\\n\"");
+        assert_eq!(
+            "\"".repeat(201).shown().to_string(),
+            format!("{}… (201 characters)", "\"".repeat(200))
+        );
         let long = "x".repeat(201);
         assert_eq!(long.shown().to_string(), format!("{}… (201 characters)", &long[1..]));
         // An escape is shown whole or not at all.

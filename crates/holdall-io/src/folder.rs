@@ -1,7 +1,7 @@
 //! What a folder says of its model beside the tensors, as the Hugging Face hub lays models out: `config.json`, and the files of
 //! a tokenizer.
 
-use crate::shards::is_model_folder;
+use crate::shards::{are_model, files};
 use holdall_core::{Attributes, Limits, Result, Value, Warning};
 use std::borrow::Cow;
 use std::fs;
@@ -61,11 +61,15 @@ impl ModelFolder {
     /// Io when the folder cannot be listed.
     pub fn of(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
         let path = path.as_ref();
-        if !is_model_folder(path) {
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        let all = files(path)?;
+        if !are_model(path, &all) {
             return Ok(None);
         }
         let mut folder = ModelFolder::default();
-        for name in crate::shards::files(path)? {
+        for name in all {
             if name.starts_with("tokenizer") || TOKENIZER.contains(&&*name) {
                 folder.tokenizer.push(name);
             } else if name == CONFIG {

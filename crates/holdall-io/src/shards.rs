@@ -36,6 +36,8 @@ const FIRST: [&str; 3] = [
     "diffusion_pytorch_model.safetensors.index.json",
     "pytorch_model.bin.index.json",
 ];
+/// Files of a whole model that count before the index of a model beside them, as in transformers' `from_pretrained`.
+const WHOLE: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
 /// What the names of index files of pickles end in.
 const PICKLES: &str = ".bin.index.json";
 
@@ -118,11 +120,13 @@ impl Shard {
 
 /// Whether a folder holds a model: an index file, or files of tensors.
 pub fn is_model_folder(path: &Path) -> bool {
-    path.is_dir()
-        && !path.join("carton.toml").exists()
-        && files(path).is_ok_and(|all| {
-            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, &all) || is_chunks(n))
-        })
+    path.is_dir() && files(path).is_ok_and(|all| are_model(path, &all))
+}
+
+/// Whether these are the files of a folder that holds a model.
+pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
+    !folder.join("carton.toml").exists()
+        && all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, all) || is_chunks(n))
 }
 
 /// Whether a file of that name describes a distributed checkpoint, in a build that reads those.
@@ -225,7 +229,7 @@ impl OpenOptions {
         match &home {
             Home::Web(..) if name.ends_with(INDEX) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
-                return self.of_index(&home, name, &*source, shown).map(Some);
+                return self.of_index(&home, name, &*source, None, shown).map(Some);
             }
             Home::Web(..) if is_checkpoint(name) => return self.open_checkpoint(&home).map(Some),
             #[cfg(feature = "stores")]
@@ -236,7 +240,7 @@ impl OpenOptions {
             }
             Home::Web(..) => return Ok(None),
             Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
-                return self.of_file(folder, name, path.display().to_string()).map(Some);
+                return self.of_file(folder, name, None, path.display().to_string()).map(Some);
             }
             Home::Folder(_) if is_checkpoint(name) && path.is_file() => {
                 return self.open_checkpoint(&home).map(Some);
@@ -298,11 +302,17 @@ impl OpenOptions {
             (None, _) => None,
         };
         if let Some(name) = chosen {
+            let whole = name.strip_suffix(INDEX).filter(|own| all.iter().any(|n| n == own));
+            if let Some(whole) = whole.filter(|own| WHOLE.contains(own)) {
+                let shard = self.shard(home, whole)?;
+                return self.joined(vec![shard], vec![two_models(whole, name)], shown);
+            }
+            let more = whole.map(|whole| two_models(name, whole));
             return match home {
-                Home::Folder(folder) => self.of_file(folder, name, shown),
+                Home::Folder(folder) => self.of_file(folder, name, more, shown),
                 Home::Web(base, _) => {
                     let (source, _) = self.remote(&format!("{base}{name}"))?;
-                    self.of_index(home, name, &*source, shown)
+                    self.of_index(home, name, &*source, more, shown)
                 }
             };
         }
@@ -348,21 +358,28 @@ impl OpenOptions {
     }
 
     /// The model of the index file of that name in a folder.
-    fn of_file(&self, folder: &Path, name: &str, shown: String) -> Result<File> {
+    fn of_file(
+        &self,
+        folder: &Path,
+        name: &str,
+        more: Option<Warning>,
+        shown: String,
+    ) -> Result<File> {
         let path = folder.join(name);
         let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
-        self.of_index(&Home::Folder(folder.to_owned()), name, &source, shown)
+        self.of_index(&Home::Folder(folder.to_owned()), name, &source, more, shown)
     }
 
-    /// The model that an index file describes.
+    /// The model that an index file describes; `more` is a warning besides those about it.
     fn of_index(
         &self,
         home: &Home,
         name: &str,
         source: &dyn ByteSource,
+        more: Option<Warning>,
         shown: String,
     ) -> Result<File> {
-        let place = |e: holdall_core::Error| e.in_source(name);
+        let place = |e: holdall_core::Error| e.in_source(home.join(name).display());
         let len = source.len();
         if len > MAX_INDEX {
             let message = format!("it has {len} bytes, at most {MAX_INDEX}");
@@ -371,7 +388,7 @@ impl OpenOptions {
         let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
         let files = map.files.iter().collect();
         let mut shards = home.each(files, |file| self.shard(home, file))?;
-        let mut warnings = Vec::new();
+        let mut warnings = Vec::from_iter(more);
         let (mut found, mut total) = (0, 0u64);
         for (number, shard) in shards.iter_mut().enumerate() {
             let mut stored = Vec::new();
@@ -519,6 +536,14 @@ impl OpenOptions {
     pub(crate) fn with_parts(&self, first: File, _: &Path) -> Result<File> {
         Ok(first)
     }
+}
+
+/// Tells of a folder that has a file of a whole model and an index, which name the same model.
+fn two_models(read: &str, other: &str) -> Warning {
+    let message = format!(
+        "`{read}` is read and `{other}` is not; the folder has both: name one of them to read that"
+    );
+    Warning::new("shards/two-models", message)
 }
 
 /// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.

@@ -119,8 +119,8 @@ impl Convert {
     }
 
     /// Writes tensors in this form: sparse where that is smaller, quantized where they are floats of two dimensions and
-    /// more; others, and tensors that [`Convert::with_forms`] has a pattern for, are left alone. Each is held in memory whole
-    /// while it is written. What became of them, and the error that quantizing makes, is in the report.
+    /// more; others, and tensors that [`Convert::with_forms`] has a pattern for, are left alone. They are made piece by piece; of
+    /// a tensor that is made sparse every element is looked at several times. What became of them, and the error that quantizing makes, is in the report.
     pub fn with_form(self, to: Form) -> Convert {
         self.with_forms([Reform::all(to)])
     }

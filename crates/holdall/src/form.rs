@@ -1,15 +1,17 @@
 //! Tensors written in another form: sparse ones and quantized ones, made of dense elements.
 
-use crate::repack::{attributes_of_elements, is_sparse, little_endian};
+mod groups;
+mod stored;
+
+use crate::repack::{attributes_of_elements, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::errors_of;
 use holdall_core::layout::number::{Class, ElementType};
 use holdall_core::layout::quantized::Grouping;
-use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec,
@@ -20,6 +22,7 @@ use holdall_io::select::{ByName, Glob};
 use holdall_io::{DensePieces, File, Tensor, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use stored::What;
 
 /// A form that a tensor can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +155,7 @@ pub(crate) struct Forming {
     form: Form,
     from_len: u64,
     len: u64,
-    errors: Arc<Mutex<Option<(f64, f64)>>>,
+    errors: Told,
 }
 
 impl Forming {
@@ -207,7 +210,7 @@ impl Reforms {
             return Err(placed(not_formed(tensor, form)));
         };
         let made = match form {
-            Form::Group(grouping) => quantized(tensor, grouping).map_err(placed)?,
+            Form::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
             Form::Blocks(of) => in_blocks(tensor, of, work),
             _ => sparse(tensor, form, &of, by_name)?,
         };
@@ -269,57 +272,74 @@ fn not_formed(tensor: &Tensor, form: Form) -> Error {
     NOT_FORMED.broken(what)
 }
 
+/// The greatest error of a quantized tensor and the root of the mean of their squares, once it is written.
+type Told = Arc<Mutex<Option<(f64, f64)>>>;
+
 /// An item, and where the error that it makes will be.
-type Made = (Item, Arc<Mutex<Option<(f64, f64)>>>);
+type Made = (Item, Told);
 
 fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Result<Option<Made>> {
-    let dense = tensor.to_dense()?;
-    let before = dense.bytes().len();
-    let (parts, layout) = sparse_parts(tensor, form, dense)?;
-    let after: usize = parts.iter().map(Bytes::len).sum();
+    let limits = tensor.file().limits();
+    let before = of.len_of(tensor.count());
+    if is_sparse(tensor) && before > limits.decoded_len {
+        // Its zeros are nowhere; looking at all of them might never end.
+        tensor.to_dense()?;
+    }
+    let (count, width) = (stored::count(tensor)?, of.len_of(1).max(1));
+    let (roles, kinds): (&[Role], Vec<Vec<What>>) = match (form, tensor.shape()) {
+        (Form::Csr, &[rows, columns]) => {
+            // Rows without columns can be as many as they like.
+            if rows.checked_mul(8).is_none_or(|len| len >= limits.decoded_len) {
+                let most = limits.decoded_len;
+                let message = format!("{rows} row pointers, at most {most} bytes");
+                let e = DENSE_LIMIT.broken(message).in_tensor(tensor.name());
+                return Err(e.in_source(tensor.file().name()));
+            }
+            let places = What::Places { every: 1, size: columns };
+            let kinds = vec![vec![What::Values], vec![places], vec![What::Rows { rows, columns }]];
+            (&[Role::Values, Role::Indices, Role::Indptr], kinds)
+        }
+        (_, shape) => {
+            let behind = |d: usize| shape[d + 1..].iter().fold(1, |n, size| size.saturating_mul(n));
+            let dims = shape.iter().enumerate();
+            let places = dims.map(|(d, &size)| What::Places { every: behind(d), size }).collect();
+            (&[Role::Values, Role::Coords], vec![vec![What::Values], places])
+        }
+    };
+    let len = |all: &Vec<What>| {
+        all.iter().fold(0u64, |len, what| {
+            len.saturating_add(match what {
+                What::Values => count.saturating_mul(width),
+                What::Places { .. } => count.saturating_mul(8),
+                What::Rows { rows, .. } => rows.saturating_add(1).saturating_mul(8),
+            })
+        })
+    };
+    let after = kinds.iter().map(len).fold(0, u64::saturating_add);
     if !by_name && after >= before && !is_sparse(tensor) {
         return Ok(None);
     }
-    let roles: &[Role] = match form {
-        Form::Csr => &[Role::Values, Role::Indices, Role::Indptr],
-        _ => &[Role::Values, Role::Coords],
-    };
     let types = roles.iter().map(|role| match role {
         Role::Values => (of.dtype, of.logical_type.clone()),
         _ => (DType::U64, None),
     });
-    let specs = roles
-        .iter()
-        .zip(types)
-        .zip(&parts)
-        .map(|((role, (dtype, logical)), part)| spec(role, dtype, logical, part.len() as u64));
-    let components = specs.collect();
+    let specs = roles.iter().zip(types).zip(&kinds);
+    let components =
+        specs.map(|((role, (dtype, logical)), kind)| spec(role, dtype, logical, len(kind)));
+    let components = components.collect();
     let attributes = attributes_of_elements(tensor);
-    let (from, count) = (tensor.clone(), parts.len());
-    drop(parts);
-    // Found again when it is written: one tensor at a time is in memory.
-    let make = move || sparse_parts(&from, form, from.to_dense()?).map(|(parts, _)| parts);
-    let item = item(tensor, layout, attributes, components, feeds(count, make));
-    Ok(Some((item, Arc::default())))
+    let feeds = kinds.into_iter().map(|kind| stored::feed(tensor, kind)).collect();
+    let layout = if form == Form::Csr { Layout::SparseCsr } else { Layout::SparseCoo };
+    Ok(Some((item(tensor, layout, attributes, components, feeds), Arc::default())))
 }
 
-fn sparse_parts(tensor: &Tensor, form: Form, dense: Dense) -> Result<(Vec<Bytes>, Layout)> {
-    let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
-    if form == Form::Csr {
-        let view = Csr::from_dense(&dense, tensor.file().limits()).map_err(placed)?;
-        drop(dense);
-        let values = view.values().bytes().clone();
-        let (indices, indptr) = (view.indices(), view.indptr());
-        let parts = vec![values, little_endian(indices), little_endian(indptr)];
-        return Ok((parts, Layout::SparseCsr));
+fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<Made>> {
+    let of = tensor.dense_type();
+    if is_sparse(tensor)
+        && of.is_some_and(|of| of.len_of(tensor.count()) > tensor.file().limits().decoded_len)
+    {
+        tensor.to_dense()?;
     }
-    let view = Coo::from_dense(&dense).map_err(placed)?;
-    drop(dense);
-    let values = view.values().bytes().clone();
-    Ok((vec![values, little_endian(view.indices().as_slice())], Layout::SparseCoo))
-}
-
-fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
     let [words, scales, zeros] = grouping.lens(tensor.shape())?;
     let components = vec![
         spec(&Role::PackedWeight, DType::I32, None, words),
@@ -331,17 +351,8 @@ fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
         Layout::QuantizedGroup | Layout::Other(_) => grouping.attributes(tensor.attributes())?,
         _ => grouping.attributes(&attributes_of_elements(tensor))?,
     };
-    let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
-    let (from, told) = (tensor.clone(), errors.clone());
-    let make = move || {
-        let placed = |e: Error| e.in_tensor(from.name()).in_source(from.file().name());
-        let made = grouping.quantize(&from.to_dense()?, from.file().limits()).map_err(placed)?;
-        let both = Some((made.max_error, made.rms_error));
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = both;
-        let zeros = made.parts.zeros.map(|zeros| zeros.bytes).unwrap_or_default();
-        Ok(vec![made.parts.packed_weight.bytes, made.parts.scales.bytes, zeros])
-    };
-    let feeds = feeds(components.len(), make);
+    let errors = Told::default();
+    let feeds = groups::feeds(tensor, grouping, [words, scales, zeros], work, &errors);
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
 }
 
@@ -349,7 +360,7 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mad
     let len = of.stored_len(tensor.shape())?;
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
     let attributes = attributes_of_elements(tensor);
-    let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
+    let errors = Told::default();
     let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
@@ -372,7 +383,7 @@ struct Quantizing {
     /// The greatest error so far, and the sum of the squares of all.
     most: f64,
     squares: f64,
-    told: Arc<Mutex<Option<(f64, f64)>>>,
+    told: Told,
 }
 
 impl Iterator for Quantizing {
@@ -446,28 +457,4 @@ fn item(
     let (name, shape) = (tensor.name().to_owned(), tensor.shape().to_vec());
     let spec = TensorSpec { name, shape, layout, attributes, components };
     Item { spec, feeds, keep: Keep::Nothing }
-}
-
-/// Feeds of components that are made at once, when the turn of the first of them comes.
-fn feeds(count: usize, make: impl FnOnce() -> Result<Vec<Bytes>> + Send + 'static) -> Vec<Feed> {
-    enum Parts<M> {
-        Later(M),
-        There(Vec<Bytes>),
-    }
-    let parts = Arc::new(Mutex::new(Some(Parts::Later(make))));
-    let one = |at: usize| {
-        let parts = parts.clone();
-        Feed::bytes(move || {
-            let mut held = parts.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut all = match held.take() {
-                Some(Parts::Later(make)) => make()?,
-                Some(Parts::There(all)) => all,
-                None => Vec::new(),
-            };
-            let own = all.get_mut(at).map(std::mem::take).unwrap_or_default();
-            *held = Some(Parts::There(all));
-            Ok(own)
-        })
-    };
-    (0..count).map(one).collect()
 }

@@ -12,6 +12,7 @@ use std::process::Command;
 const CHILD: &str = "HOLDALL_CONVERT_MEMORY_CHILD";
 const ROWS: u64 = 9 << 8;
 const COLUMNS: u64 = 8 << 10;
+const FEW: u64 = (4 << 20) + 5;
 /// Memory that a conversion may take, with threads' stacks and the program, in KiB; elements take 72 MiB.
 const MOST_KIB: u64 = 64 << 10;
 
@@ -24,13 +25,28 @@ fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
         "columns-turned" => ("be.npy", plain),
         "blocks" => ("q4_0.zt", plain.with_dense()),
         "sparse" => ("csr.zt", plain.with_dense()),
+        "to-csr" => ("thin.zt", plain.with_form(Form::Csr)),
+        "to-coo" => ("thin.zt", plain.with_form(Form::Coo)),
+        "groups" => ("dense.zt", plain.with_form(Form::new("group:4:128").unwrap())),
+        // More scales than are held, and words that no piece fills.
+        "small-groups" => ("few.zt", plain.with_form(Form::new("group:5:1").unwrap())),
         _ => ("dense.zt", plain.with_form(Form::Blocks(BlockType::by_name("q8_0").unwrap()))),
     };
     (holdall::open(dir.join(name)).unwrap(), options)
 }
 
-const CASES: [&str; 6] =
-    ["columns", "columns-cast", "columns-turned", "blocks", "sparse", "quantize"];
+const CASES: [&str; 10] = [
+    "columns",
+    "columns-cast",
+    "columns-turned",
+    "blocks",
+    "sparse",
+    "quantize",
+    "to-csr",
+    "to-coo",
+    "groups",
+    "small-groups",
+];
 
 #[test]
 fn conversions_take_little_memory() {
@@ -59,7 +75,7 @@ fn conversions_take_little_memory() {
         let (file, _) = source(dir.path(), case);
         let (from, out) = (file.at(0).unwrap(), holdall::open(dir.path().join("out.zt")).unwrap());
         let out = out.at(0).unwrap();
-        assert_eq!(out.shape(), [ROWS, COLUMNS], "{case}");
+        assert_eq!(out.shape(), from.shape(), "{case}");
         let (found, wanted) = (out.to_dense().unwrap(), from.to_dense().unwrap());
         let same = match case {
             "columns-cast" => found.to_f32().unwrap() == rounded(&wanted.to_f32().unwrap()),
@@ -68,11 +84,27 @@ fn conversions_take_little_memory() {
                 let whole = holdall::layout::blocks::Blocks::quantize(blocks.block_type(), &wanted);
                 *whole.unwrap().bytes() == *blocks.bytes()
             }
+            "groups" | "small-groups" => {
+                let Form::Group(grouping) = Form::new(match case {
+                    "groups" => "group:4:128",
+                    _ => "group:5:1",
+                })
+                .unwrap() else {
+                    panic!()
+                };
+                let whole = grouping.quantize(&wanted, &Default::default()).unwrap().parts;
+                let of = |role| out.bytes(&role).unwrap();
+                of(Role::PackedWeight) == whole.packed_weight.bytes
+                    && of(Role::Scales) == whole.scales.bytes
+                    && of(Role::Zeros) == whole.zeros.unwrap().bytes
+            }
+            "to-csr" => out.layout() == &Layout::SparseCsr && found.bytes() == wanted.bytes(),
+            "to-coo" => out.layout() == &Layout::SparseCoo && found.bytes() == wanted.bytes(),
             _ => found.bytes() == wanted.bytes(),
         };
         assert!(same, "{case}");
         let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 6, "no temporary file is left: {left:?}");
+        assert_eq!(left.len(), 8, "no temporary file is left: {left:?}");
     }
 }
 
@@ -98,6 +130,15 @@ fn make(dir: &Path) {
         writer.finish().unwrap();
     };
     write("dense.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[&little]);
+    // Two pieces.
+    let few = &little[..FEW as usize * 4];
+    write("few.zt", TensorSpec::dense("w", DType::F32, [1, FEW]), &[few]);
+    // One of seven is not zero, and no element of some rows.
+    let is_there = |at: usize| at.is_multiple_of(7) && !(at / COLUMNS as usize).is_multiple_of(5);
+    let thin = little.chunks(4).enumerate();
+    let thin: Vec<u8> =
+        thin.flat_map(|(at, x)| if is_there(at) { x } else { &[0; 4] }).copied().collect();
+    write("thin.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[&thin]);
     let of = BlockType::by_name("q4_0").unwrap();
     // Scales of 1, whatever nibbles.
     let blocks: Vec<u8> = (0..count / of.elements)

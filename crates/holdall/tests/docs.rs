@@ -31,6 +31,7 @@ const WARNINGS: [&str; 41] = [
     "folder/config",
     "shards/extra",
     "shards/total-size",
+    "shards/two-models",
     "gguf/big-endian",
     "metatensor/restore",
     "metatensor/unknown-key",

@@ -11,7 +11,10 @@ use hdf5_files::{
     DATA, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message, rejects, shape,
     with_root,
 };
-use holdall::{Convert, LoadOptions, OpenOptions, Role, Value, WriteOptions, convert, verify};
+use holdall::{
+    Convert, DType, LoadOptions, OpenOptions, Role, TensorSpec, Value, WriteOptions, Writer,
+    convert, verify,
+};
 
 /// Every dataset of every file has h5py's elements, read at once, in ranges, and after a conversion.
 #[test]
@@ -90,6 +93,29 @@ fn attributes_are_values() {
     let names =
         legacy.index().attributes().get("model_weights/dense/weight_names").unwrap().clone();
     assert_eq!(names.to_json(), "[\"dense/kernel:0\",\"dense/bias:0\"]");
+}
+
+/// Keras looks for the group of each layer, of those without weights too.
+#[test]
+fn layers_without_weights_have_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("layers.h5");
+    let none = || Value::Array(Vec::new());
+    let keys = ["m/flatten/weight_names", "m/w/weight_names", "x/./weight_names", "weight_names"];
+    let all: holdall::Attributes = keys.into_iter().map(|key| (key.to_owned(), none())).collect();
+    let mut writer = Writer::create(&path, &over().with_attributes(all)).unwrap();
+    let w = TensorSpec::dense("m/w", DType::U8, [1]);
+    writer.declare(std::slice::from_ref(&w)).unwrap();
+    writer.add(w, &[&[7]]).unwrap();
+    writer.finish().unwrap();
+    let file = holdall::open(&path).unwrap();
+    assert!(keys.iter().all(|key| file.attributes().get(key) == Some(&none())), "{file:?}");
+    assert!(verify(&file, &Default::default()).unwrap().is_sound());
+    let bytes = std::fs::read(&path).unwrap();
+    let has = |name: &str| bytes.windows(name.len()).any(|own| own == name.as_bytes());
+    // A group has its attribute under that one's own name; what can be no group's is its parent's.
+    assert!(!has("flatten/weight_names") && has("flatten\0"));
+    assert!(has("w/weight_names") && has("x/./weight_names"));
 }
 
 /// What is written is read as it was: elements, names in groups, attributes of every kind.

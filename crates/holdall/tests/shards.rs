@@ -122,6 +122,49 @@ fn an_index_that_does_not_fit_is_refused_or_told_of() {
     assert!(e.to_string().contains("model-00002-of-00002.safetensors"), "{e}");
 }
 
+/// As transformers, which takes `model.safetensors` before its index, and diffusers, which take the index.
+#[test]
+fn a_folder_with_a_model_and_an_index_says_which_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), MAP);
+    write(&dir.path().join("model.safetensors"), &[("whole", 4, 1.0)], &[]);
+    let read = |path: &Path| {
+        let file = holdall::open(path).unwrap();
+        let names: Vec<_> = file.names().map(str::to_owned).collect();
+        let warnings: Vec<_> = file.index().warnings().iter().map(|w| w.to_string()).collect();
+        assert_eq!(values(&file, &names[0]), [1.0; 4]);
+        (names.join(" "), warnings)
+    };
+    let (names, warnings) = read(dir.path());
+    assert_eq!(names, "whole");
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    let both = "`model.safetensors` is read and `model.safetensors.index.json` is not";
+    assert!(warning.contains(both), "{warning}");
+    // Whoever names one has said which.
+    let index = dir.path().join("model.safetensors.index.json");
+    assert_eq!(read(&index), ("a b.w c".to_owned(), vec![]));
+    assert_eq!(read(&dir.path().join("model.safetensors")), ("whole".to_owned(), vec![]));
+    let of = |stem: &str| {
+        let stem = dir.path().join(stem);
+        [stem.with_extension("safetensors"), stem.with_extension("safetensors.index.json")]
+    };
+    for (from, to) in of("model").into_iter().zip(of("diffusion_pytorch_model")) {
+        std::fs::rename(from, to).unwrap();
+    }
+    let (names, warnings) = read(dir.path());
+    assert_eq!((&*names, warnings.len()), ("a b.w c", 1), "{warnings:?}");
+}
+
+/// Errors about an index say where it is.
+#[test]
+fn an_error_of_an_index_names_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), "{}");
+    let e = holdall::open(dir.path()).unwrap_err();
+    let index = dir.path().join("model.safetensors.index.json");
+    assert_eq!((e.code(), e.source_name()), ("shards/index", Some(&*index.to_string_lossy())));
+}
+
 #[test]
 fn a_folder_is_what_is_in_it() {
     let dir = tempfile::tempdir().unwrap();

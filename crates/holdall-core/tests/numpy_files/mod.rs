@@ -83,6 +83,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("npy.dtype.objects.npy", array("|O", false, "(2,)", b"\x80\x02cos\nsystem\n")),
         ("npy.dtype.objects.npz", one(&array("|O", false, "(2,)", b"\x80\x02cos\nsystem\n"))),
         ("npy.dtype.fields.npz", of("[('a', '<f4'), ('b', '|O')]")),
+        ("npy.dtype.no-bytes.npz", of("[('a', '<f4'), ('b', '<f4', (2, 0))]")),
         ("npy.fields.twice.npz", of("[('a', '<f4'), ('a', '<f4')]")),
         ("npy.fields.no-name.npy", array("[('', '<f4')]", false, "(2,)", &elements)),
         (

@@ -63,7 +63,8 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let tree = Tree::of(declared)?;
+        let mut tree = Tree::of(declared)?;
+        tree.add_layers(attributes);
         let (mut blocks, mut texts) = (Blocks::new(), Texts::default());
         let mut headers = Vec::with_capacity(declared.len());
         for (number, tensor) in declared.iter().enumerate() {
@@ -125,6 +126,9 @@ impl Encode for Encoder {
         self.slots.finish(end)
     }
 }
+
+/// What Keras lists the weights of a layer in.
+const WEIGHT_NAMES: &str = "weight_names";
 
 /// The tensors of a file by the parts of their names.
 struct Tree<'a> {
@@ -204,6 +208,28 @@ impl<'a> Tree<'a> {
             numbers.insert(name, number);
         }
         Ok(Tree { root: Node::Group(root), groups, owners, links })
+    }
+
+    /// Adds the groups of layers without weights, which Keras looks for: each has the attribute [`WEIGHT_NAMES`], and no dataset.
+    fn add_layers(&mut self, attributes: &'a Attributes) {
+        let layers = attributes.iter().filter_map(|(key, _)| key.strip_suffix(WEIGHT_NAMES));
+        for layer in layers.filter_map(|path| path.strip_suffix('/')).filter(|path| is_path(path)) {
+            let Node::Group(root) = &mut self.root else { return };
+            let mut group = root;
+            let (mut from, mut paths) = (0usize, Vec::new());
+            let ends = layer.match_indices('/').map(|(at, _)| at).chain([layer.len()]);
+            for at in ends {
+                let part = layer.get(from..at).unwrap_or_default();
+                from = at.saturating_add(1);
+                match group.entry(part).or_insert_with(|| Node::Group(BTreeMap::new())) {
+                    Node::Group(inner) => group = inner,
+                    // What is above it is there.
+                    Node::Dataset(_) => break,
+                }
+                paths.extend(layer.get(..at));
+            }
+            self.groups.extend(paths);
+        }
     }
 
     fn owner(&self, number: usize) -> Option<usize> {
@@ -288,6 +314,13 @@ fn of_object(own: Vec<(&str, &Value)>, mark: Option<&str>, texts: &mut Texts) ->
     out
 }
 
+/// Whether it can be the name of a dataset or a group in groups.
+fn is_path(name: &str) -> bool {
+    name.len() <= MAX_NAME
+        && name.matches('/').count() < MAX_PARTS
+        && name.split('/').all(|part| !part.is_empty() && part != "." && !part.contains('\0'))
+}
+
 /// What a tensor has for elements, and its one component.
 fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
     let data = match tensor.components.as_slice() {
@@ -313,11 +346,7 @@ fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
         let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK}"));
         return Err(e.with_remedy(Remedy::LeaveOut));
     }
-    let mut parts = tensor.name.split('/');
-    let is_name = tensor.name.len() <= MAX_NAME
-        && tensor.name.matches('/').count() < MAX_PARTS
-        && parts.all(|part| !part.is_empty() && part != "." && !part.contains('\0'));
-    if !is_name {
+    if !is_path(&tensor.name) {
         let e = FIT.broken("its name is not that of a dataset in groups");
         return Err(e.with_remedy(Remedy::RenameTensor));
     }

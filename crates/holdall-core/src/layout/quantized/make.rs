@@ -96,7 +96,8 @@ impl Grouping {
         sizes.ok_or_else(|| LENGTH.broken(format!("shape {shape:?} takes more than 2^64 bytes")))
     }
 
-    fn size_in(&self, shape: &[u64]) -> u64 {
+    /// Elements of a group of a tensor of that shape.
+    pub fn size_in(&self, shape: &[u64]) -> u64 {
         self.size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1)
     }
 
@@ -105,9 +106,18 @@ impl Grouping {
     /// # Errors
     /// [`NOT_FINITE`]; what [`Dense::to_f32`] fails with; [`DENSE_LIMIT`].
     pub fn quantize(&self, dense: &Dense, limits: &Limits) -> Result<Made> {
+        self.quantize_from(dense, 0, limits)
+    }
+
+    /// The same of elements of a tensor that come after so many others of it: whole groups.
+    ///
+    /// # Errors
+    /// As [`Grouping::quantize`].
+    pub fn quantize_from(&self, dense: &Dense, first: u64, limits: &Limits) -> Result<Made> {
         let values = dense.to_f32()?;
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
-            return Err(NOT_FINITE.broken(format!("element {at} is {} as f32", values[at])));
+            let number = first.saturating_add(at as u64);
+            return Err(NOT_FINITE.broken(format!("element {number} is {} as f32", values[at])));
         }
         let [words, scales, zeros] = self.lens(dense.shape())?;
         if words.max(scales).max(zeros) > limits.decoded_len {

@@ -33,6 +33,9 @@ struct Field {
     shape: Vec<u64>,
 }
 
+/// What to do about records of no bytes.
+const NO_BYTES: &str = "save it from Python without the fields that are empty";
+
 /// What one element of a field is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Of {
@@ -68,6 +71,15 @@ impl Fields {
                 let message = format!("{} dimensions, at most {MAX_RANK}", shape.len());
                 return Err(named(HEADER.broken(message)));
             }
+            // Behind the first, a 0 makes elements of no bytes.
+            let inner = match &of {
+                Of::Element(element) => element.inner,
+                Of::Fields(_) => None,
+            };
+            if shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
+                let message = "it is an array whose elements take no bytes";
+                return Err(named(DTYPE.broken(message).with_hint(NO_BYTES)));
+            }
             let len = of.size().zip(element_count(&shape)).and_then(|(of, n)| of.checked_mul(n));
             let end = len.and_then(|len| size.checked_add(len)).filter(|end| *end < 1 << 63);
             let end = end.ok_or_else(|| named(FIELDS.broken("records pass 2^63 bytes")))?;
@@ -87,7 +99,8 @@ impl Fields {
         }
         let fields = Fields { fields, size };
         if len_of(&fields.steps()) == 0 {
-            return Err(DTYPE.broken("records without a field, or of no bytes"));
+            let message = "records without a field, or of no bytes";
+            return Err(DTYPE.broken(message).with_hint(NO_BYTES));
         }
         Ok(fields)
     }

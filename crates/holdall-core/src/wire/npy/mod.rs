@@ -345,12 +345,26 @@ fn is_unit(text: &str) -> bool {
     text.is_empty() || inner.is_some_and(is_plain)
 }
 
+/// Whether it is how NumPy names numbers of some width: `f16`.
+fn is_number(name: &str) -> bool {
+    let width = name.strip_prefix(['b', 'i', 'u', 'f', 'c']);
+    width.is_some_and(|width| !width.is_empty() && width.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// The type that NumPy calls `descr`: `<f4`.
 ///
 /// # Errors
 /// [`DTYPE`].
 pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
-    let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.shown()));
+    let unknown = || {
+        let e = DTYPE.broken(format!("elements of type '{}'", descr.shown()));
+        match is_number(ordered(descr).1) {
+            true => e,
+            false => e.with_hint(
+                "`numpy.save` writes names of types like '<f4' and '|b1': save it anew with that",
+            ),
+        }
+    };
     let (order, name) = ordered(descr);
     let (dtype, logical_type) = match name {
         "f8" => (DType::F64, None),

@@ -1,0 +1,168 @@
+//! What sparse tensors store of dense ones, found piece by piece: once to count it, and once for each kind of index.
+
+use bytes::Bytes;
+use holdall_core::layout::number::ElementType;
+use holdall_core::{DType, Result};
+use holdall_io::items::{Feed, MadePieces};
+use holdall_io::{DensePieces, Tensor};
+use std::ops::Range;
+
+/// Elements that are looked at together: their indices take 2 MiB at most.
+const AT_A_TIME: u64 = 1 << 18;
+
+/// What is given of the elements that are not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// Their bytes.
+    Values,
+    /// Their places in a dimension of `size`, `every` elements behind one another.
+    Places { every: u64, size: u64 },
+    /// How many there are before each row of `columns`, and before the end.
+    Rows { rows: u64, columns: u64 },
+}
+
+/// How many elements of a tensor are not zero.
+pub(super) fn count(tensor: &Tensor) -> Result<u64> {
+    let mut stored = Stored::new(tensor, What::Values)?;
+    let mut count = 0u64;
+    while let Some(range) = stored.more()? {
+        count += stored.found(range).count() as u64;
+    }
+    Ok(count)
+}
+
+/// These of a tensor's elements, one after the other.
+pub(super) fn feed(tensor: &Tensor, all: Vec<What>) -> Feed {
+    let tensor = tensor.clone();
+    Feed::Made(Box::new(move || {
+        let each = all.into_iter().flat_map(move |what| {
+            let (stored, failed) = match Stored::new(&tensor, what) {
+                Ok(stored) => (Some(stored), None),
+                Err(e) => (None, Some(Err(e))),
+            };
+            failed.into_iter().chain(stored.into_iter().flatten())
+        });
+        let made: MadePieces = Box::new(each);
+        Ok(made)
+    }))
+}
+
+/// One walk over the elements of a tensor.
+struct Stored {
+    dense: DensePieces,
+    what: What,
+    /// Bytes of an element.
+    width: usize,
+    piece: Bytes,
+    /// Of the piece, what was looked at, in bytes; and the number of the element there.
+    seen: usize,
+    at: u64,
+    /// Those that are not zero so far, and the rows that were told of.
+    upto: u64,
+    row: u64,
+    is_done: bool,
+}
+
+impl Stored {
+    fn new(tensor: &Tensor, what: What) -> Result<Stored> {
+        let element = tensor.dense_type().unwrap_or(ElementType::new(DType::U8, None));
+        Ok(Stored {
+            dense: tensor.dense_pieces()?,
+            what,
+            width: element.len_of(1).max(1) as usize,
+            piece: Bytes::new(),
+            seen: 0,
+            at: 0,
+            upto: 0,
+            row: 0,
+            is_done: false,
+        })
+    }
+
+    /// The next bytes of the piece to look at, of the next piece where there are none; nothing at the end.
+    fn more(&mut self) -> Result<Option<Range<usize>>> {
+        while self.seen >= self.piece.len() {
+            let Some(piece) = self.dense.next().transpose()? else { return Ok(None) };
+            (self.piece, self.seen) = (piece, 0);
+        }
+        let most = (AT_A_TIME as usize).saturating_mul(self.width);
+        let range = self.seen..self.piece.len().min(self.seen.saturating_add(most));
+        self.seen = range.end;
+        Ok(Some(range))
+    }
+
+    /// The elements of these bytes that are not zero, with their numbers among them. A negative zero has a bit.
+    fn found(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &[u8])> {
+        let all = (0u64..).zip(self.piece[range].chunks_exact(self.width));
+        all.filter(|(_, value)| value.iter().any(|b| *b != 0))
+    }
+
+    fn made(&mut self, range: Range<usize>) -> Vec<u8> {
+        let (first, count) = (self.at, (range.len() / self.width) as u64);
+        self.at += count;
+        let mut out = Vec::new();
+        match self.what {
+            What::Values => self.found(range).for_each(|(_, value)| out.extend_from_slice(value)),
+            What::Places { every, size } => {
+                for (number, _) in self.found(range) {
+                    let place = (first + number) / every.max(1) % size.max(1);
+                    out.extend_from_slice(&place.to_le_bytes());
+                }
+            }
+            What::Rows { rows, columns } => {
+                let (mut row, mut upto) = (self.row, self.upto);
+                // Row 0 begins before all elements; others are told of where they begin.
+                let mut tell = |place: u64, upto: u64| {
+                    while row <= rows && row.saturating_mul(columns) <= place {
+                        out.extend_from_slice(&upto.to_le_bytes());
+                        row += 1;
+                    }
+                };
+                for (number, _) in self.found(range) {
+                    tell(first + number, upto);
+                    upto += 1;
+                }
+                tell(first + count, upto);
+                (self.row, self.upto) = (row, upto);
+            }
+        }
+        out
+    }
+
+    /// What is left behind the last element: pointers of rows where there are no columns.
+    fn rest(&mut self) -> Vec<u8> {
+        let What::Rows { rows, .. } = self.what else { return Vec::new() };
+        let last = (rows + 1).min(self.row.saturating_add(AT_A_TIME));
+        let count = last.saturating_sub(self.row) as usize;
+        self.row = self.row.max(last);
+        self.upto.to_le_bytes().repeat(count)
+    }
+
+    fn go(&mut self) -> Result<Vec<u8>> {
+        while let Some(range) = self.more()? {
+            let out = self.made(range);
+            if !out.is_empty() {
+                return Ok(out);
+            }
+        }
+        Ok(self.rest())
+    }
+}
+
+impl Iterator for Stored {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.is_done {
+            return None;
+        }
+        match self.go() {
+            Ok(out) if out.is_empty() => None,
+            Ok(out) => Some(Ok(out.into())),
+            Err(e) => {
+                self.is_done = true;
+                Some(Err(e))
+            }
+        }
+    }
+}
