@@ -218,6 +218,11 @@ export class TensorFile {
     return this.#core
   }
 
+  /** @internal An instance of the module that was told of the file, and does not have it open: for what else is to be read of it. */
+  async told(): Promise<Core> {
+    return begun(this.source, this.#options, await Core.create('whole'))
+  }
+
   /** @internal Opens it in another instance of the module. */
   async openIn(core: Core): Promise<void> {
     await this.run(() => opened(this.source, this.#options, core))
