@@ -75,7 +75,8 @@ export class TensorPane {
       this.#statistics()
       this.#map(view)
       this.#section('Values', this.#values)
-      void this.#showValues(0)
+      // Behind what the heat map asks for in this frame.
+      requestAnimationFrame(() => void this.#showValues(0))
     }
     if (attributes.length > 0) this.#section('Attributes', pairsTable(attributes))
     this.#section('Components', table(['role', 'type', 'encoding', 'stored', 'decoded', 'offset', 'digest'], components.map((c) => [
