@@ -187,15 +187,15 @@ const BOUNDS = [
     name: 'module', says: 'kB of `holdall-basic.wasm` that a page fetches first, by gzip.', most: 400,
     measure: () => gzipSync(readFileSync(join(here, '../dist/holdall-basic.wasm')), { level: 9 }).length / 1000,
   },
-  ...['safetensors', 'gguf', 'metatensor', 'ztensor'].map((format) => ({
-    name: `requests ${format}`, says: `Requests to open a file of 1,000 tensors at an address: ${format}.`, most: 2,
+  ...['safetensors', 'gguf', 'metatensor', 'ztensor'].flatMap((format) => [1000, MANY].map((count) => ({
+    name: `requests ${format} ${count}`, says: `Requests to open a file of ${count.toLocaleString('en')} tensors at an address: ${format}.`, most: 2,
     async measure() {
-      const tensors = Object.fromEntries(Object.entries(manyTensors()).slice(0, 1000))
+      const tensors = Object.fromEntries(Object.entries(manyTensors()).slice(0, count))
       const { fetch, asked } = served(await toBytes(tensors, { format }))
       await open(`https://example.com/model.${format}`, { fetch })
       return asked.count
     },
-  })),
+  }))),
   {
     name: 'viewer first tensor', says: 'Seconds in Chromium from choosing a file of 12 GB until its tensor is drawn.', most: 0.3,
     measure: () => inViewer(async (tab) => {

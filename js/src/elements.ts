@@ -39,6 +39,7 @@ export function elementsOf(
 ): TypedArray {
   const { as, int64 } = options
   const dtype = name.split(' ')[0]!
+  if (as !== undefined && as !== 'f32' && as !== 'f64') throw broken('js/source', `elements come as f32 or f64, not as ${as}`)
   if (as !== undefined && as !== name) return converted(core, name, bytes, as === 'f64')
   const type = ARRAYS[dtype]!
   const array = view(type, bytes)

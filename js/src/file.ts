@@ -65,7 +65,7 @@ export async function sourceOf(from: Openable, options: OpenOptions): Promise<So
     if ('size' in from && typeof from.size === 'number') return from
     if ('stat' in from && typeof from.stat === 'function') return fromFile(from)
   }
-  throw broken('js/source', `nothing opens a ${typeof from}`)
+  throw broken('js/source', `nothing opens ${from === null ? 'null' : `a value of type ${typeof from}`}`)
 }
 
 const isFileUrl = (text: string): boolean => /^file:/i.test(text)
@@ -216,6 +216,11 @@ export class TensorFile {
       await this.#again
     }
     return this.#core
+  }
+
+  /** @internal An instance of the module that was told of the file, and does not have it open: for what else is to be read of it. */
+  async told(): Promise<Core> {
+    return begun(this.source, this.#options, await Core.create('whole'))
   }
 
   /** @internal Opens it in another instance of the module. */

@@ -22,9 +22,9 @@ export {
 export type { ArrayOptions, BytesOptions, Component, RecordsOptions, Tensor } from './tensor.js'
 export { Simple, Tagged, type Value } from './values.js'
 export {
-  encodeTensors, save, toBytes, type SaveOptions, type Target, type TensorInput, type TensorsInput, type WriteOptions,
+  encodeTensors, save, toBytes, type Attributes, type SaveOptions, type Target, type TensorInput, type TensorsInput, type WriteOptions,
 } from './write.js'
-export type { Reason, VerifyOptions, VerifyReport } from './verify.js'
+export type { PackageFiles, Reason, VerifyOptions, VerifyReport } from './verify.js'
 
 /** A format that this build reads. */
 export interface Format {

@@ -131,7 +131,11 @@ export async function fromFile(file: string | URL | FileHandle): Promise<Source>
 }
 
 /** What an exception says. */
-export const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
+export const messageOf = (e: unknown): string => {
+  if (!(e instanceof Error)) return String(e)
+  // `fetch failed`, says Node, and why in the cause.
+  return e.cause instanceof Error && e.cause.message !== '' ? `${e.message}: ${e.cause.message}` : e.message
+}
 
 /** Bytes of a source, which are as many as were asked for. */
 export async function readRange(

@@ -196,6 +196,9 @@ export class Tensor {
   ): Promise<ArrayOf<O>> {
     return this.#file.run(async (core) => {
       const type = this.elementType()
+      if (!(start >= 0 && Number.isInteger(start) && Number.isInteger(end))) {
+        throw broken(NO_ROWS, `rows ${start}..${end}`, { source: this.#file.name, tensor: this.name })
+      }
       const range = core.numbers('rows', [this.position, BigInt(start), BigInt(end)])
       if (range.length === 2) {
         const number = this.#component('data')

@@ -1,7 +1,7 @@
-import { decode, type Core } from './core.js'
+import { decode, numbersOf, type Core } from './core.js'
 import { HoldallError } from './errors.js'
-import { answered, gapOf, type TensorFile, type Warning } from './file.js'
-import { check } from './read.js'
+import { answered, gapOf, named, type TensorFile, type Warning } from './file.js'
+import { check, decoding } from './read.js'
 import { DISK, readRanges, type ReadOptions } from './source.js'
 import type { Stored, Tensor } from './tensor.js'
 
@@ -14,6 +14,17 @@ export interface VerifyOptions extends ReadOptions {
 /** Why something was not verified: names of the library's reports. */
 export type Reason =
   | 'no_digest' | 'unknown_digest' | 'unknown_layout' | 'unknown_logical_type' | 'unsupported'
+
+/** The files of a package that was verified. */
+export interface PackageFiles {
+  files: number
+  /** Those whose SHA-256 is the one in `MANIFEST`. */
+  hashed: number
+  /** Those without a hash there. */
+  unhashed: number
+  /** Those that are only linked to, and were not read. */
+  linked: number
+}
 
 /** What a verification did and found. */
 export interface VerifyReport {
@@ -37,6 +48,8 @@ export interface VerifyReport {
   records: number
   /** Blobs whose every entry lies inside, and is what it should be. */
   blobs: number
+  /** Of a package, its files. Those of its tensors are checked with them, and no component on its own. */
+  package: PackageFiles | null
   /** What is wrong, in the file's own order. */
   findings: HoldallError[]
   /** What could not be verified: why, and of how many components or tensors. */
@@ -84,30 +97,65 @@ class Verification {
     const { tensors } = this.#file
     const all = tensors.reduce((sum, tensor) => sum + tensor.storedLen, 0)
     let components = 0
+    const files = this.#file.format === 'carton' ? await this.#files() : null
     for (const tensor of tensors) {
       if (tensor.fault !== null) this.#find(tensor.position, 0, tensor.fault)
       components += tensor.components.length
-      for (let number = 0; number < tensor.components.length; number++) {
+      for (let number = 0; files === null && number < tensor.components.length; number++) {
         await this.#component(tensor, number)
         this.#options.onProgress?.(Math.min(this.#read, all), all)
       }
     }
     for (const tensor of tensors) await this.#layout(tensor)
     await this.#gaps()
-    const warnings = [...this.#file.warnings, ...(await this.#padding())]
-    // A package has files besides its tensors, which this build does not look at.
-    if (this.#file.format === 'carton') this.#skip('unsupported')
+    const warnings = [...this.#file.warnings, ...(files?.warnings ?? []), ...(await this.#padding())]
     this.#found.sort((a, b) => a[0] - b[0] || a[1] - b[1])
     const findings = this.#found.map(([, , error]) => error)
-    const isComplete = this.#unverified.unsupported === undefined
+    const isComplete = this.#unverified.unsupported === undefined && !files?.told.linked
     const verdict = findings.length > 0 ? 'bad' : isComplete ? 'sound' : 'incomplete'
     const sums = Object.values(this.#done.digests).reduce((sum, count) => sum + count, 0)
     const isWhole = verdict === 'sound' && sums === components
     return {
-      verdict, tensors: tensors.length, components, ...this.#done,
+      verdict, tensors: tensors.length, components, ...this.#done, package: files?.told ?? null,
       content: isWhole ? await this.#content() : null,
       findings, unverified: this.#unverified, warnings,
     }
+  }
+
+  /** Reads all files of a package, in an instance of the module of its own: who else reads the file does not meet what this one is at. */
+  async #files(): Promise<{ told: PackageFiles; warnings: Warning[] }> {
+    const { source } = this.#file
+    const options = this.#options
+    const core = await this.#file.told()
+    const ask = (name: string, args: number[] = []): Promise<Uint8Array> =>
+      answered(core, source, 'package_add', () => core.call(name, [...args, gapOf(source)]), options)
+    core.call('package_begin', [BigInt(source.size)])
+    const { here, warnings, ...counts } = JSON.parse(decode(await ask('package_files'))) as
+      { here: { path: string; isHashed: boolean }[]; warnings: Warning[] } & Omit<PackageFiles, 'hashed'>
+    const told: PackageFiles = { ...counts, hashed: 0 }
+    const { piece } = decoding(source.terms ?? DISK)
+    for (const [at, { path, isHashed }] of here.entries()) {
+      let [start, end] = [0, 0]
+      try {
+        ;[start, end] = numbersOf(await ask('package_file', [at])) as [number, number]
+        for (let from = start; from < end; from += piece) {
+          const to = Math.min(from + piece, end)
+          core.call('package_push', [], (await readRanges(source, [[from, to]], options))[0])
+          options.onProgress?.(to, source.size)
+        }
+        core.call('package_file_end')
+        told.hashed += Number(isHashed)
+      } catch (e) {
+        if (!(e instanceof HoldallError)) throw e
+        const error = named(e, `${this.#file.name ?? ''}!/${path}`) as HoldallError
+        this.#find(-1, at, error)
+        // What a tensor says in bytes that are not its own is no other fault.
+        for (const { position, components } of this.#file.tensors) {
+          if (components.some(({ offset }) => offset !== null && offset >= start && offset < end)) this.#bad.add(position)
+        }
+      }
+    }
+    return { told, warnings }
   }
 
   /** Reads a component where anything can be found out about it. */

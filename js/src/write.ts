@@ -15,8 +15,11 @@ export interface TensorInput {
   /** Its dimensions; one, as long as the array, where it is not said. */
   shape?: readonly number[] | undefined
   /** Attributes, where the format has a place for them. */
-  attributes?: ReadonlyMap<string, Value> | undefined
+  attributes?: Attributes | undefined
 }
+
+/** Attributes by their names. */
+export type Attributes = ReadonlyMap<string, Value> | Readonly<Record<string, Value>>
 
 /** What one name of a file stands for. */
 type Input = TypedArray | TensorInput | RecordsInput | BlobInput
@@ -31,7 +34,7 @@ export interface WriteOptions {
   /** Its version; the newest where it is not said. */
   version?: string | undefined
   /** Attributes of the file. */
-  attributes?: ReadonlyMap<string, Value> | undefined
+  attributes?: Attributes | undefined
   /** The schema of a file of Metatensor; without it one is made from the tensors. */
   schema?: object | undefined
   /** Ends writing early. */
@@ -63,15 +66,17 @@ const DTYPES: Record<string, string> = {
 
 /** A tensor as the core is told of it; a dataset or blob has a number there. */
 type Spec = { name: string } & (
-  | { dtype: string; shape: readonly number[]; attributes: ReadonlyMap<string, Value> | undefined }
+  | { dtype: string; shape: readonly number[]; attributes: Attributes | undefined }
   | { part: number }
 )
 
+const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof Map ? of : Object.entries(of))
+
 /** A file as the core is told of it. */
 function told(format: string, specs: readonly Spec[], options: WriteOptions): Uint8Array {
-  const attributes = new Map(options.attributes)
+  const attributes = mapOf(options.attributes)
   if (options.schema !== undefined) attributes.set('metatensor.schema', JSON.stringify(options.schema))
-  const object = (of: ReadonlyMap<string, Value> | undefined) => written(new Map(of))
+  const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
     if ('part' in spec) return `${name},"part":${spec.part}}`
@@ -95,6 +100,7 @@ function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array
 export async function* encodeTensors(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): AsyncGenerator<Uint8Array> {
+  if (options?.format === undefined) throw broken('write/extension', 'the bytes have no name that says a format')
   const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as [string, Input][]
   const core = await Core.create('whole')
   const inputs: (Spec & { components: Uint8Array[] })[] = []
@@ -213,10 +219,13 @@ async function formatOf(name: string): Promise<string> {
 }
 
 const isPart = (given: Input): given is RecordsInput | BlobInput =>
-  !ArrayBuffer.isView(given) && ('records' in given || 'columns' in given || 'runs' in given)
+  typeof given === 'object' && given !== null && !ArrayBuffer.isView(given) && ('records' in given || 'columns' in given || 'runs' in given)
 
 function inputOf(name: string, given: TypedArray | TensorInput): Spec & { components: Uint8Array[] } {
   const input: TensorInput = ArrayBuffer.isView(given) ? { data: given as TypedArray } : given
+  if (!ArrayBuffer.isView(input?.data)) {
+    throw broken('js/source', 'it is no typed array, and has none as `data`', { tensor: name })
+  }
   const { data, shape = [data.length], attributes } = input
   const dtype = input.dtype ?? DTYPES[data.constructor.name]
   if (dtype === undefined) {

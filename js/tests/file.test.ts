@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { fromBlob, fromBytes, fromFile, open, type Openable, type Source } from 'holdall'
+import { HoldallError, fromBlob, fromBytes, fromFile, open, type Openable, type Source } from 'holdall'
 import { corpus, read, safetensors } from './corpus.js'
 
 const accepted = (path: string) => join(corpus, 'accept', path)
@@ -42,7 +42,10 @@ test('a file is opened from everything that has bytes', async () => {
 
 test('what cannot be opened is said', async () => {
   await assert.rejects(open('/no/such/file.zt'), { code: 'io/failed', kind: 'io' })
-  await assert.rejects(open(7 as unknown as Openable), { code: 'js/source' })
+  await assert.rejects(open(7 as unknown as Openable), { code: 'js/source', found: 'nothing opens a value of type number' })
+  await assert.rejects(open(null as unknown as Openable), { code: 'js/source', found: 'nothing opens null' })
+  // What the network says is in the cause of what Node says.
+  await assert.rejects(open('http://127.0.0.1:1/x'), ({ code, found }: HoldallError) => code === 'http/failed' && found.length > 'fetch failed: '.length)
   await assert.rejects(open(new Uint8Array(0)), { code: 'format/empty' })
   await assert.rejects(open(new TextEncoder().encode('nothing that is known')), { code: 'format/unknown' })
   const short: Source = { size: 100, read: (start, end) => new Uint8Array(end - start - 1) }
@@ -91,6 +94,8 @@ test('elements come as typed arrays, or as numbers', async () => {
   assert.deepEqual(await get('i64'), new BigInt64Array([-5n, 2n ** 53n - 1n]))
   const numbers = await file.tensor('i64').array({ int64: 'number' })
   assert.deepEqual(numbers, new Float64Array([-5, 2 ** 53 - 1]))
+  await assert.rejects(file.tensor('f16').array({ as: 'f16' as 'f32' }), { code: 'js/source' })
+  for (const [start, end] of [[-1, 1], [0.5, 1], [0, NaN], [1, 0]]) await assert.rejects(file.tensor('i8').rows(start!, end!), { code: 'layout/rows' })
   await assert.rejects(file.tensor('u64').array({ int64: 'number' }), { code: 'js/number', tensor: 'u64' })
   assert.deepEqual(await file.tensor('u64').array({ as: 'f64' }), new Float64Array([2 ** 64]))
   assert.deepEqual(await get('i32'), new Int32Array([-7]))

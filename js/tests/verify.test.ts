@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { open, toBytes } from 'holdall'
+import { openArchive } from 'holdall/archive'
 import { stats } from 'holdall/reports'
 import { corpus, filesOf, root } from './corpus.js'
 
@@ -36,6 +37,48 @@ test('what is verified is what the command verifies, and as much of it', { skip 
   }
   assert.deepEqual(wrong, [])
   assert.ok(checked > 50, `${checked} files`)
+})
+
+test('of packages all files are verified, as the command verifies them', { skip }, async () => {
+  const wrong: string[] = []
+  let [checked, bad] = [0, 0]
+  for (const path of [...filesOf('accept'), ...filesOf('reject')].filter((path) => path.endsWith('.carton'))) {
+    const file = await open(path).catch(() => null)
+    if (file === null) continue
+    const found = await file.verify()
+    const { stdout } = spawnSync(command, ['verify', '--json', path], { encoding: 'utf8' })
+    const told = JSON.parse(stdout)
+    const of = ({ files, hashed, unhashed, linked }: any) => ({ files, hashed, unhashed, linked })
+    const codes = (all: readonly { code: string }[]) => all.map(({ code }) => code)
+    try {
+      assert.deepEqual(
+        [found.verdict, of(found.package), codes(found.findings), codes(found.warnings)],
+        [told.verdict, of(told), codes(told.findings), codes(told.warnings)])
+      assert.deepEqual(found.findings.map((e) => e.found), told.findings.map(({ message }: { message: string }) => message))
+      checked++
+      bad += Number(found.verdict === 'bad')
+    } catch (e) {
+      wrong.push(`${path}: ${(e as Error).message.slice(0, 900)}`)
+    }
+    await file.close()
+  }
+  assert.deepEqual(wrong, [])
+  assert.ok(checked > 30 && bad > 3, `${checked} files, ${bad} of them bad`)
+})
+
+test('a damaged file of a package that no tensor is in is found and named', async () => {
+  const bytes = readFileSync(join(corpus, 'accept/carton/made-full.carton'))
+  const sound = await (await open(bytes)).verify()
+  assert.equal(sound.verdict, 'sound')
+  assert.ok(sound.package!.hashed > 3 && sound.package!.linked === 0)
+  const picture = await (await openArchive(bytes)).read('misc/picture.png')
+  const at = bytes.indexOf(picture)
+  assert.ok(at > 0)
+  bytes[at + 20]! ^= 1
+  const { verdict, findings, package: files } = await (await open(bytes, { name: 'damaged.carton' })).verify()
+  assert.deepEqual([verdict, findings.map(({ code, source }) => [code, source])],
+    ['bad', [['carton/hash', 'damaged.carton!/misc/picture.png']]])
+  assert.equal(files!.hashed, sound.package!.hashed - 1)
 })
 
 test('chunks that do not decode are found, though nothing states a digest', async () => {

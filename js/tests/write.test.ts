@@ -98,8 +98,16 @@ test('what cannot be written is refused', async () => {
     toBytes({ a: { data: new Float32Array(4), dtype: 'f33' } }, { format: 'ztensor' }), { code: 'wasm/call', tensor: 'a' },
   )
   await assert.rejects(
+    toBytes({ a: { data: [1, 2] as never } }, { format: 'ztensor' }), { code: 'js/source', tensor: 'a' },
+  )
+  await assert.rejects(toBytes({ a: [1, 2] as never }, { format: 'ztensor' }), { code: 'js/source', tensor: 'a' })
+  await assert.rejects(toBytes({ a: null as never }, { format: 'ztensor' }), { code: 'js/source', tensor: 'a' })
+  await assert.rejects(toBytes({ a: new Int8Array(1) }, undefined as never), { code: 'write/extension' })
+  await assert.rejects(
     toBytes({ a: { data: new DataView(new ArrayBuffer(1)) as never } }, { format: 'ztensor' }), { code: 'js/source' },
   )
+  const plain = await open(await toBytes(some, { format: 'ztensor', attributes: { license: 'MIT', layers: 12 } }))
+  assert.deepEqual([...plain.attributes], [['license', 'MIT'], ['layers', 12]])
   const attributes = new Map<string, Value>([['n', 2n ** 70n]])
   await assert.rejects(toBytes(some, { format: 'ztensor', attributes }), { code: 'js/number' })
 })

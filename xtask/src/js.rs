@@ -55,6 +55,14 @@ pub(crate) fn bench(args: &[String]) -> Outcome {
     program("node").args(["--expose-gc", "bench.mjs"]).args(args).within(&own).run()
 }
 
+/// `cargo xtask js-images`: makes the pictures of the page in `docs/images`; a folder says where else they go.
+pub(crate) fn images(args: &[String]) -> Outcome {
+    let Some(folder) = build()? else { return Ok(()) };
+    // What makes files of records and packages.
+    cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+    program("node").args(["images.mjs"]).args(args).within(&folder).run()
+}
+
 /// Builds the package, where what that needs is to be had; gives its folder.
 fn build() -> Result<Option<PathBuf>, String> {
     let skipped = |why: &str| {

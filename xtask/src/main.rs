@@ -98,6 +98,7 @@ const TASKS: &[Task] = &[
         js::pack,
     ),
     task("js-bench", "measures the JavaScript package against others, which it fetches", js::bench),
+    task("js-images", "makes the pictures of the viewer in `docs/images`", js::images),
     task(
         "ecosystem",
         "torch, transformers and others over our package, in an environment of their own",

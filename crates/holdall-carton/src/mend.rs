@@ -2,10 +2,9 @@
 
 use crate::OpenOptions;
 use crate::origin::pieces_of;
-use crate::read::Sum;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
-    LINKS_NAME, Links, MANIFEST_NAME, Manifest, rules::MISSING_FILE, wrong_hash,
+    LINKS_NAME, Links, MANIFEST_NAME, Manifest, Sum, rules::MISSING_FILE, wrong_hash,
 };
 use holdall_core::wire::zip::walk::{Step, step};
 use holdall_core::wire::zip::write::{Entry, directory};

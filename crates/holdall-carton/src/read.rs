@@ -1,6 +1,5 @@
 //! Files of a package as streams that are checked against their hashes.
 
-use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{rules::HASH, wrong_hash};
 use holdall_core::model::Hasher;
@@ -135,31 +134,5 @@ pub(super) fn reading(e: std::io::Error, path: &str) -> Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),
         None => io(e, format_args!("reading `{}`", path.shown())),
-    }
-}
-
-/// SHA-256 and the checksum of zip, in one pass.
-pub(super) struct Sum {
-    hasher: Hasher,
-    crc: Crc32,
-}
-
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::zip() }
-    }
-}
-
-impl Sum {
-    pub(super) fn update(&mut self, bytes: &[u8]) {
-        // In pieces that stay in the processor's cache for the second of them.
-        for piece in bytes.chunks(64 << 10) {
-            self.crc.update(piece);
-            self.hasher.update(piece);
-        }
-    }
-
-    pub(super) fn finish(self) -> ([u8; 32], u32) {
-        (hash_of(self.hasher), self.crc.value())
     }
 }

@@ -6,11 +6,8 @@
 
 use super::origin::{on_disk, pieces_of};
 use super::package::{At, Package};
-use super::read::Sum;
 use super::{PackageFile, Place, TensorKind, ValueType};
-use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, unmet, wrong_hash};
-use holdall_core::wire::zip::CRC32;
+use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, Sum, unmet};
 use holdall_core::{Component, Encoding, Error, Result, Warning};
 use holdall_io::executor::Pieces;
 use holdall_io::{Strictness, Verdict};
@@ -188,19 +185,7 @@ pub(super) fn check(package: &Package, file: &PackageFile, work: &Work) -> Resul
             (len, None)
         }
     };
-    let (hash, found_crc) = sum.finish();
-    if let Some(said) = file.sha256.filter(|said| *said != hash) {
-        return Err(wrong_hash(&file.path, &said, &hash));
-    }
-    match crc {
-        Some(said) if said != found_crc => {
-            let path = file.path.shown();
-            Err(CRC32.broken(format!(
-                "the CRC-32 of `{path}` is {found_crc:#010x}, the zip says {said:#010x}"
-            )))
-        }
-        _ => Ok(read),
-    }
+    sum.check(&file.path, file.sha256, crc).map(|()| read)
 }
 
 /// Adds all pieces.

@@ -145,7 +145,7 @@ impl Window {
     }
 
     /// What `read` makes of the start of the file, which it is shown `first` bytes of and, as long as it makes nothing of them,
-    /// eight times as many, up to `most`. Nothing, where that is not enough.
+    /// eight times as many, or as many as it guesses that it takes, up to `most`. Nothing, where that is not enough.
     ///
     /// # Errors
     /// [`Stop::Need`]; what `read` fails with.
@@ -153,22 +153,43 @@ impl Window {
         &self,
         first: u64,
         most: u64,
-        mut read: impl FnMut(Bytes) -> Result<Option<T>, Error>,
+        mut read: impl FnMut(Bytes) -> Result<Looked<T>, Error>,
     ) -> Result<Option<T>, Stop> {
         let most = most.min(self.len);
         let mut len = first.min(most);
         loop {
-            let found = read(self.head(len)?)?;
-            if found.is_some() || len == most {
-                return Ok(found);
-            }
-            len = len.saturating_mul(8).min(most);
+            let guess = match read(self.head(len)?)? {
+                Looked::Read(found) => return Ok(Some(found)),
+                Looked::Short { guess } if len < most => guess,
+                Looked::Short { .. } => return Ok(None),
+            };
+            len = len.saturating_mul(8).max(guess).min(most);
         }
     }
 
     /// Up to `len` bytes from the end of the file: all of it when it is shorter.
     pub fn tail(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(self.len.saturating_sub(len)..self.len)
+    }
+}
+
+/// What somebody made of the start of a file, who may have been shown too little of it.
+pub enum Looked<T> {
+    /// It was enough.
+    Read(T),
+    /// It takes more bytes: so many perhaps, or 0 where nothing tells.
+    Short {
+        /// Bytes from the start of the file.
+        guess: u64,
+    },
+}
+
+impl<T> From<Option<T>> for Looked<T> {
+    fn from(found: Option<T>) -> Looked<T> {
+        match found {
+            Some(found) => Looked::Read(found),
+            None => Looked::Short { guess: 0 },
+        }
     }
 }
 

@@ -376,6 +376,20 @@ fn long_headers_take_few_looks() {
     assert!(asked <= 7, "{asked} looks");
 }
 
+/// How long the entries of many tensors are is guessed from the first of them.
+#[test]
+fn many_tensors_take_two_looks() {
+    let mut file = Gguf::new();
+    for i in 0..20_000u64 {
+        file =
+            file.tensor(&format!("model.layers.{}.block_{}.weight", i / 51, i % 51), &[0], 0, &[]);
+    }
+    let (index, asked) = decode_windowed(&file.finish());
+    assert_eq!(index.unwrap().len(), 20_000);
+    // Three tell which format it is.
+    assert_eq!(asked, 5);
+}
+
 /// Blocks as ggml has them on a big-endian machine, whole and a range at a time.
 #[test]
 fn fields_of_big_endian_blocks_are_turned() {

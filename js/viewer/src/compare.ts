@@ -50,12 +50,14 @@ export function verification(found: any): HTMLElement {
   const kind = found.verdict === 'sound' ? 'good' : found.verdict === 'bad' ? '' : 'odd'
   const out = h('section', {}, h('h2', {}, 'Verification'), h('div', { class: `alert ${kind}` }, words[found.verdict] ?? ''))
   for (const finding of found.findings) out.append(alert(finding))
+  const names: Record<string, string> = { files: 'files', hashes: 'hashes that match', tensors: 'tensors', digests: 'digests that match' }
+  out.append(h('p', { class: 'note' }, found.checked.map(([what, n]: [string, number]) => `${count(n)} ${names[what]!}`).join(', ')))
   const reasons: Record<string, string> = {
     no_digest: 'without a digest', unknown_digest: 'with a digest of an unknown kind', unknown_layout: 'of an unknown layout',
-    unknown_logical_type: 'of an unknown type', unsupported: 'not looked at here',
+    unknown_logical_type: 'of an unknown type', unsupported: 'not looked at here', linked: 'files only linked to', unhashed: 'files without a hash',
   }
   if (found.unverified.length > 0) {
-    out.append(h('p', { class: 'note' }, found.unverified.map(([reason, n]: [string, number]) => `${count(n)} ${reasons[reason] ?? reason}`).join(', ')))
+    out.append(h('p', { class: 'note' }, 'Not checked: ', found.unverified.map(([reason, n]: [string, number]) => `${count(n)} ${reasons[reason] ?? reason}`).join(', ')))
   }
   return out
 }

@@ -24,6 +24,9 @@ export function svg(tag: string, props: Record<string, string | number>, ...chil
   return out
 }
 
+/** A name whose lines end behind its parts, where they must end at all. */
+export const breakable = (name: string): Child[] => name.split(/(?<=[./_])/).flatMap((part, at) => (at === 0 ? [part] : [h('wbr'), part]))
+
 /** `1234567` as `1 234 567`. */
 export const count = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f')
 

@@ -34,6 +34,7 @@ class App {
   /** The pictures of the package, once somebody looked at it. */
   #pictured: Promise<Picture[]> | null = null
   #isWaiting = false
+  #resting: ReturnType<typeof setTimeout> | undefined
   #state: State = { view: {} }
 
   constructor() {
@@ -226,7 +227,9 @@ class App {
     this.#write()
     const pane = new TensorPane(this.#backend, 0, at, facts, view, (view) => {
       this.#state.view = view
-      this.#write()
+      // When it rests: a browser counts addresses, and each of them takes time of the frame.
+      clearTimeout(this.#resting)
+      this.#resting = setTimeout(() => this.#write(), 150)
     })
     this.#into(pane.element)
     this.#tensor = pane
@@ -282,6 +285,7 @@ class App {
   }
 
   #write(): void {
+    clearTimeout(this.#resting)
     const { url, tensor, other, view } = this.#state
     const out = new URLSearchParams()
     if (url !== undefined) out.set('url', url)

@@ -77,7 +77,7 @@ export interface Methods {
   records(slot: number, at: number, start: number, end: number): RecordsPage
   bytes(slot: number, at: number, component: number): { text: string | null; hex: string; isCut: boolean }
   pictures(slot: number): Picture[]
-  verify(slot: number): { verdict: string; tensors: number; findings: Trouble[]; unverified: [string, number][] }
+  verify(slot: number): { verdict: string; checked: [string, number][]; findings: Trouble[]; unverified: [string, number][] }
   diff(): any
 }
 

@@ -1,4 +1,4 @@
-import { count, h, short, size, svg, table } from './dom.js'
+import { breakable, count, h, short, size, svg, table } from './dom.js'
 import { Heatmap, ZOOMS, rangeOf, type Place } from './heatmap.js'
 import type { Cell, TensorFacts, Trouble } from './protocol.js'
 import { Failure, type Backend } from './rpc.js'
@@ -64,7 +64,7 @@ export class TensorPane {
     const decoded = components.reduce((sum, c) => sum + (c.decodedLen ?? 0), 0)
     const chip = (name: string, value: string) => h('span', { class: 'chip' }, `${name} `, h('b', {}, value))
     this.element = h('div', {},
-      h('h1', { class: 'mono' }, facts.name === '' ? '(no name)' : facts.name),
+      h('h1', { class: 'mono' }, facts.name === '' ? '(no name)' : breakable(facts.name)),
       h('div', { class: 'chips' },
         chip('type', dense?.split(' ').at(-1) ?? layout), chip('shape', `[${shape.join(', ')}]`),
         layout !== 'dense' && dense !== null && chip('layout', layout), chip('elements', count(facts.count)),
@@ -75,7 +75,8 @@ export class TensorPane {
       this.#statistics()
       this.#map(view)
       this.#section('Values', this.#values)
-      void this.#showValues(0)
+      // Behind what the heat map asks for in this frame.
+      requestAnimationFrame(() => void this.#showValues(0))
     }
     if (attributes.length > 0) this.#section('Attributes', pairsTable(attributes))
     this.#section('Components', table(['role', 'type', 'encoding', 'stored', 'decoded', 'offset', 'digest'], components.map((c) => [

@@ -176,7 +176,8 @@ async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
   }
 }
 
-function cell(value: unknown): Cell {
+/** What a member of a record is, and the same as the file's own JSON has it, which says an `f32` in its own digits. */
+function cell(value: unknown, told: unknown): Cell {
   if (value instanceof Uint8Array) {
     const type = value.length < LARGEST ? pictureType(value) : undefined
     return type === undefined ? { bytes: value.length } : { image: value.slice(), type }
@@ -188,27 +189,47 @@ function cell(value: unknown): Cell {
       const some = Array.from((value as unknown as ArrayLike<unknown>), String)
       return some.length > 16 ? `${some.slice(0, 16).join(', ')}, … (${some.length})` : some.join(', ')
     }
-    const text = JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? String(inner) : inner))
+    let isWide = false
+    const all = JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? ((isWide = true), String(inner)) : inner))
+    // Integers of 64 bits lose digits when JSON is read.
+    const text = isWide ? all : JSON.stringify(told)
     return text.length > 500 ? `${text.slice(0, 500)}…` : text
   }
-  return String(value)
+  return String(typeof value === 'number' && typeof told === 'number' ? told : value)
 }
+
+/** Whether a value is a struct: its members are columns of their own. */
+const isStruct = (value: unknown): value is Record<string, unknown> => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return false
+  const proto: unknown = Object.getPrototypeOf(value)
+  return proto !== Object.prototype && proto !== null
+}
+
+/** The member at a path; nothing where it, or what it is in, is absent. */
+const member = (value: any, path: string[]): unknown =>
+  path.reduce((of, key) => (typeof of === 'object' && of !== null && Object.hasOwn(of, key) || isStruct(of) ? of[key] : undefined), value)
 
 async function records(slot: number, at: number, start: number, end: number, signal: AbortSignal): Promise<RecordsPage> {
   const tensor = tensorOf(slot, at)
   end = Math.min(end, tensor.count)
   const found = await tensor.records({ start, end, signal })
   const lines = (await tensor.lines({ start, end, signal })).map((line) => JSON.parse(line) as unknown)
-  const columns: string[] = []
-  for (const line of lines) {
-    if (line === null || typeof line !== 'object' || Array.isArray(line)) continue
-    for (const key of Object.keys(line)) if (!columns.includes(key)) columns.push(key)
+  const columns = new Map<string, string[]>()
+  const add = (line: unknown, row: unknown, path: string[]): void => {
+    if (line === null || typeof line !== 'object' || Array.isArray(line)) return
+    for (const [key, value] of Object.entries(line)) {
+      const [own, at] = [member(row, [key]), [...path, key]]
+      if (isStruct(own)) add(value, own, at)
+      else columns.set(JSON.stringify(at), at)
+    }
   }
+  lines.forEach((line, n) => add(line, found.at(n), []))
+  const paths = [...columns.values()]
   const rows = lines.map((line, n) => {
-    const row = found.at(n) as any
-    return columns.length === 0 ? [cell(row ?? line)] : columns.map((key) => cell(row[key]))
+    const row = found.at(n) as unknown
+    return paths.length === 0 ? [cell(row ?? line, line)] : paths.map((path) => cell(member(row, path), member(line, path)))
   })
-  return { count: tensor.count, columns: columns.length === 0 ? ['value'] : columns, rows }
+  return { count: tensor.count, columns: paths.length === 0 ? ['value'] : paths.map((path) => path.join('.')), rows }
 }
 
 async function bytes(slot: number, at: number, component: number, signal: AbortSignal) {
@@ -241,8 +262,11 @@ const methods: Record<keyof Methods, (turn: Turn, ...args: any[]) => unknown> = 
   bytes: ({ signal }, slot, at, component) => bytes(slot, at, component, signal),
   pictures: ({ signal }, slot) => pictures(slot, signal),
   async verify(turn, slot) {
-    const { verdict, tensors, findings, unverified } = await fileOf(slot).verify(turn)
-    return { verdict, tensors, findings: findings.slice(0, 500).map(troubleOf), unverified: Object.entries(unverified) }
+    const { verdict, tensors, findings, unverified, package: files, digests } = await fileOf(slot).verify(turn)
+    const sums = Object.values(digests).reduce((sum, n) => sum + n, 0)
+    const checked = Object.entries({ files: files?.files ?? 0, hashes: files?.hashed ?? 0, tensors, digests: sums }).filter(([, n]) => n > 0)
+    const away = Object.entries({ linked: files?.linked ?? 0, unhashed: files?.unhashed ?? 0 }).filter(([, n]) => n > 0)
+    return { verdict, checked, findings: findings.slice(0, 500).map(troubleOf), unverified: [...Object.entries(unverified), ...away] }
   },
   async diff(turn) {
     const found = await diff(fileOf(0), fileOf(1), turn)

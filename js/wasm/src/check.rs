@@ -23,6 +23,10 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
         Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
         Layout::Records => records::check(&info, held, limits),
         Layout::Blob => blob(&info, held, limits),
+        #[cfg(feature = "whole")]
+        other if let Some(found) = crate::whole::tensor_of_package(other, &info, held, limits) => {
+            found
+        }
         _ => return Ok(Answer::Done(vec![1])),
     };
     found.map(|()| Answer::NOTHING).map_err(|e| e.in_tensor(info.name()))

@@ -4,7 +4,7 @@ use super::Follow;
 use crate::folder::{self, Links};
 use crate::origin::{Stored, on_disk};
 use crate::package::At;
-use crate::read::{Sum, fill, reading};
+use crate::read::{fill, reading};
 use crate::unpack::relative;
 use crate::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType, rules,
@@ -12,7 +12,7 @@ use crate::{
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
-    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, TENSOR_INDEX, Texts,
+    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
     rules::NO_TENSOR_INDEX, write,
 };
 use holdall_core::model::element_count;

@@ -3,10 +3,10 @@
 use super::Packing;
 use super::parts::{Part, Source};
 use crate::origin::Stored;
-use crate::read::{Sum, fill, reading};
+use crate::read::{fill, reading};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::sha256;
+use holdall_core::formats::carton::{Sum, sha256};
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{EntryKind, Method};
 use holdall_core::{Error, Result};

@@ -4,9 +4,12 @@ mod archive;
 mod changes;
 mod dataset;
 mod diff;
+mod package;
 mod plan;
 mod scan;
 mod write;
+
+pub(crate) use package::tensor as tensor_of_package;
 
 use crate::file::File;
 use crate::json::CALL;
@@ -15,6 +18,7 @@ use archive::Archive;
 use dataset::{Blob, Dataset, Part};
 use diff::Differ;
 use holdall_core::Error;
+use package::Package;
 use scan::Scanner;
 use write::Writer;
 
@@ -29,6 +33,7 @@ pub(crate) struct Whole {
     differ: Option<Differ>,
     scanner: Option<Scanner>,
     archive: Option<Archive>,
+    package: Option<Package>,
 }
 
 impl Whole {
@@ -47,6 +52,10 @@ impl Whole {
 
     fn archive(&mut self) -> Result<&mut Archive, Error> {
         self.archive.as_mut().ok_or_else(|| CALL.broken("no archive is open"))
+    }
+
+    fn package(&mut self) -> Result<&mut Package, Error> {
+        self.package.as_mut().ok_or_else(|| CALL.broken("no package is open"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
@@ -169,6 +178,52 @@ pub extern "C" fn archive_list(gap: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
     call(|state| state.whole.archive()?.read(at, gap))
+}
+
+/// Begins to look at the files of a package of `len` bytes, under the limits of the last [`begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_begin(len: u64) -> u32 {
+    call(|state| {
+        state.whole.package = Some(Package::begin(len, &state.limits));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is what that package has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn package_add(offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.whole.package()?.add(offset, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Its files: see [`Package::files`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_files(gap: u64) -> u32 {
+    call(|state| state.whole.package()?.files(gap))
+}
+
+/// Begins to read one: see [`Package::file`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_file(at: u32, gap: u64) -> u32 {
+    call(|state| state.whole.package()?.file(at, gap))
+}
+
+/// The input is the next stored bytes of that file.
+#[unsafe(no_mangle)]
+pub extern "C" fn package_push() -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.whole.package()?.push(bytes)
+    })
+}
+
+/// All bytes of that file were taken: see [`Package::file_end`].
+#[unsafe(no_mangle)]
+pub extern "C" fn package_file_end() -> u32 {
+    call(|state| state.whole.package()?.file_end())
 }
 
 /// Begins to look for pickles in a file of `len` bytes, under the limits of the last [`begin`]. The input is its name.

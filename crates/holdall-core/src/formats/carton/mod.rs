@@ -57,6 +57,7 @@ mod parse;
 pub mod paths;
 pub mod rules;
 pub mod signature;
+mod sum;
 mod symlinks;
 pub mod tensors;
 pub mod value;
@@ -73,6 +74,7 @@ pub use description::{
 pub use links::Links;
 pub use manifest::Manifest;
 pub use rules::{RULES, warnings};
+pub use sum::Sum;
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
 pub use zipped::read as read_zip;

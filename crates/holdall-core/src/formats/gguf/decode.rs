@@ -14,7 +14,7 @@ use crate::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
     element_count,
 };
-use crate::window::{Stop, Window};
+use crate::window::{Looked, Stop, Window};
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
 use std::ops::{Deref, Range};
@@ -27,7 +27,10 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let len = window.len();
     let whole = |text: Bytes| {
         let (head, counts) = start(&text, len, limits)?;
-        Ok(skim(head, &counts).then_some(text))
+        Ok(match skim(head, &counts) {
+            Looked::Read(()) => Looked::Read(text),
+            Looked::Short { guess } => Looked::Short { guess },
+        })
     };
     let text = match window.growing(FIRST, limits.header_len, whole)? {
         Some(text) => text,
@@ -85,8 +88,8 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
 }
 
 /// Whether the header is all there, or something in it is wrong, which decoding it will tell.
-fn skim(mut head: Head<'_>, counts: &Counts) -> bool {
-    let mut walk = || -> Option<Result<()>> {
+fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<()> {
+    let mut pairs = || -> Option<Result<()>> {
         for _ in 0..counts.pairs {
             if let Err(e) = head.string()? {
                 return Some(Err(e));
@@ -95,14 +98,29 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> bool {
                 return Some(Err(e));
             }
         }
-        skim_entries(&mut head, counts).map(|end| end.map(drop))
+        Some(Ok(()))
     };
-    walk().is_some()
+    match pairs() {
+        None => return Looked::Short { guess: 0 },
+        Some(Err(_)) => return Looked::Read(()),
+        Some(Ok(())) => {}
+    }
+    let start = head.cursor.position();
+    let mut seen = 0;
+    if skim_entries(&mut head, counts, &mut seen).is_some() {
+        return Looked::Read(());
+    }
+    // As long as those before, and an eighth: the numbers in names grow.
+    let own = head.cursor.position().saturating_sub(start);
+    let all = own.checked_div(seen).unwrap_or_default().saturating_add(1);
+    let all = all.saturating_mul(counts.tensors);
+    Looked::Short { guess: start.saturating_add(all).saturating_add(all / 8) }
 }
 
-/// Where the entries of the tensors end, if they do.
-fn skim_entries(head: &mut Head<'_>, counts: &Counts) -> Option<Result<u64>> {
-    for _ in 0..counts.tensors {
+/// Where the entries of the tensors end, if they do; `seen` counts those before.
+fn skim_entries(head: &mut Head<'_>, counts: &Counts, seen: &mut u64) -> Option<Result<u64>> {
+    for at in 0..counts.tensors {
+        *seen = at;
         if let Err(e) = head.string()? {
             return Some(Err(e));
         }
@@ -162,7 +180,7 @@ impl Decoder<'_> {
         let (mut head, counts) = start(self.text, self.len, self.limits)?;
         let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
         // Where the data starts is known when all entries were gone through.
-        let Some(Ok(end)) = skim_entries(&mut head.clone(), &counts) else {
+        let Some(Ok(end)) = skim_entries(&mut head.clone(), &counts, &mut 0) else {
             for _ in 0..counts.tensors {
                 self.entry(&mut head)?;
             }
@@ -307,7 +325,11 @@ impl Data {
                 format!("the offset is {offset}, where the data before it ends at {wanted}");
             return Err(OFFSET.broken(message).at(entry.at.clone()));
         }
-        let attributes = self.of_tensors.remove(entry.name);
+        // Nothing is hashed where there are none, as in all files but our own.
+        let attributes = match self.of_tensors.is_empty() {
+            true => None,
+            false => self.of_tensors.remove(entry.name),
+        };
         let (element, len) = match element(entry) {
             Ok(found) => found,
             Err(e) => {

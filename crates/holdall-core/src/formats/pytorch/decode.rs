@@ -15,7 +15,7 @@ use crate::model::{
     Role, Value, element_count,
 };
 use crate::read::Extent;
-use crate::window::{Stop, Window};
+use crate::window::{Looked, Stop, Window};
 use crate::wire::pickle::{self, Graph, Id, Node};
 use crate::wire::zip::{Directory, Entry, Method};
 use bytes::Bytes;
@@ -92,7 +92,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// A pickle with nothing beside it: of arrays, whose elements stand in it.
 fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values);
+    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(Looked::from);
     let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = match window.len() > limits.header_len {
             true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
@@ -167,7 +167,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// Five pickles, then the storages.
 fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let read = |bytes: Bytes| pickles(&bytes, limits);
+    let read = |bytes: Bytes| pickles(&bytes, limits).map(Looked::from);
     let Some((graph, root, keys, end)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = LEGACY.broken("the file ends inside of its pickles");
         return Err(e.at(0..window.len().min(limits.header_len)).into());
