@@ -386,37 +386,19 @@ impl OpenOptions {
             return Err(place(SHARD_INDEX.broken(message)));
         }
         let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
-        let files = map.files.iter().collect();
-        let mut shards = home.each(files, |file| self.shard(home, file))?;
+        let files = map.files.iter().enumerate().collect();
+        let checked = home.each(files, |(number, file)| {
+            let mut shard = self.shard(home, file)?;
+            let checked = map.check(number, &mut shard, name);
+            Ok((shard, checked))
+        })?;
         let mut warnings = Vec::from_iter(more);
-        let (mut found, mut total) = (0, 0u64);
-        for (number, shard) in shards.iter_mut().enumerate() {
-            let mut stored = Vec::new();
-            let mut unnamed = Vec::new();
-            for t in shard.index.tensors() {
-                match map.tensors.get(t.name()) {
-                    Some(file) if *file == number => {
-                        stored.extend(t.components().map(|c| c.stored));
-                        found += 1;
-                    }
-                    Some(_) => {
-                        shard.left_out.insert(t.name().to_owned());
-                    }
-                    None => unnamed.push(t),
-                }
-            }
-            // Tied tensors count once, and need no names in the index.
-            stored.sort_unstable();
-            stored.dedup();
-            total = stored.iter().fold(total, |total, own| total.saturating_add(own.len()));
-            let is_tied = |t: &TensorInfo| {
-                let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
-                t.components().len() > 0 && t.components().all(is_named)
-            };
-            for t in unnamed.into_iter().filter(|t| !is_tied(t)) {
-                let message = format!("`{name}` does not name it, `{}` has it", shard.name);
-                warnings.push(Warning::new("shards/extra", message).in_tensor(t.name()));
-            }
+        let (mut shards, mut found, mut total) = (Vec::with_capacity(checked.len()), 0, 0u64);
+        for (shard, own) in checked {
+            shards.push(shard);
+            found += own.found;
+            total = total.saturating_add(own.total);
+            warnings.extend(own.warnings);
         }
         let is_missing = |(tensor, file): &(&String, &usize)| {
             shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
@@ -570,7 +552,47 @@ struct Map {
     total: Option<u64>,
 }
 
+/// What an index file says of one of its files, beside what that has.
+struct Checked {
+    /// Tensors that it has and shall have.
+    found: usize,
+    /// The bytes of those; tied ones count once.
+    total: u64,
+    warnings: Vec<Warning>,
+}
+
 impl Map {
+    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
+    fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
+        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
+        for t in shard.index.tensors() {
+            match self.tensors.get(t.name()) {
+                Some(file) if *file == number => {
+                    stored.extend(t.components().map(|c| c.stored));
+                    found += 1;
+                }
+                Some(_) => {
+                    shard.left_out.insert(t.name().to_owned());
+                }
+                None => unnamed.push(t),
+            }
+        }
+        stored.sort_unstable();
+        stored.dedup();
+        let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
+        // Tied ones need no names in the index.
+        let is_tied = |t: &TensorInfo| {
+            let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
+            t.components().len() > 0 && t.components().all(is_named)
+        };
+        let extra = |t: TensorInfo| {
+            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
+            Warning::new("shards/extra", message).in_tensor(t.name())
+        };
+        let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
+        Checked { found, total, warnings }
+    }
+
     fn read(text: &[u8]) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;

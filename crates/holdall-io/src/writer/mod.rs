@@ -1,186 +1,27 @@
 //! Writing a file tensor by tensor, in bounded memory.
 
+mod options;
+
+pub use options::WriteOptions;
+
 use crate::compress::{Buffers, Compressor};
-use crate::error::{DECLARE, EXTENSION, NOT_IN_FORMAT, NOT_WRITTEN, WRITE_LEN};
-use crate::sink::{Durability, FileSink, Sink, StreamSink};
-use crate::with_work;
-use crate::work::Work;
+use crate::error::{DECLARE, NOT_WRITTEN, WRITE_LEN};
+use crate::sink::{FileSink, Sink, StreamSink};
 use holdall_core::codec::zstd;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{
-    Algorithm, Attributes, ComponentRef, Digest, Encode, EncodeOptions, Encoding, Error, Format,
-    Remedy, Result, Stored, TensorSpec, formats,
+    Algorithm, ComponentRef, Digest, Encode, Encoding, Error, Result, Stored, TensorSpec,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The compression level when none is asked for: zstd's own default.
-pub(crate) const DEFAULT_LEVEL: i32 = 3;
 /// Bytes written between two looks at whether the file is still wanted.
 const STRETCH: u64 = 64 << 20;
 /// From this many bytes on, taking their digest beside the writing pays for the thread it needs.
 const BESIDE_MIN: usize = 4 << 20;
-
-/// What a caller chooses about a file to be written.
-#[derive(Debug, Clone)]
-pub struct WriteOptions {
-    pub(crate) format: Option<&'static Format>,
-    /// What the encoder is told.
-    pub encode: EncodeOptions,
-    /// Attributes of the file.
-    pub attributes: Attributes,
-    pub(crate) encoding: Encoding,
-    pub(crate) level: i32,
-    digest: Digesting,
-    /// Whether an existing file is replaced.
-    pub overwrite: bool,
-    /// Threads for compression; cancels writing; who writes whole files tells it how far it is.
-    pub work: Work,
-    /// What a finished file survives.
-    pub durability: Durability,
-}
-
-impl WriteOptions {
-    /// The format of the target's extension in its newest version, raw, with CRC-32C digests where the
-    /// format has a place for them, or XXH3 where it has one for those, on the disk before it has its name, and no file replaced.
-    pub fn new() -> WriteOptions {
-        WriteOptions {
-            format: None,
-            encode: EncodeOptions::new(),
-            attributes: Attributes::new(),
-            encoding: Encoding::Raw,
-            level: DEFAULT_LEVEL,
-            digest: Digesting::Usual,
-            work: Work::default(),
-            overwrite: false,
-            durability: Durability::Disk,
-        }
-    }
-
-    /// Writes this format.
-    pub fn with_format(mut self, format: &'static Format) -> WriteOptions {
-        self.format = Some(format);
-        self
-    }
-
-    /// Writes this version and alignment.
-    pub fn with_encode(mut self, encode: EncodeOptions) -> WriteOptions {
-        self.encode = encode;
-        self
-    }
-
-    /// Gives the file these attributes.
-    pub fn with_attributes(mut self, attributes: Attributes) -> WriteOptions {
-        self.attributes = attributes;
-        self
-    }
-
-    /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
-    /// table when it has more than 4 MiB. A format that cannot compress is then refused.
-    pub fn with_zstd(mut self, level: i32) -> WriteOptions {
-        (self.encoding, self.level) = (Encoding::Zstd, level);
-        self
-    }
-
-    /// The digest that was asked for; nothing where none was, or the usual one is taken.
-    pub fn digest_asked_for(&self) -> Option<Algorithm> {
-        match self.digest {
-            Digesting::Asked(algorithm) => algorithm,
-            Digesting::Usual => None,
-        }
-    }
-
-    /// Gives every component a digest of this algorithm, or none. A format without a place for it is
-    /// then refused.
-    pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
-        self.digest = Digesting::Asked(digest);
-        self
-    }
-
-    /// Replaces a file that is there.
-    pub fn with_overwrite(mut self, overwrite: bool) -> WriteOptions {
-        self.overwrite = overwrite;
-        self
-    }
-
-    /// What has happened to the bytes when the file appears.
-    pub fn with_durability(mut self, durability: Durability) -> WriteOptions {
-        self.durability = durability;
-        self
-    }
-
-    /// The format to write to `path`.
-    pub fn format_for(&self, path: &Path) -> Result<&'static Format> {
-        let by_extension = || {
-            let extension = path.extension()?.to_str()?;
-            formats::by_name(extension)
-        };
-        self.format.or_else(by_extension).ok_or_else(|| {
-            EXTENSION
-                .broken("the extension of the file name is not that of a known format")
-                .in_source(path.display())
-        })
-    }
-
-    /// What writes that format as these options want it.
-    ///
-    /// # Errors
-    /// Misuse: `write/not-in-format`, and what the format refuses.
-    pub fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
-        let Some(encode) = format.encode else {
-            return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
-        };
-        let encoder = encode(&self.encode)?;
-        let name = format.name;
-        if self.encoding == Encoding::Zstd && !encoder.can_compress() {
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no compression; zstd was asked for"));
-            return Err(e.with_remedy(Remedy::DefaultEncoding));
-        }
-        if let Digesting::Asked(Some(algorithm)) = self.digest
-            && !encoder.can_digest(algorithm)
-        {
-            let asked = algorithm.as_str();
-            let e = NOT_IN_FORMAT
-                .broken(format!("{name} has no place for a digest; {asked} was asked for"));
-            return Err(e.with_remedy(Remedy::DefaultDigest));
-        }
-        Ok(encoder)
-    }
-}
-
-/// Which digest components get.
-#[derive(Debug, Clone, Copy)]
-enum Digesting {
-    /// CRC-32C, where the format has a place for it, else XXH3 where it has one for that.
-    Usual,
-    /// What was asked for.
-    Asked(Option<Algorithm>),
-}
-
-impl Digesting {
-    fn algorithm(self, encoder: &dyn Encode) -> Option<Algorithm> {
-        let needed = encoder.needs_digest();
-        match self {
-            _ if needed.is_some() => needed,
-            Digesting::Usual => {
-                let usual = [Algorithm::Crc32c, Algorithm::Xxh3];
-                usual.into_iter().find(|algorithm| encoder.can_digest(*algorithm))
-            }
-            Digesting::Asked(algorithm) => algorithm,
-        }
-    }
-}
-
-with_work!(WriteOptions);
-
-impl Default for WriteOptions {
-    fn default() -> WriteOptions {
-        WriteOptions::new()
-    }
-}
 
 /// Writes a file tensor by tensor: [`Writer::tensor`] says what comes, [`Writer::write`] takes its
 /// bytes in pieces of any length, one component after the other, and [`Writer::finish`] publishes.
