@@ -203,12 +203,21 @@ fn what_somebody_says_a_second_time_is_not_answered() {
     let between = Between::new(world.at());
     read(&world.open("a", between.at));
     world.is_left();
-    between.said.lock().unwrap().clear();
-    let remote = world.open("b", between.at);
-    assert!(remote.is_early());
-    read(&remote);
-    drop(remote);
-    world.is_left();
+    let mut seen = vec!["a 100", "a 100000"];
+    // What lets somebody come early may be lost on its way, and come again after all has been read.
+    loop {
+        between.said.lock().unwrap().clear();
+        let remote = world.open("b", between.at);
+        let is_early = remote.is_early();
+        read(&remote);
+        drop(remote);
+        world.is_left();
+        seen.extend(["b 100", "b 100000"]);
+        if is_early {
+            break;
+        }
+        assert!(seen.len() < 40, "nobody is let in early");
+    }
     let said = between.said.lock().unwrap().clone();
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -219,6 +228,6 @@ fn what_somebody_says_a_second_time_is_not_answered() {
     let (len, from) = other.recv_from(&mut [0; 65536]).unwrap();
     assert!(len > 0 && from == world.at());
     read(&world.open("c", world.at()));
-    let seen = ["a 100", "a 100000", "b 100", "b 100000", "c 100", "c 100000"];
+    seen.extend(["c 100", "c 100000"]);
     assert_eq!(world.seen(), seen);
 }

@@ -310,7 +310,9 @@ fn the_error_that_is_told_is_that_of_what_is_read() {
             let told = &report.reformed[0];
             assert_eq!(told.form.to_string(), form);
             assert_eq!(told.max_error, Some(max), "{form}");
-            assert_eq!(told.rms_error, Some((squares / all.len() as f64).sqrt()), "{form}");
+            // Groups are summed on all cores, so the last digits are those of another order.
+            let (rms, told_rms) = ((squares / all.len() as f64).sqrt(), told.rms_error.unwrap());
+            assert!((told_rms - rms).abs() <= rms * 1e-12, "{form}: {told_rms} of {rms}");
             // No further from any than half a step, and the rounding of the scale.
             let step = 10.1 / f64::from((1u32 << bits) - 1);
             assert!(max <= step * 1.01, "{form}: {max} of {step}");
