@@ -81,8 +81,9 @@ impl Form {
         });
         let Some((bits, size)) = parsed else {
             let name = name.shown();
-            let message =
-                format!("`{name}` is not a form, as csr, coo, group:4:128, q8_0 and keep are");
+            let message = format!(
+                "`{name}` is not a form: there are csr, coo, keep, group:BITS:SIZE (as group:4:128), and blocks (as q8_0)"
+            );
             return Err(FORM_RULE.broken(message));
         };
         Ok(Form::Group(Grouping::new(bits, size)?))
