@@ -81,7 +81,7 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
         skipped("what transformers does with a real model, for it cannot be had here");
     }
     // Some of the libraries end the process in which another is: each has its own.
-    let runs = "transformers libraries engines million thousands flax mlx paddle tensorflow";
+    let runs = "transformers libraries engines million thousands flax mlx paddle tensorflow keras";
     for only in runs.split(' ') {
         let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
         if let Some(model) = &model {
