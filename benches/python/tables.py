@@ -94,7 +94,7 @@ class Holdall(Table):
         import holdall
 
         with holdall.open(path) as f:
-            return polars.DataFrame(f["trades"].records())
+            return polars.DataFrame(f["trades"].records().arrow())
 
     def to_parquet(self, path, out):
         import holdall
