@@ -88,7 +88,7 @@ fn beside() -> Vec<Ended> {
             let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
             program(own).args(["test", name]).log(&log)
         });
-        eprintln!("\n=== {name}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+        eprint!("{}", std::fs::read_to_string(&log).unwrap_or_default());
         ended
     };
     BESIDE.iter().map(run).collect()
