@@ -224,7 +224,7 @@ const isPart = (given: Input): given is RecordsInput | BlobInput =>
 function inputOf(name: string, given: TypedArray | TensorInput): Spec & { components: Uint8Array[] } {
   const input: TensorInput = ArrayBuffer.isView(given) ? { data: given as TypedArray } : given
   if (!ArrayBuffer.isView(input?.data)) {
-    throw broken('js/source', 'it is no typed array, and has none as `data`', { tensor: name })
+    throw broken('js/source', 'this is neither a typed array nor an object with one as `data`', { tensor: name })
   }
   const { data, shape = [data.length], attributes } = input
   const dtype = input.dtype ?? DTYPES[data.constructor.name]

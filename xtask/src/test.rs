@@ -49,26 +49,16 @@ impl Ended {
 /// failed. One that fails does not hide what the next would say.
 pub(crate) fn all(args: &[String]) -> Outcome {
     let start = Instant::now();
-    let is_wanted = |name: &str| args.is_empty() || args.iter().any(|a| name.starts_with(a));
-    let in_turn = |stages: &mut dyn Iterator<Item = &Stage>| -> Vec<Ended> {
-        let run = |(name, run): &Stage| {
-            eprintln!("\n=== {name}");
-            let ended = Ended::of(name, || run(&[]));
-            if let Err(e) = &ended.outcome {
-                eprintln!("\n{name}: {e}");
-            }
-            ended
-        };
-        stages.filter(|(name, _)| is_wanted(name)).map(run).collect()
-    };
+    let is_wanted = |name: &str| args.iter().any(|a| name.starts_with(a));
     let ended = match args.is_empty() {
         true => std::thread::scope(|scope| {
             let beside = scope.spawn(beside);
-            let mut ended = in_turn(&mut STAGES.iter());
-            ended.extend(beside.join().unwrap_or_default());
+            let mut ended = in_turn(STAGES.iter());
+            // A stage that is not told of would pass for one that succeeded.
+            ended.extend(beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             ended
         }),
-        false => in_turn(&mut BESIDE.iter().chain(STAGES)),
+        false => in_turn(BESIDE.iter().chain(STAGES).filter(|(name, _)| is_wanted(name))),
     };
     eprintln!("\nseconds");
     for Ended { name, seconds, .. } in &ended {
@@ -78,6 +68,19 @@ pub(crate) fn all(args: &[String]) -> Outcome {
     let failed = ended.iter().filter(|e| e.outcome.is_err()).map(|e| e.name);
     let failed = failed.collect::<Vec<_>>().join("; ");
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {failed}")) }
+}
+
+/// Runs stages one after the other.
+fn in_turn<'a>(stages: impl Iterator<Item = &'a Stage>) -> Vec<Ended> {
+    let run = |(name, run): &Stage| {
+        eprintln!("\n=== {name}");
+        let ended = Ended::of(name, || run(&[]));
+        if let Err(e) = &ended.outcome {
+            eprintln!("\n{name}: {e}");
+        }
+        ended
+    };
+    stages.map(run).collect()
 }
 
 /// Runs what is beside the others, each in a process of its own, whose output comes whole when it has ended.

@@ -1,8 +1,10 @@
 //! What is different between two packages.
 
-use super::read::{fill, hash_of, reading};
+use super::read::{fill, reading};
 use super::{Package, PackageFile, Place, TensorKind, TensorRow};
-use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, write};
+use holdall_core::formats::carton::{
+    CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write,
+};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};

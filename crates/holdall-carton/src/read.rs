@@ -120,14 +120,6 @@ pub(super) fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-pub(super) fn hash_of(hasher: Hasher) -> [u8; 32] {
-    match hasher.finish() {
-        Digest::Sha256(hash) => hash,
-        // The hasher was made for SHA-256.
-        _ => [0; 32],
-    }
-}
-
 /// A read that failed: our own error where it carries one.
 #[cold]
 pub(super) fn reading(e: std::io::Error, path: &str) -> Error {

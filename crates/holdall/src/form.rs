@@ -279,13 +279,17 @@ type Told = Arc<Mutex<Option<(f64, f64)>>>;
 /// An item, and where the error that it makes will be.
 type Made = (Item, Told);
 
+/// Refuses a sparse tensor that is too large when it is dense: its zeros are nowhere, and looking at all of them might never end.
+fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
+    let is_large = of.len_of(tensor.count()) > tensor.file().limits().decoded_len;
+    // Which says what the limit is.
+    if is_sparse(tensor) && is_large { tensor.to_dense().map(drop) } else { Ok(()) }
+}
+
 fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Result<Option<Made>> {
     let limits = tensor.file().limits();
     let before = of.len_of(tensor.count());
-    if is_sparse(tensor) && before > limits.decoded_len {
-        // Its zeros are nowhere; looking at all of them might never end.
-        tensor.to_dense()?;
-    }
+    check_zeros(tensor, of)?;
     let (count, width) = (stored::count(tensor)?, of.len_of(1).max(1));
     let (roles, kinds): (&[Role], Vec<Vec<What>>) = match (form, tensor.shape()) {
         (Form::Csr, &[rows, columns]) => {
@@ -335,11 +339,8 @@ fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Resul
 }
 
 fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<Made>> {
-    let of = tensor.dense_type();
-    if is_sparse(tensor)
-        && of.is_some_and(|of| of.len_of(tensor.count()) > tensor.file().limits().decoded_len)
-    {
-        tensor.to_dense()?;
+    if let Some(of) = tensor.dense_type() {
+        check_zeros(tensor, &of)?;
     }
     let [words, scales, zeros] = grouping.lens(tensor.shape())?;
     let components = vec![

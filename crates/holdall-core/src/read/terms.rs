@@ -37,6 +37,11 @@ impl Terms {
     pub const REMOTE: Terms =
         Terms { access: Access::Copied, piece: 8 << 20, gap: 64 << 10, at_once: 4 };
 
+    /// Reads that are under way at the same time where what has come waits in memory for what comes before it.
+    pub fn in_order(&self) -> usize {
+        self.at_once.clamp(1, Terms::REMOTE.at_once)
+    }
+
     /// Whether a read waits so long that fewer of them are worth decoding on fewer threads.
     pub fn is_remote(&self) -> bool {
         self.at_once > 1

@@ -3,7 +3,6 @@
 use crate::buffer::Buffer;
 use crate::executor::{Sources, checked_algorithm, table_of};
 use crate::file::Tensor;
-use crate::source::Terms;
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::codec::zstd::{Frame, SeekTable};
@@ -201,14 +200,14 @@ impl Pieces {
         if let Some(bytes) = self.waiting.pop_front() {
             return Ok(bytes);
         }
-        let Terms { access, piece, at_once, .. } = self.sources.terms();
-        let step = match (self.component.encoding, access) {
-            _ if at_once > 1 => piece,
+        let terms = self.sources.terms();
+        let step = match (self.component.encoding, terms.access) {
+            _ if terms.is_remote() => terms.piece,
             (Encoding::Raw, _) => PIECE_LEN as u64,
             _ => FETCH_LEN,
         };
         let mut extents = Vec::new();
-        for _ in 0..at_once.clamp(1, Terms::REMOTE.at_once) {
+        for _ in 0..terms.in_order() {
             let next = self.component.stored.part(self.fetched..self.fetched.saturating_add(step));
             if !next.is_empty() {
                 self.fetched += next.len();
@@ -218,7 +217,7 @@ impl Pieces {
         if extents.is_empty() {
             return Ok(Bytes::new());
         }
-        if access == Access::Borrowed
+        if terms.access == Access::Borrowed
             && let Some(local) = self.sources.at(self.component.stored.source).local()
             && self.component.encoding != Encoding::Raw
         {

@@ -7,7 +7,7 @@ use crate::workers;
 use holdall_core::codec::zstd::Checksums;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
-    Sums, Terms, Want,
+    Sums, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
@@ -376,8 +376,7 @@ impl<'a> Executor<'a> {
                     Out::Parts(outs) => outs.into_iter().next(),
                     _ => None,
                 };
-                // What has come waits in memory for what comes before it.
-                for batch in fetches.chunks(terms.at_once.clamp(1, Terms::REMOTE.at_once)) {
+                for batch in fetches.chunks(terms.in_order()) {
                     if let [one] = batch
                         && terms.access == Access::Borrowed
                         && let Some(local) = self.sources.at(one.extent.source).local()

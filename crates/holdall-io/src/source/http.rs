@@ -69,6 +69,7 @@ const AT_ONCE: usize = 8;
 const SMALL_AT_ONCE: usize = 32;
 /// Smaller reads fetch so much, and what they did not ask for is kept for a while.
 const AHEAD: u64 = 64 << 10;
+
 impl HttpSource {
     /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
     ///

@@ -74,7 +74,7 @@ pub use description::{
 pub use links::Links;
 pub use manifest::Manifest;
 pub use rules::{RULES, warnings};
-pub use sum::Sum;
+pub use sum::{Sum, hash_of};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
 pub use zipped::read as read_zip;

@@ -30,12 +30,7 @@ impl Sum {
 
     /// Both sums.
     pub fn finish(self) -> ([u8; 32], u32) {
-        let hash = match self.hasher.finish() {
-            Digest::Sha256(hash) => hash,
-            // The hasher was made for SHA-256.
-            _ => [0; 32],
-        };
-        (hash, self.crc.value())
+        (hash_of(self.hasher), self.crc.value())
     }
 
     /// Holds them against what is said of the file at `path`, where anything is.
@@ -54,5 +49,13 @@ impl Sum {
             ))),
             None => Ok(()),
         }
+    }
+}
+
+/// What a hasher that was made for SHA-256 comes to.
+pub fn hash_of(hasher: Hasher) -> [u8; 32] {
+    match hasher.finish() {
+        Digest::Sha256(hash) => hash,
+        _ => [0; 32],
     }
 }
