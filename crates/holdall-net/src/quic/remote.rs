@@ -7,16 +7,26 @@ use crate::protocol::{Arrival, Client, FileId, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
 use bytes::Bytes;
 use holdall_core::Result;
-use quinn::{VarInt, WriteError};
+use quinn::{ReadError, RecvStream, VarInt, WriteError};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Runs of bytes that are taken at a time of those that came; each is one packet's.
 const CHUNKS: usize = 64;
+/// Bytes that are handed over together, so that who waits for them is not woken for each packet.
+const BATCH: usize = 256 << 10;
+/// How long fewer bytes wait for more.
+const LINGER: Duration = Duration::from_millis(1);
+/// Batches that wait for who takes them.
+const BATCHES: usize = 4;
 
 /// What finds the addresses of a host that may be connected to; asked whenever a connection is made.
 pub type Addresses = Box<dyn Fn() -> Result<Vec<SocketAddr>> + Send + Sync>;
@@ -94,6 +104,68 @@ impl Drop for Asking<'_> {
             streams.swap_remove(at);
         }
     }
+}
+
+/// What comes on a stream, taken by a task of the runtime, which ends with this.
+struct Batches {
+    come: Receiver<Result<Vec<Bytes>, ReadError>>,
+    task: JoinHandle<()>,
+}
+
+impl Batches {
+    fn of(receive: RecvStream, handle: &Handle) -> Batches {
+        let (give, come) = channel(BATCHES);
+        Batches { come, task: handle.spawn(gather(receive, give)) }
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Gives what comes on a stream in batches, until it ends, fails, or nobody takes them any more.
+async fn gather(mut receive: RecvStream, give: Sender<Result<Vec<Bytes>, ReadError>>) {
+    let mut chunks = [const { Bytes::new() }; CHUNKS];
+    loop {
+        let (batch, goes_on) = batch(&mut receive, &mut chunks).await;
+        if !batch.is_empty() && give.send(Ok(batch)).await.is_err() {
+            return;
+        }
+        match goes_on {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(e) => return drop(give.send(Err(e)).await),
+        }
+    }
+}
+
+/// What comes until it is enough, or pauses; and whether more is to come.
+async fn batch(
+    receive: &mut RecvStream,
+    chunks: &mut [Bytes],
+) -> (Vec<Bytes>, Result<bool, ReadError>) {
+    let (mut batch, mut len) = (Vec::new(), 0);
+    while len < BATCH {
+        let next = receive.read_chunks(chunks);
+        let came = match batch.is_empty() {
+            true => next.await,
+            false => match timeout(LINGER, next).await {
+                Ok(came) => came,
+                Err(_) => break,
+            },
+        };
+        match came {
+            Ok(Some(count)) => {
+                let came = chunks.iter_mut().take(count).map(std::mem::take);
+                batch.extend(came.inspect(|bytes| len += bytes.len()));
+            }
+            Ok(None) => return (batch, Ok(false)),
+            Err(e) => return (batch, Err(e)),
+        }
+    }
+    (batch, Ok(true))
 }
 
 impl Remote {
@@ -228,7 +300,7 @@ impl Remote {
             return Ok(());
         }
         let line = &link.line;
-        let (mut send, mut receive) =
+        let (mut send, receive) =
             line.in_time(line.connection.open_bi()).await?.map_err(|e| line.lost_under(e))?;
         let _asking = urgency.begins(link, VarInt::from(send.id()).into_inner());
         let Some(request) = arrival.request(link.file, urgency.now()) else { return Ok(()) };
@@ -239,18 +311,14 @@ impl Remote {
             Err(e) => return Err(line.unsent(e)),
         }
         let _ = send.finish();
-        let mut chunks = [const { Bytes::new() }; CHUNKS];
-        loop {
-            let came = line.in_time(receive.read_chunks(&mut chunks)).await?;
-            let Some(count) = came.map_err(|e| line.unread(e))? else {
-                return Ok(arrival.finish()?);
-            };
-            for chunk in chunks.iter_mut().take(count) {
-                let bytes = std::mem::take(chunk);
+        let mut batches = Batches::of(receive, line.handle());
+        while let Some(batch) = line.in_time(batches.come.recv()).await? {
+            for bytes in batch.map_err(|e| line.unread(e))? {
                 line.came(bytes.len());
                 arrival.push(&bytes, &mut *each)?;
             }
         }
+        Ok(arrival.finish()?)
     }
 
     /// The connection, made again where it was lost.

@@ -63,8 +63,13 @@ def _is_known(values: "np.ndarray[Any, Any]") -> bool:
     return values.dtype.kind in "iufbcM" and values.dtype.isbuiltin == 1
 
 
-def _texts(of: Any, path: str) -> list[Any]:
-    return list(of.texts(path)) if hasattr(of, "texts") else list(of.values(path))
+def _texts(of: "Union[Records, Selection]", path: str) -> Any:
+    """Texts as Arrow has them, where pyarrow is there to take them: without an object for each."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return of.values(path)
+    return pa.table(of.arrow(path)).column(0)
 
 
 def _objects(values: list[Any]) -> Any:
