@@ -63,29 +63,59 @@ impl NativeRecords {
         Ok(&self.records)
     }
 
-    /// One record after the other, with its bytes and those of its heap at hand.
+    /// One record of these ranges after the other, with its bytes and those of its heap at hand.
     fn each(
         &self,
         py: Python<'_>,
-        range: Range<u64>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
         mut with: impl FnMut(&Record<'_>) -> PyResult<()>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
-        let mut all = records.iter(range).raise(py)?;
         let mut since = 0;
-        loop {
-            let next = match records.bytes() {
+        for range in ranges {
+            let mut all = records.iter(range).raise(py)?;
+            while let Some(record) = match records.bytes() {
                 Some(_) => all.next(),
                 None => py.detach(|| all.next()),
-            };
-            let Some(record) = next else { return Ok(()) };
-            with(&record.raise(py)?)?;
-            since += 1;
-            if u64::is_multiple_of(since, STEP) {
-                py.check_signals()?;
+            } {
+                with(&record.raise(py)?)?;
+                since += 1;
+                if u64::is_multiple_of(since, STEP) {
+                    py.check_signals()?;
+                }
             }
         }
+        Ok(())
     }
+
+    /// The records of these ranges, or the part of each at a path, as Python objects.
+    fn objects<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        path: Option<&str>,
+        make: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let records = self.get(py)?;
+        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
+        let left = Cell::new(records.limits().decoded_len);
+        let out = PyList::empty(py);
+        self.each(py, ranges, |record| {
+            let found = match &part {
+                Some(part) => record.part(part).raise(py)?,
+                None => Some(record.clone()),
+            };
+            let Some(value) = found else { return out.append(py.None()) };
+            out.append(self.decode(py, &value, make, &left)?)
+        })?;
+        Ok(out)
+    }
+}
+
+/// Places that follow each other as ranges.
+fn ranges(places: &[u64]) -> impl Iterator<Item = Range<u64>> {
+    let runs = places.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    runs.filter_map(|run| Some(*run.first()?..run.last()?.saturating_add(1)))
 }
 
 #[pymethods]
@@ -131,19 +161,19 @@ impl NativeRecords {
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
-        let left = Cell::new(records.limits().decoded_len);
-        let out = PyList::empty(py);
-        self.each(py, start..stop, |record| {
-            let found = match &part {
-                Some(part) => record.part(part).raise(py)?,
-                None => Some(record.clone()),
-            };
-            let Some(value) = found else { return out.append(py.None()) };
-            out.append(self.decode(py, &value, make, &left)?)
-        })?;
-        Ok(out)
+        self.objects(py, [start..stop], path, make)
+    }
+
+    /// The same of the records at these places.
+    #[pyo3(signature = (places, path, make))]
+    fn values_at<'py>(
+        &self,
+        py: Python<'py>,
+        places: Vec<u64>,
+        path: Option<&str>,
+        make: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.objects(py, ranges(&places), path, make)
     }
 
     /// Strings, the names of an enum, or JSON objects as text; `None` where a record has none.
@@ -158,7 +188,7 @@ impl NativeRecords {
         let part = records.accessor(path).raise(py)?;
         let mut left = records.limits().decoded_len;
         let out = PyList::empty(py);
-        self.each(py, start..stop, |record| {
+        self.each(py, [start..stop], |record| {
             let found = match records.heap() {
                 Some(_) => text(record, &part),
                 None => py.detach(|| text(record, &part)),

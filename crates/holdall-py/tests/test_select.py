@@ -87,6 +87,7 @@ def test_records_by_place(rows):
     assert ids(rows[2:9:3][[2, 0]]) == [8, 2] and ids(rows[::-1][[0, 1]]) == [9, 8]
     some = rows[[7, 2, 5]]
     assert isinstance(some, holdall.Selection) and some.column("id").tolist() == [7, 2, 5] == some.values("id")
+    assert rows[[1, 2, 3, 7, 7, 0]].values("id") == [1, 2, 3, 7, 7, 0]
     assert ids(some[[2, 0]]) == [5, 7] and ids(some[::-1]) == [5, 2, 7] and ids(some.sample(3)) == [2, 5, 7]
     assert rows[np.int64(3)] == rows[3] == {"id": 3}
 

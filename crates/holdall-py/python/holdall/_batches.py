@@ -173,7 +173,7 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
             _check(records, items, path, flat, None, listed, offsets)
             out[path] = Ragged(flat, offsets)
         else:
-            out[path] = [native.values(place, place + 1, path, types)[0] for place in listed]
+            out[path] = native.values_at(listed, path, types)
     return out
 
 

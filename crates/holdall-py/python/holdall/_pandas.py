@@ -60,7 +60,7 @@ def _column(pd: Any, all: "Records", of: "Union[Records, Selection]", path: str,
 
 def _is_known(values: "np.ndarray[Any, Any]") -> bool:
     """Whether pandas has columns of these elements: not of those that ml_dtypes adds."""
-    return values.dtype.kind in "iufbcM" and values.dtype.isbuiltin == 1
+    return values.dtype.kind == "M" or (values.dtype.kind in "iufbc" and values.dtype.isbuiltin == 1)
 
 
 def _texts(of: "Union[Records, Selection]", path: str) -> Any:

@@ -539,7 +539,8 @@ class Selection(Sequence[Any]):
 
     def values(self, path: str) -> list[Any]:
         """One part of all of them as Python objects: see :meth:`Records.values`."""
-        return [self._records[at : at + 1].values(path)[0] for at in self._places.tolist()]
+        self._records._find(path)
+        return self._records._native.values_at(self._places.tolist(), path, self._records._types)
 
     def to_pandas(self) -> "pd.DataFrame":
         """All of them as a pandas ``DataFrame``, whose index is their places: see :meth:`Records.to_pandas`."""
@@ -574,7 +575,10 @@ class Selection(Sequence[Any]):
         return self._records[int(self._places[at])]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._records[at] for at in self._places.tolist())
+        every = max(1, min(BATCH, PIECE // self._records._stride))
+        for start in range(0, len(self._places), every):
+            places = self._places[start : start + every].tolist()
+            yield from self._records._native.values_at(places, None, self._records._types)
 
     def __reduce__(self) -> Any:
         return Selection, (self._records, self._places)
