@@ -90,19 +90,23 @@ export async function fromFile(file: string | URL | FileHandle): Promise<Source>
   const named = name === undefined ? {} : { source: name }
   const failed = (cause: unknown) => broken('io/failed', messageOf(cause), { ...named, cause })
   let handle: FileHandle
-  let size: number
+  let stat: Awaited<ReturnType<FileHandle['stat']>>
   try {
     handle = isOwn ? await (await nodeModule('node:fs/promises')).open(file, 'r') : file
   } catch (cause) {
     throw failed(cause)
   }
   try {
-    const stat = await handle.stat()
-    size = stat.size
+    stat = await handle.stat()
   } catch (cause) {
     if (isOwn) await handle.close()
     throw failed(cause)
   }
+  if (!stat.isFile()) {
+    if (isOwn) await handle.close()
+    throw failed('this is no regular file')
+  }
+  const { size } = stat
   return {
     size,
     ...(name === undefined ? {} : { name }),
@@ -173,4 +177,16 @@ function checked(
     })
   }
   return bytes
+}
+
+/** Bytes one after the other. */
+export function joined(parts: Uint8Array[]): Uint8Array {
+  if (parts.length === 1) return parts[0]!
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    out.set(part, at)
+    at += part.length
+  }
+  return out
 }
