@@ -216,7 +216,7 @@ impl fmt::Display for Remedy {
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",
             Remedy::BuildDataset => "`records::build` makes a dataset of records",
             Remedy::OpenInside => "`open` opens a file in it as `ARCHIVE!/PATH`; or unpack it",
-            Remedy::OpenIndex => "an index of several files is opened under a name that ends in `.index.json`, beside them",
+            Remedy::OpenIndex => "`open` takes an index under a name that ends in `.index.json`, beside its files",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
                 "name an interpreter with `Settings::with_python` or the variable HOLDALL_PYTHON"

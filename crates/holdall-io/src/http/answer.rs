@@ -148,8 +148,7 @@ impl Answer {
 }
 
 /// What helps where a server wants to know who asks, and the address does not say it.
-const WHO: &str =
-    "who asks stands before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
+const WHO: &str = "who asks stands before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
 /// The most bytes of a refusal that are looked at.
 const MAX_REFUSAL: usize = 64 << 10;
 
