@@ -32,7 +32,7 @@ export interface Terms {
   piece: number
   /** Two ranges so many bytes apart, or fewer, are read as one. */
   gap: number
-  /** Reads that are under way at the same time. */
+  /** Reads that are under way at the same time. More than one is of what is far away: there the end of a file comes with its last bytes. */
   atOnce: number
   /** Bytes of either end that are read before anything is asked. */
   ends: number
