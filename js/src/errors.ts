@@ -51,6 +51,7 @@ export const RULES: Record<string, Rule> = {
   'layout/element-size': { kind: 'unsupported' },
   'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decoded_len' }] },
   'http/url': { kind: 'misuse' },
+  'http/scheme': { kind: 'misuse' },
   'http/failed': { kind: 'io' },
   'http/slow': { kind: 'io', hint: 'try again later, or from another place' },
   'http/status': { kind: 'io' },
@@ -87,6 +88,8 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   describe_layout: null,
   overwrite: 'allow it to be replaced with `{ overwrite: true }`',
   name_format: 'name the format: `{ format: "ztensor" }`',
+  open_inside: '`openArchive` of `holdall/archive` reads files in zips; unpack other archives',
+  open_index: 'open the files that it names',
   fetch_links: 'the command `holdall fetch` gets what the package links to',
   fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
   // What only those can do who write files, run models, or have files and a network of their own.
@@ -152,10 +155,10 @@ export class HoldallError extends Error {
 export function broken(
   code: string,
   found: string,
-  place: { source?: string | null; tensor?: string; component?: string; cause?: unknown } = {},
+  place: { source?: string | null; tensor?: string; component?: string; cause?: unknown; remedies?: Remedy[] | undefined } = {},
 ): HoldallError {
   const rule = RULES[code]!
-  const { source = null, tensor = null, component = null, cause } = place
+  const { source = null, tensor = null, component = null, cause, remedies = rule.remedies ?? [] } = place
   const where = [
     ...(tensor === null ? [] : [`tensor \`${tensor}\``]),
     ...(component === null ? [] : [`component \`${component}\``]),
@@ -164,7 +167,7 @@ export function broken(
   return new HoldallError(
     {
       kind: rule.kind, code, message: found, text, tensor, component, range: null,
-      hint: rule.hint ?? null, remedies: rule.remedies ?? [],
+      hint: rule.hint ?? null, remedies,
     },
     source,
     cause,

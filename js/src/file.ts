@@ -4,7 +4,7 @@ import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
 import { List } from './list.js'
 import {
-  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type ReadOptions, type Source,
+  DISK, fromBlob, fromBytes, fromFile, joined, readRanges, type FileHandle, type ReadOptions, type Source,
 } from './source.js'
 import { Tensor } from './tensor.js'
 import { attributesOf, type Value, type Written } from './values.js'
@@ -57,6 +57,8 @@ export async function sourceOf(from: Openable, options: OpenOptions): Promise<So
     const text = String(from)
     const isWeb = /^https?:/i.test(text)
     const hasFiles = typeof (globalThis as { process?: unknown }).process === 'object'
+    // One letter is a drive; pages have other addresses, too.
+    if (hasFiles && /^(?!file|http)\w[\w+.-]+:\/\//i.test(text)) throw broken('http/scheme', 'the scheme is not http, https or file', { source: text })
     return isWeb || !hasFiles ? fromUrl(from, options) : fromFile(isFileUrl(text) ? new URL(text) : from)
   }
   if (from instanceof Blob) return fromBlob(from)
@@ -170,7 +172,9 @@ export class TensorFile {
   tensor(name: string): Tensor {
     const at = this.#position(name)
     if (at === undefined) {
-      throw broken('file/no-tensor', `there is no tensor \`${name}\``, { source: this.name })
+      const near = decode(this.peek().call('near', [], encode(name)).bytes)
+      const remedies = near === '' ? undefined : [{ do: 'did_you_mean', name: near }]
+      throw broken('file/no-tensor', `there is no tensor \`${name}\``, { source: this.name, remedies })
     }
     return this.#tensors?.[at] ?? new Tensor(this, at)
   }
@@ -303,17 +307,33 @@ export async function answered(
   core: Core, source: Source, add: string, ask: () => Answer, options: ReadOptions, first: [number, number][] = [],
   read: [number, Uint8Array][] = [],
 ): Promise<Uint8Array> {
+  const { size, terms = DISK } = source
+  const last = terms.atOnce > 1 ? Math.max(size - Math.max(TAIL, Math.min(size / PART | 0, terms.piece)), 0) : size
+  let tail: Uint8Array | undefined
   for (let need = first; ;) {
-    const got = await readRanges(source, need, options)
+    const wanted = need.map(([start, end]): [number, number] => {
+      if (tail === undefined && end === size && start > last) return [last, size]
+      return tail !== undefined && start < last && end > last ? [start, last] : [start, end]
+    })
+    const got = await readRanges(source, wanted, options)
     got.forEach((bytes, at) => {
-      core.call(add, [BigInt(need[at]![0])], bytes)
-      read.push([need[at]![0], bytes])
+      const [[start, end], [from, to]] = [need[at]!, wanted[at]!]
+      const whole = to < end ? joined([bytes, tail!.subarray(0, end - last)]) : bytes
+      if (from < start) tail = bytes
+      core.call(add, [BigInt(from)], whole)
+      read.push([from, whole])
     })
     const answer = ask()
     if (answer.done) return answer.bytes
     need = rangesOf(answer)
   }
 }
+
+/**
+ * Bytes of the end of what is far away that come with the last ones, at least: the table of contents that is found by those is among them, of most files. Of a large
+ * file they are more, one for so many of it, because it has more tensors.
+ */
+const [TAIL, PART] = [256 << 10, 50_000]
 
 /** Ranges as the module asks for them: starts and ends. */
 function rangesOf({ bytes }: Answer): [number, number][] {

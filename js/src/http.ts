@@ -1,6 +1,6 @@
 import { broken } from './errors.js'
 import { DEFAULTS, type Limits } from './limits.js'
-import { REMOTE, fromBytes, messageOf, type Source } from './source.js'
+import { REMOTE, fromBytes, joined, messageOf, type Source } from './source.js'
 
 /** How a file on a server is read. */
 export interface UrlOptions {
@@ -40,7 +40,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   const said = contentRange(answer)
   const head = await server.body(answer, FIRST, signal)
   if (said !== null && (said.start !== 0 || said.end !== head.length)) {
-    throw server.broken('http/answer', `bytes ${said.start}..${said.end} came for 0..${FIRST}`)
+    throw server.broken('http/answer', `${head.length} bytes came as ${said.start}..${said.end} for 0..${FIRST}`)
   }
   // The file ended there, or it is as long as is said.
   const size = said?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
@@ -49,8 +49,11 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
     size,
     name: href,
     terms: REMOTE,
-    read: async (start, end, { signal }) =>
-      end <= head.length ? head.subarray(start, end) : server.range(start, end, signal),
+    async read(start, end, { signal }) {
+      if (end <= head.length) return head.subarray(start, end)
+      if (start >= head.length) return server.range(start, end, signal)
+      return joined([head.subarray(start), await server.range(head.length, end, signal)])
+    },
   }
 }
 
@@ -98,7 +101,9 @@ class Server {
         if (answer.status === 206 || answer.status === 200) return answer
         await answer.body?.cancel().catch(() => {})
         if (answer.status === 416 && range !== undefined) return answer
-        failed = this.broken('http/status', `the server answered ${answer.status}`)
+        const { status } = answer
+        const says = status === 401 || status === 403 ? ': `{ headers }` says who asks' : ''
+        failed = this.broken('http/status', `the server answered ${status}${says}`)
         if (answer.status < 500 && answer.status !== 429) throw failed
       } catch (cause) {
         if (cause === failed) throw cause

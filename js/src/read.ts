@@ -1,5 +1,5 @@
 import { numbersOf, type Core } from './core.js'
-import { readRange, DISK, type ReadOptions, type Source, type Terms } from './source.js'
+import { joined, readRange, DISK, type ReadOptions, type Source, type Terms } from './source.js'
 
 /** What is wanted of a component. */
 export interface Want {
@@ -177,15 +177,3 @@ export async function check(
 export const decoding = (terms: Terms): Terms => ({
   ...terms, piece: Math.min(terms.piece, DECODED_PIECE),
 })
-
-/** Bytes one after the other. */
-export function joined(parts: Uint8Array[]): Uint8Array {
-  if (parts.length === 1) return parts[0]!
-  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    out.set(part, at)
-    at += part.length
-  }
-  return out
-}

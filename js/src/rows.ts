@@ -1,6 +1,6 @@
 import { encode, type Core } from './core.js'
 import { broken } from './errors.js'
-import { joined } from './read.js'
+import { joined } from './source.js'
 import { written } from './values.js'
 
 /** Records to be written: as objects, or a column of each member. */

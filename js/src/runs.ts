@@ -1,6 +1,6 @@
 import type { Core } from './core.js'
-import { decoding, joined, pieces } from './read.js'
-import { DISK, type ReadOptions } from './source.js'
+import { decoding, pieces } from './read.js'
+import { DISK, joined, type ReadOptions } from './source.js'
 import type { Tensor } from './tensor.js'
 
 /** Bytes of elements in memory that are given to the module at a time: whole elements of every type. */

@@ -1,6 +1,6 @@
 import { Core, encode } from './core.js'
 import { HoldallError } from './errors.js'
-import { joined } from './read.js'
+import { joined } from './source.js'
 
 /** A path of a schema: what stands there, and where its bytes lie. */
 export interface OutlineRow {

@@ -32,7 +32,7 @@ export interface Terms {
   piece: number
   /** Two ranges so many bytes apart, or fewer, are read as one. */
   gap: number
-  /** Reads that are under way at the same time. */
+  /** Reads that are under way at the same time. More than one is of what is far away: there the end of a file comes with its last bytes. */
   atOnce: number
   /** Bytes of either end that are read before anything is asked. */
   ends: number
@@ -90,19 +90,23 @@ export async function fromFile(file: string | URL | FileHandle): Promise<Source>
   const named = name === undefined ? {} : { source: name }
   const failed = (cause: unknown) => broken('io/failed', messageOf(cause), { ...named, cause })
   let handle: FileHandle
-  let size: number
+  let stat: Awaited<ReturnType<FileHandle['stat']>>
   try {
     handle = isOwn ? await (await nodeModule('node:fs/promises')).open(file, 'r') : file
   } catch (cause) {
     throw failed(cause)
   }
   try {
-    const stat = await handle.stat()
-    size = stat.size
+    stat = await handle.stat()
   } catch (cause) {
     if (isOwn) await handle.close()
     throw failed(cause)
   }
+  if (!stat.isFile()) {
+    if (isOwn) await handle.close()
+    throw failed('this is no regular file')
+  }
+  const { size } = stat
   return {
     size,
     ...(name === undefined ? {} : { name }),
@@ -173,4 +177,16 @@ function checked(
     })
   }
   return bytes
+}
+
+/** Bytes one after the other. */
+export function joined(parts: Uint8Array[]): Uint8Array {
+  if (parts.length === 1) return parts[0]!
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    out.set(part, at)
+    at += part.length
+  }
+  return out
 }

@@ -3,10 +3,10 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
-import { decoding, joined, pieces, type Want } from './read.js'
+import { decoding, pieces, type Want } from './read.js'
 import { blocks } from './runs.js'
 import { Records, type RecordLayout } from './records.js'
-import { DISK, type ReadOptions } from './source.js'
+import { DISK, joined, type ReadOptions } from './source.js'
 import { attributesOf, type Value, type Written } from './values.js'
 
 /** One stored run of bytes of a tensor, and how it is read. */

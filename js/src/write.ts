@@ -1,9 +1,8 @@
 import { Core, encode, nodeModule, numbersOf } from './core.js'
 import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
-import { joined } from './read.js'
 import type { BlobInput, RecordsInput } from './rows.js'
-import { messageOf, type FileHandle } from './source.js'
+import { joined, messageOf, type FileHandle } from './source.js'
 import { written, type Value } from './values.js'
 
 /** A tensor to be written. */
@@ -227,10 +226,10 @@ function inputOf(name: string, given: TypedArray | TensorInput): Spec & { compon
     throw broken('js/source', 'this is neither a typed array nor an object with one as `data`', { tensor: name })
   }
   const { data, shape = [data.length], attributes } = input
-  const dtype = input.dtype ?? DTYPES[data.constructor.name]
-  if (dtype === undefined) {
-    throw broken('js/source', `nothing is written of a ${data.constructor.name}`, { tensor: name })
-  }
+  // A `Buffer` of Node is a `Uint8Array` under another name.
+  const kind = data[Symbol.toStringTag]
+  const dtype = input.dtype ?? DTYPES[kind]
+  if (dtype === undefined) throw broken('js/source', `nothing is written of a ${kind}`, { tensor: name })
   return { name, dtype, shape, attributes, components: [new Uint8Array(data.buffer, data.byteOffset, data.byteLength)] }
 }
 

@@ -168,3 +168,30 @@ test('names of an object in JavaScript are names like others', async () => {
   assert.ok(!file.has('toString'))
   await assert.rejects(async () => file.tensor('toString'), { code: 'file/no-tensor' })
 })
+
+test('what cannot be opened is told with what can be done', async () => {
+  const file = await open(join(root, 'examples/tiny.zt'))
+  const wrong = (name: string) => assert.throws(() => file.tensor(name), (e: HoldallError) => {
+    assert.deepEqual([e.code, e.source], ['file/no-tensor', file.name])
+    assert.deepEqual(e.remedies, [{ do: 'did_you_mean', name: 'embed.weight' }])
+    return e.advice === 'did you mean `embed.weight`?'
+  })
+  wrong('embed.wieght')
+  wrong('model.embed.weight')
+  assert.throws(() => file.tensor('zzzzzzzzzz'), { advice: '`file.names` gives the names' })
+  await assert.rejects(open(corpus), { code: 'io/failed', source: corpus, found: 'this is no regular file' })
+  for (const address of ['s3://bucket/a.zt', 'FTP://host/a.zt']) {
+    await assert.rejects(open(address), { code: 'http/scheme', source: address, found: 'the scheme is not http, https or file' })
+  }
+  const index = encode('{"metadata":{},"weight_map":{"a":"model-00001-of-00002.safetensors"}}')
+  await assert.rejects(open(index), { code: 'format/unknown', advice: 'open the files that it names' })
+  const member = new Uint8Array(1536)
+  member.set(encode('a.npy'))
+  member.set(encode('0000644\0'), 100)
+  member.set(encode('00000000000\0'), 124)
+  member.set(encode('        0'), 148)
+  member.set(encode('ustar\u000000'), 257)
+  const sum = member.subarray(0, 512).reduce((all, byte) => all + byte, 0)
+  member.set(encode(`${sum.toString(8).padStart(6, '0')}\0 `), 148)
+  await assert.rejects(open(member), { code: 'format/unknown', advice: /`openArchive`/ })
+})

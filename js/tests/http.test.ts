@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
-import { open, fromUrl } from 'holdall'
+import { open, fromUrl, toBytes } from 'holdall'
 import { safetensors } from './corpus.js'
 
 const values = new Float32Array(500_000).map((_, at) => at)
@@ -131,8 +131,15 @@ test('a file that was replaced is noticed', async () => {
 
 test('a server that lies, fails or breaks off is told of', async () => {
   await serving((_, a) => a.writeHead(404).end('no'), async ({ url, asked }) => {
-    await assert.rejects(open(url), { code: 'http/status' })
+    await assert.rejects(open(url), { code: 'http/status', found: 'the server answered 404' })
     assert.equal(asked.length, 1)
+  })
+  await serving((_, a) => a.writeHead(401).end('no'), async ({ url }) => {
+    await assert.rejects(open(url), { code: 'http/status', found: 'the server answered 401: `{ headers }` says who asks' })
+  })
+  // Fewer bytes than it says.
+  await serving((_, a) => a.writeHead(206, { 'Content-Range': `bytes 0-262143/${bytes.length}` }).end('abc'), async ({ url }) => {
+    await assert.rejects(open(url), { code: 'http/answer', found: '3 bytes came as 0..262144 for 0..262144' })
   })
   // Other bytes than were asked for.
   await serving((q, a, n) => {
@@ -218,4 +225,22 @@ test('a tensor of a file of 12 GB takes two requests, and little more than its b
   assert.ok(sent.reduce((sum, n) => sum + n, 0) <= (256 << 10) + each + 8, sent.join())
   assert.equal((await file.tensors.at(-1)!.rows(1512, 1536)).length, 24 << 10)
   assert.equal(asked.length, 3, asked.join())
+})
+
+test('a table of contents that is long, or at the end, is opened without a byte that is asked for twice', async () => {
+  const many = (count: number, len: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`layers.${n}.weight`, new Float32Array(len)]))
+  for (const [format, count, len, requests] of [
+    ['ztensor', 1000, 256, 2], ['ztensor', 5000, 64, 3], ['safetensors', 5000, 64, 2], ['metatensor', 5000, 64, 2],
+  ] as const) {
+    const of = await toBytes(many(count, len), { format })
+    await serving((q, a) => ranged(q, a, { of }), async ({ url, asked }) => {
+      const file = await open(url)
+      assert.equal(file.length, count)
+      const ranges = asked.map((text) => text.match(/\d+/g)!.map(Number)).sort(([a], [b]) => a! - b!)
+      assert.equal(ranges.length, requests, `${format}: ${asked.join()}`)
+      ranges.forEach(([start], at) => assert.ok(at === 0 || ranges[at - 1]![1]! < start!, `${format}: ${asked.join()}`))
+      assert.deepEqual(await file.tensor('layers.7.weight').array(), new Float32Array(len))
+    })
+  }
 })

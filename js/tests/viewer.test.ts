@@ -351,10 +351,21 @@ test('a file far larger than memory is opened, and its heat map scrolled', { ski
   const { truncate } = await import('node:fs/promises')
   await truncate(path, head.length + len)
   const tab = await opened(path)
+  await tab.evaluate(() => {
+    const counted = window as any
+    const { postMessage } = Worker.prototype
+    counted.asked = 0
+    Worker.prototype.postMessage = function (this: Worker, ...args: any[]) {
+      if (args[0].method === 'numbers' && !document.querySelector('.legend span')?.textContent) counted.asked++
+      return postMessage.apply(this, args as [any])
+    }
+  })
   await tab.click(line('big'))
   // Nobody asked to go through all of it.
   await tab.waitForSelector('button:has-text("Go through all")')
   await tab.waitForFunction(() => document.querySelector('.legend span')?.textContent !== '')
+  // The block that tells the colours waited for no other.
+  assert.equal(await tab.evaluate(() => (window as any).asked), 1)
   // It stays where it was scrolled to, frame after frame.
   const top = await tab.evaluate(() => new Promise<number>((done) => {
     const port = document.querySelector('.port')!

@@ -41,6 +41,12 @@ test('files of every format that is written are read back', async () => {
   }
 })
 
+test('a buffer of Node is bytes as others are', async () => {
+  const file = await open(await toBytes({ a: Buffer.from([1, 2]), b: { data: Buffer.alloc(2), dtype: 'bf16', shape: [1] } }, { format: 'safetensors' }))
+  assert.deepEqual(await file.tensor('a').array(), new Uint8Array([1, 2]))
+  assert.deepEqual(file.tensor('b').shape, [1])
+})
+
 test('attributes come back as they were', async () => {
   const attributes = new Map<string, Value>([
     ['null', null], ['yes', true], ['n', -5], ['big', 2n ** 63n], ['x', 1.5], ['nan', NaN], ['inf', -Infinity],

@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
   holdall build --records points.parquet -o points.mt          under the types of its columns
   zcat big.ndjson.gz | holdall build --schema s.json --records - -o big.zt
 
-Records are lines of JSON (NDJSON), one JSON array (.json), a table with names in its first line
-(.csv, .tsv), or columns (.parquet, .arrow), written one after the other in bounded memory; the disk
-needs room for the data twice while it is made. The file appears when it is whole. What does not fit the schema ends the build with
+Records are lines of JSON (NDJSON), one JSON array (.json), a table with names in its first line \
+(.csv, .tsv), or columns (.parquet, .arrow), written one after the other in bounded memory; the disk \
+needs room for the data twice while it is made. The file appears when it is whole. What does not fit the schema ends the build with \
 its line and its path; `holdall schema check` lists all of it.")]
 pub(crate) struct BuildArgs {
     /// The schema of a record, or of the whole file (JSON) [default: of columns, their types]

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
   holdall convert train.parquet train.mt                         and back
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
-What the target cannot express is refused before a byte is written. An existing file is replaced
+What the target cannot express is refused before a byte is written. An existing file is replaced \
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
     /// A file, an .npy file or a folder of them, or `-` for standard input

@@ -11,6 +11,7 @@ use holdall::Error;
 use holdall::fields;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::Path;
 
 holdall::error::rules! {
     /// Every rule of the command itself.
@@ -220,17 +221,32 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
 }
 
 /// Leaves of the tips about an option that a command has not those that are true: one that is nearly the same. Where there
-/// is none, gives the commands that have the option. Of a word where none is taken, says that `-o` names what is written.
+/// is none, gives the commands that have the option. Of a word where none is taken, says which option names what is read or written;
+/// of a file in place of a command, how it is shown.
 fn true_tips(e: &mut clap::Error) -> Option<String> {
+    let tip = |e: &mut clap::Error, tip: String| {
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
+        Some(tip)
+    };
+    if e.kind() == ErrorKind::InvalidSubcommand {
+        let given = match e.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(given)) => given.clone(),
+            _ => return None,
+        };
+        if !Path::new(&given).exists() && !given.contains("://") {
+            return None;
+        }
+        e.remove(ContextKind::SuggestedSubcommand);
+        return tip(e, format!("`holdall inspect {given}` shows what is in it"));
+    }
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     e.remove(ContextKind::Suggested);
     let Some(ContextValue::String(given)) = e.get(ContextKind::InvalidArg) else { return None };
     if !given.starts_with('-') {
-        let tip = format!("what `{}` writes is named by `-o {given}`", writer()?);
-        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
-        return Some(tip);
+        let told = untold(given)?;
+        return tip(e, told);
     }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
@@ -248,21 +264,30 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         [first, second] => format!("{first} and {second} have it"),
         [first, second, ..] => format!("{first}, {second} and others have it"),
     };
-    let tip = format!("{said}: `--{given}`");
-    e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
-    Some(tip)
+    tip(e, format!("{said}: `--{given}`"))
 }
 
-/// The command that was called, where `-o` names what it writes.
-fn writer() -> Option<String> {
+/// The option of the command that was called which `given` may be meant for: `-o`, or where that is there `--records`.
+fn untold(given: &str) -> Option<String> {
     let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
-    for word in std::env::args().skip(1) {
-        if let Some(below) = command.find_subcommand(&word).cloned() {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    for word in &words {
+        if let Some(below) = command.find_subcommand(word).cloned() {
             path = format!("{path} {word}");
             command = below;
         }
     }
-    command.get_arguments().any(|arg| arg.get_short() == Some('o')).then_some(path)
+    let has = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
+    let has_o = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
+    let is_named = words.iter().any(|word| word.starts_with("-o") || word.starts_with("--output"));
+    match is_named {
+        false if has_o => Some(format!("what `{path}` writes is named by `-o {given}`")),
+        true if has("records") => {
+            Some(format!("the records that `{path}` reads are named by `--records {given}`"))
+        }
+        _ => None,
+    }
 }
 
 /// The commands below `command` that have an option of that name.

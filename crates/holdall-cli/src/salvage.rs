@@ -19,7 +19,7 @@ use std::path::PathBuf;
   holdall salvage broken.safetensors rescued.safetensors    a download that broke off
   holdall salvage damaged.zt rescued.zt                     bytes that changed, an end that was lost
 
-Every tensor that is all there and whose bytes are right, as far as the file has digests to tell, goes
+Every tensor that is all there and whose bytes are right, as far as the file has digests to tell, goes \
 into OUT; what is left out is said. IN stays as it is. Exit status: 0 when nothing is left out, else 1.")]
 pub(crate) struct SalvageArgs {
     /// The damaged file

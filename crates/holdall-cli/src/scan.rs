@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
   holdall scan downloads --quiet               say nothing but what is not safe
   holdall scan model.pt --json | jq '.pickles[].imports[].module'
 
-Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they
+Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they \
 are known to run code, or suspicious.")]
 pub(crate) struct ScanArgs {
     /// Files or folders, or `-` for standard input

@@ -21,9 +21,9 @@ use std::path::PathBuf;
   holdall verify *.safetensors --quiet          say nothing but what is wrong
   holdall verify model.zt --json | jq .unverified
   holdall verify model.carton --strict          a package: what is only odd counts as bad
-  holdall verify model.zt -s 'layers.0.*'       these tensors alone; of a package those of its self-tests
+  holdall verify model.zt -s 'layers.0.*'       these alone; of a package those of its tests
 
-What could not be verified is said too: a file without digests can be sound in form and changed in
+What could not be verified is said too: a file without digests can be sound in form and changed in \
 content.")]
 pub(crate) struct VerifyArgs {
     /// Files, or `-` for standard input

@@ -339,4 +339,59 @@ fn tips_about_options_are_true() {
     assert!(error["hint"].as_str().unwrap().contains("`-o out`"), "{error}");
     let found = holdall(["formats", "out"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
+    // A target that is named already.
+    let found = holdall(["build", "lines.ndjson", "-o", "out.mt"]).ends_with(2);
+    let tip = "tip: the records that `holdall build` reads are named by `--records lines.ndjson`";
+    assert!(found.err.contains(tip) && !found.err.contains("is named by"), "{found:?}");
+    let found = holdall(["unpack", &path, "-o", "out", "more"]).ends_with(2);
+    assert!(!found.err.contains("tip:"), "{found:?}");
+    // A file, or an address, where a command is meant.
+    for given in [&path, "https://host/model.zt"] {
+        let found = holdall([given]).ends_with(2);
+        let tip = format!("tip: `holdall inspect {given}` shows what is in it");
+        assert!(found.err.contains(&tip) && !found.err.contains("similar"), "{found:?}");
+        let error = holdall(["--json", given]).ends_with(2).error();
+        assert!(error["hint"].as_str().unwrap().contains("holdall inspect"), "{error}");
+    }
+    let found = holdall(["inspekt", &path]).ends_with(2);
+    assert!(found.err.contains("'inspect'"), "{found:?}");
+}
+
+#[test]
+fn an_address_of_no_known_scheme_is_no_missing_file() {
+    for (given, hint) in [("ftp://host/a.zt", "`https://`"), ("file:///a.zt", "by its path")] {
+        let error = holdall(["inspect", "--json", given]).ends_with(2).error();
+        assert_eq!(error["code"], "http/scheme", "{error}");
+        assert!(error["hint"].as_str().unwrap().contains(hint), "{error}");
+    }
+}
+
+#[test]
+fn what_is_at_an_address_is_not_edited() {
+    let error = holdall(["edit", "--json", "s3://bucket/a.zt", "set", "a=b"]).ends_with(4).error();
+    assert_eq!(
+        (&error["code"], &error["hint"]),
+        (&json!("write/address"), &json!("write a file, and upload it"))
+    );
+}
+
+/// Sentences below the examples are broken by what prints them, and nowhere else.
+#[test]
+fn sentences_of_help_fill_their_lines() {
+    let help = holdall(["--help"]).ends_with(0).out;
+    let list = help.split("\n\n").find_map(|part| part.strip_prefix("Commands:\n")).unwrap();
+    let rows = list.lines().filter_map(|line| line.strip_prefix("  "));
+    let names: Vec<&str> = rows.filter_map(|row| row.split(' ').next()).collect();
+    assert!(names.contains(&"serve"), "{names:?}");
+    for name in names.into_iter().filter(|name| !["", "help"].contains(name)) {
+        let help = holdall([name, "--help"]).ends_with(0).out;
+        let notes = help.split_once("\nExamples:").map_or("", |(_, notes)| notes);
+        let lines: Vec<&str> = notes.lines().collect();
+        for pair in lines.windows(2) {
+            let word = pair[1].split(' ').next().unwrap_or_default();
+            let is_end = pair[0].starts_with(' ') || pair[0].ends_with(['.', ':']);
+            let is_full = pair[0].chars().count() + 1 + word.chars().count() > 100;
+            assert!(is_end || is_full || pair.contains(&""), "{name}: {pair:?}");
+        }
+    }
 }

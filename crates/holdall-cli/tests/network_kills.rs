@@ -130,3 +130,64 @@ fn a_client_that_is_killed_is_no_harm_to_the_server_or_to_files() {
     serving.signal("-TERM");
     assert_eq!(serving.ended().0, 0);
 }
+
+/// A process that is killed while it fills a cache leaves whole blocks in it and others none, which the next one goes on with.
+#[test]
+fn a_client_that_is_killed_leaves_its_cache_sound() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = model(from.path());
+    let bytes = std::fs::read(&path).unwrap();
+    let serving = Serving::new(&[path.to_str().unwrap()]);
+    let [_, address] = addresses(&serving);
+    let cache = to.path().join("cache");
+    let cache_option = format!("--cache={}", cache.display());
+    let args = ["diff", path.to_str().unwrap(), &address, &cache_option];
+    let args = || args.iter().chain(&["--allow", "private-hosts", "--allow", "http", "-q"]);
+    let begun = Instant::now();
+    holdall(args()).ends_with(0);
+    let (whole, of_all) = (begun.elapsed(), blocks(&cache, &bytes));
+    // All that the command asked for: the file but for what opening it brought along.
+    assert!(of_all > bytes.len() / BLOCK / 2, "{of_all}");
+    let mut has_some = false;
+    for number in 0..2 * KILLS {
+        // The second of two goes on with what the first left.
+        if number % 2 == 0 {
+            std::fs::remove_dir_all(&cache).unwrap();
+        }
+        let mut command = command(args());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(instant(number, whole));
+        let _ = child.kill();
+        child.wait().unwrap();
+        std::fs::create_dir_all(&cache).unwrap();
+        let kept = blocks(&cache, &bytes);
+        has_some |= 0 < kept && kept < of_all;
+    }
+    assert!(has_some, "each was killed before the first block or after the last");
+    holdall(args()).ends_with(0);
+    assert_eq!(blocks(&cache, &bytes), of_all);
+}
+
+/// Bytes of a block of a cache.
+const BLOCK: usize = 512 << 10;
+
+/// How many blocks of a file a cache has, each of which is whole: bytes of the file, and their checksum.
+fn blocks(cache: &Path, file: &[u8]) -> usize {
+    let folders = cache.join("holdall-blocks").read_dir().into_iter().flatten().flatten();
+    let folders = folders.filter(|folder| folder.path().is_dir());
+    let entries = folders.flat_map(|folder| folder.path().read_dir().unwrap().flatten());
+    let mut count = 0;
+    for entry in entries {
+        let name = entry.file_name().into_string().unwrap();
+        // One that never got its name is removed in an hour.
+        let Ok(number) = name.parse::<usize>() else {
+            assert!(name.starts_with('.'), "{name}");
+            continue;
+        };
+        let own = &file[number * BLOCK..file.len().min((number + 1) * BLOCK)];
+        let found = std::fs::read(entry.path()).unwrap();
+        assert!(found.len() == own.len() + 4 && found.starts_with(own), "block {number}");
+        count += 1;
+    }
+    count
+}

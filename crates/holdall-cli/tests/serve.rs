@@ -79,6 +79,14 @@ fn tokens_come_from_a_file_and_are_never_printed() {
         assert_eq!(e.error()["code"], "net/token");
         assert!(!e.err.contains("secret"), "{}", e.err);
     }
+    let over_http = |who: &str| {
+        let address = format!("http://{who}{}/tiny.zt", serving.address());
+        holdall(["verify", "--json", &address, ALLOW[0], ALLOW[1], "--allow", "http"])
+    };
+    over_http("secret-two@").ends_with(0);
+    let error = over_http("").ends_with(3).error();
+    assert!(error["hint"].as_str().unwrap().contains("`TOKEN@`"), "{error}");
+    assert_eq!(over_http("secret-wrong@").ends_with(3).error()["hint"], serde_json::Value::Null);
     serving.signal("-INT");
     let (_, log) = serving.ended();
     assert!(!log.contains("secret"), "{log}");

@@ -51,7 +51,6 @@ fn files_of_other_kinds_are_named() {
         ),
         (b"{\"error\":\"Repository not found\"}", "JSON", "refused"),
         (b"{\"model_type\": \"bert\"}", "JSON", "beside its weights"),
-        (b"{\"metadata\": {}, \"weight_map\": {}}", "JSON", "index.json"),
         (b"\x1f\x8b\x08\x00aaaaaaaa", "a file compressed with gzip", "decompress"),
         (b"\x28\xb5\x2f\xfdaaaaaaaaaaaa", "a file compressed with zstd", "decompress"),
         (&tar, "a tar archive", "unpack"),
@@ -87,6 +86,13 @@ fn what_has_records_is_made_a_dataset() {
 }
 
 #[test]
+fn an_index_of_several_files_is_opened_by_its_name() {
+    let e = unknown(b"{\"metadata\": {}, \"weight_map\": {}}");
+    assert_eq!(e.remedies(), [Remedy::OpenIndex], "{e}");
+    assert!(e.message().contains("this is JSON"), "{e}");
+}
+
+#[test]
 fn what_nobody_knows_is_shown() {
     let e = unknown(b"\xc3\x28\x01\x02\x03\x04\x05\x06\x07\x08");
     assert!(e.message().contains("no format starts with `\\xc3("), "{e}");
@@ -95,14 +101,9 @@ fn what_nobody_knows_is_shown() {
 
 #[test]
 fn zips_of_other_kinds_are_named() {
-    let cases: [(&[&str], &str, &str); 6] = [
+    let cases: [(&[&str], &str, &str); 5] = [
         (&["a.txt", "b.csv"], "a zip of 2 entries, the first `a.txt`", "carton.toml"),
         (&["a.txt"], "a zip of `a.txt` alone", "carton.toml"),
-        (
-            &["config.json", "model.safetensors"],
-            "a zip that has `model.safetensors` in it",
-            "unpack",
-        ),
         (&["[Content_Types].xml", "xl/workbook.xml"], "an Office document", "other programs"),
         (&["m/__init__.py", "m-1.dist-info/METADATA"], "a Python wheel", "other programs"),
         (&["META-INF/MANIFEST.MF", "a.class"], "a Java archive", "other programs"),
@@ -112,6 +113,22 @@ fn zips_of_other_kinds_are_named() {
         assert_eq!(e.code(), "format/unknown", "{e}");
         assert!(e.message().contains(name), "{e}");
         assert!(e.hint().unwrap().contains(way), "{name}: {:?}", e.hint());
+    }
+}
+
+#[test]
+fn files_of_tensors_in_zips_of_any_kind_are_named() {
+    let cases: [(&[&str], &str); 2] = [
+        (&["config.json", "model.safetensors"], "a zip that has `model.safetensors` in it"),
+        (
+            &["m/model.safetensors", "m-1.dist-info/METADATA"],
+            "a Python wheel that has `m/model.safetensors` in it",
+        ),
+    ];
+    for (names, name) in cases {
+        let e = unknown(&zip(names));
+        assert_eq!((e.code(), e.remedies()), ("format/unknown", &[Remedy::OpenInside][..]), "{e}");
+        assert!(e.message().contains(name), "{e}");
     }
 }
 

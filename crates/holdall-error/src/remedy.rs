@@ -117,6 +117,10 @@ remedies! {
     NameRunner "name_runner";
     /// Make a dataset of the records in the file.
     BuildDataset "build_dataset";
+    /// Open a file in the archive.
+    OpenInside "open_inside";
+    /// Open the model by the file that lists its files.
+    OpenIndex "open_index";
     /// Look at the file, or make a package of it.
     PackFile "pack_file";
     /// Say which Python interpreter to use.
@@ -211,6 +215,8 @@ impl fmt::Display for Remedy {
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",
             Remedy::BuildDataset => "`records::build` makes a dataset of records",
+            Remedy::OpenInside => "`open` opens a file in it as `ARCHIVE!/PATH`; or unpack it",
+            Remedy::OpenIndex => "`open` takes an index under a name that ends in `.index.json`, beside its files",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
                 "name an interpreter with `Settings::with_python` or the variable HOLDALL_PYTHON"

@@ -58,6 +58,12 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             "say what runs the model: runner= and framework_version= of holdall.carton.open, load and pack"
         }
         Remedy::BuildDataset => "if it has records, holdall.build makes a dataset of them",
+        Remedy::OpenInside => {
+            "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it"
+        }
+        Remedy::OpenIndex => {
+            "an index of several files is opened under a name that ends in `.index.json`, beside them"
+        }
         Remedy::PackFile => {
             "holdall.open reads the file, holdall.carton.pack makes a package of it"
         }

@@ -46,6 +46,14 @@ def test_a_table_becomes_records(tmp_path):
         assert back["label"].to_pylist() == table()["label"].to_pylist()
 
 
+def test_views_are_what_they_are_views_of(tmp_path):
+    """As Polars gives its columns."""
+    views = pa.table({"raw": pa.array([b"\0", b"xy"], pa.binary_view()), "name": pa.array(["a", "ü"], pa.string_view())})
+    holdall.build(tmp_path / "a.mt", views)
+    with holdall.open(tmp_path / "a.mt") as f:
+        assert list(f["records"].records()) == [{"raw": b"\0", "name": "a"}, {"raw": b"xy", "name": "ü"}]
+
+
 def test_ours_come_back_as_they_were(tmp_path):
     tensor = {"TypeDef:Tensor": {"dtype": "F32", "shape": [2, 2]}}
     kind = {

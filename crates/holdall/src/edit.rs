@@ -31,6 +31,7 @@ use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
 use holdall_io::select::nearest;
 use holdall_io::sink::FileSink;
+use holdall_io::sink::check_local;
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use holdall_schema::KIND_ATTRIBUTE;
@@ -83,7 +84,7 @@ impl Edit {
     /// Begins changes to the file at `path`.
     ///
     /// # Errors
-    /// As [`crate::open()`]; Misuse for a format that cannot be written.
+    /// As [`crate::open()`]; Misuse for a format that cannot be written; Unsupported for an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
         Edit::open_with(path, &OpenOptions::new())
     }
@@ -95,6 +96,7 @@ impl Edit {
     /// As [`Edit::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Edit> {
         let path = path.as_ref();
+        check_local(path)?;
         let options = options.unmapped();
         let stamp = Stamp::of(path)?;
         let file = options.open(path)?;

@@ -188,8 +188,8 @@ export class Heatmap {
       this.#blocks.set(key, found)
       return found
     }
-    // The rest is asked for when these are there, if it is still in sight.
-    if (this.#hasFailed || this.#pending >= 3) return null
+    // The rest is asked for when these are there, if it is still in sight; the first, which tells the colours, waits for no other.
+    if (this.#hasFailed || this.#pending >= (this.#range === null ? 1 : 3)) return null
     this.#blocks.set(key, null)
     this.#pending++
     const { rows, columns } = this.#shape()

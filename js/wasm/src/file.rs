@@ -4,6 +4,7 @@ use crate::json::{self, CALL, Object};
 use crate::{Answer, le};
 use holdall_core::codec::zstd::SeekTable;
 use holdall_core::layout::dense::row_range;
+use holdall_core::model::nearest;
 use holdall_core::read::{Chunked, Extent, join};
 use holdall_core::{
     Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window, formats,
@@ -96,6 +97,13 @@ impl File {
         let name = std::str::from_utf8(name).ok();
         let found = name.and_then(|name| self.index.as_ref()?.position(name));
         Ok(Answer::numbers(found.map(|at| at as u64)))
+    }
+
+    /// The name that may have been meant by one that there is not; empty where none is near enough.
+    pub(crate) fn near(&self, name: &[u8]) -> Result<Answer, Error> {
+        let names = self.index()?.names();
+        let near = std::str::from_utf8(name).ok().and_then(|name| nearest(name, names));
+        Ok(Answer::text(near.unwrap_or_default().to_owned()))
     }
 
     pub(crate) fn rows(&self, at: u32, rows: Range<u64>) -> Result<Answer, Error> {

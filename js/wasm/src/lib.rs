@@ -179,6 +179,15 @@ pub extern "C" fn find() -> u32 {
     })
 }
 
+/// The name of a tensor that may have been meant by the input, which is none; empty where none is near enough.
+#[unsafe(no_mangle)]
+pub extern "C" fn near() -> u32 {
+    call(|state| {
+        let name = state.take();
+        state.file()?.near(&name)
+    })
+}
+
 /// The bytes of rows of a dense tensor: from where to where in its decoded component.
 #[unsafe(no_mangle)]
 pub extern "C" fn rows(at: u32, start: u64, end: u64) -> u32 {

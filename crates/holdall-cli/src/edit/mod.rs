@@ -30,7 +30,7 @@ use value::ValueType;
   holdall edit model.gguf set tokenizer.chat_template=@template.jinja
   holdall edit model.zt replace embed.weight --from embed.npy
 
-The file is changed in place where its format and file system allow that, and written anew where
+The file is changed in place where its format and file system allow that, and written anew where \
 not; what was done is said. Killed at any instant, it is the old file or the new one.")]
 pub(crate) struct EditArgs {
     /// The file to change

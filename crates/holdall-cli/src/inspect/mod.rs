@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
   holdall inspect model.carton --html > model.html       a page to look at, with its pictures
   holdall inspect 'model.carton!/model/weights.zt'       a file inside it, where it lies
 
-GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
+GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a \
 number of a range. `-` reads standard input.")]
 pub(crate) struct InspectArgs {
     /// Files, or `-` for standard input

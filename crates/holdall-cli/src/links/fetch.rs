@@ -20,7 +20,7 @@ use std::path::PathBuf;
   holdall fetch small.carton -o whole.carton        write a package with everything in it
   holdall fetch https://host/small.carton -o whole.carton
 
-The cache is a folder of files named by their SHA-256: HOLDALL_CACHE if that is set, else
+The cache is a folder of files named by their SHA-256: HOLDALL_CACHE if that is set, else \
 `holdall` in the system's folder for caches. Anything in it may be deleted at any time.")]
 pub(crate) struct FetchArgs {
     /// A package

@@ -21,7 +21,7 @@ use std::path::PathBuf;
   echo '{\"x\": [[5.1, 3.5, 1.4, 0.2]]}' | holdall run iris.carton --inputs -
   holdall run chat.carton --input prompt='\"hello\"' --stream --json
 
-A model's code runs with all your rights: run packages that you trust. What it prints goes to
+A model's code runs with all your rights: run packages that you trust. What it prints goes to \
 standard error. `holdall inspect PACKAGE` lists the inputs.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]

@@ -24,7 +24,7 @@ use std::time::Duration;
   holdall runner check -- python3 -m holdall.runners.torchscript
   holdall runner check --package model.carton -- ./my-runner --fast
 
-A runner of your own is a program that speaks the frames of docs/spec/runner.md. `holdall run
+A runner of your own is a program that speaks the frames of docs/spec/runner.md. `holdall run \
 --runner-command COMMAND` starts it; so does a configuration file:
 
   [runners.torchscript]

@@ -21,7 +21,7 @@ use std::io::Write as _;
   holdall test iris.carton --rtol 1e-3         compare less closely
   holdall test iris.carton --json | jq '.tests[].outputs[].max_abs'
 
-An output is close where |found - expected| <= atol + rtol * |expected|; integers and texts are
+An output is close where |found - expected| <= atol + rtol * |expected|; integers and texts are \
 equal or not. A model's code runs with all your rights: test packages that you trust.")]
 pub(crate) struct TestArgs {
     #[command(flatten)]

@@ -62,6 +62,12 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
              --framework-version VERSION`, to run them or to `holdall pack` them"
         }
         Remedy::BuildDataset => "if it has records, `holdall build` makes a dataset of them",
+        Remedy::OpenInside => {
+            "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it"
+        }
+        Remedy::OpenIndex => {
+            "an index of several files is opened under a name that ends in `.index.json`, beside them"
+        }
         Remedy::PackFile => {
             "`holdall inspect` shows what is in it, `holdall pack` makes a package of it"
         }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
   holdall hash model.carton
   holdall hash *.carton --json
 
-The hash is that of the list of files and their hashes. It is read, not
+The hash is that of the list of files and their hashes. It is read, not \
 computed from the files: `holdall verify` checks them against it.")]
 pub(crate) struct HashArgs {
     /// Packages

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
   holdall pack model.onnx --from-toml card.toml --tensor x=x.npy
                                             self-tests as card.toml says
 
-The same files give the same package, byte for byte. Files are stored as they
+The same files give the same package, byte for byte. Files are stored as they \
 are, so that they can be mapped where they lie:
 `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {

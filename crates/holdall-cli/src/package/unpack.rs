@@ -17,7 +17,7 @@ use std::path::PathBuf;
   holdall unpack model.carton -o here --force    replaces the folder `here`
   holdall unpack model.carton --model -o weights only what is under model/
 
-The folder appears when all of it is written and every hash is right, or not
+The folder appears when all of it is written and every hash is right, or not \
 at all. It opens like the package: `holdall inspect model`.")]
 pub(crate) struct UnpackArgs {
     /// A package

@@ -36,13 +36,13 @@ use write::Output;
   holdall records train.mt --where 'stars>=4' --parquet good.parquet
   holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
 
-A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=,
-<, <=, > and >=; MEMBER in (VALUE, VALUE); MEMBER contains VALUE, of text and of arrays. A MEMBER alone
-asks whether it is there, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE
+A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=, \
+<, <=, > and >=; MEMBER in (VALUE, VALUE); MEMBER contains VALUE, of text and of arrays. A MEMBER alone \
+asks whether it is there, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE \
 with such words in it is written in quotes, as JSON writes text. Several --where must all hold.
-With --schema records are made as they are read, as `holdall schema migrate` would write them, and what
+With --schema records are made as they are read, as `holdall schema migrate` would write them, and what \
 the schema does not have is passed over.
---json writes a JSON value on each line, --csv a table with names in its first line, --parquet and --arrow files
+--json writes a JSON value on each line, --csv a table with names in its first line, --parquet and --arrow files \
 of columns, which appear when they are whole.")]
 pub(crate) struct RecordsArgs {
     /// A file, or `-` for standard input

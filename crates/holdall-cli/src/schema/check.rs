@@ -27,9 +27,9 @@ use std::path::PathBuf;
   holdall schema check model.json model.mt          does a file fit it
   curl … | holdall schema check point.json -        lines from a pipe
 
-Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first
-line (.csv, .tsv): `at.x` names a member of a member, `v[0]` an element. Of a tensor file, the
-tensors are checked against the schema, and the records in it. Every record is looked at; what is wrong
+Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first \
+line (.csv, .tsv): `at.x` names a member of a member, `v[0]` an element. Of a tensor file, the \
+tensors are checked against the schema, and the records in it. Every record is looked at; what is wrong \
 is told with its line or its place, and its path in the record.")]
 pub(crate) struct CheckArgs {
     /// A schema (JSON), or `-` for standard input

@@ -19,10 +19,10 @@ use std::path::PathBuf;
   holdall schema code model.json --path samples --lang typescript
   holdall schema code points.mt --lang wgsl --name Point > point.wgsl
 
-Rust gets `#[repr(C)]` structs with `#[derive(Record)]`, whose fields lie where the members do. Python gets
-the dtype that `records.dtype` has. In both, what has no fixed bytes (text, lists, what may be absent, unions)
-is named in comments. TypeScript gets types of the records' JSON, with everything in it. WGSL gets
-a function for each member with fixed bytes, which reads it from a buffer of the records, and a struct
+Rust gets `#[repr(C)]` structs with `#[derive(Record)]`, whose fields lie where the members do. Python gets \
+the dtype that `records.dtype` has. In both, what has no fixed bytes (text, lists, what may be absent, unions) \
+is named in comments. TypeScript gets types of the records' JSON, with everything in it. WGSL gets \
+a function for each member with fixed bytes, which reads it from a buffer of the records, and a struct \
 where records are of whole words.")]
 pub(crate) struct CodeArgs {
     /// A schema, `-` for one from standard input, or a file of records

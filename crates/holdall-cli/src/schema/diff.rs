@@ -23,7 +23,7 @@ use std::path::PathBuf;
   holdall schema diff v1.json v2.json --compatible   0 also where the new one reads old files
   holdall schema diff old.mt new.mt --path points    the records of two files
 
-Verdicts: compatible (old files are read as they are), needs-default, needs-converter, breaking. The
+Verdicts: compatible (old files are read as they are), needs-default, needs-converter, breaking. The \
 version step is patch, minor or major.")]
 pub(crate) struct DiffArgs {
     /// A schema (JSON), a tensor file, or `-` for standard input

@@ -22,10 +22,10 @@ use std::path::PathBuf;
   holdall schema infer photos.csv --files images --file-member image     the bytes of files that it names
   holdall schema infer model.safetensors               objects from the dots in the tensors' names
 
-Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64,
-text String, arrays of numbers that always have one length fixed ones, and members that are missing
-or null anywhere optional. Read what you get before you build on it: records that come later may hold
-more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor;
+Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64, \
+text String, arrays of numbers that always have one length fixed ones, and members that are missing \
+or null anywhere optional. Read what you get before you build on it: records that come later may hold \
+more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor; \
 `convert --schema` takes one that you changed.")]
 pub(crate) struct InferArgs {
     /// Records (NDJSON, JSON, CSV, TSV), `-` for lines of JSON from standard input, or a tensor file

@@ -22,8 +22,8 @@ use std::path::PathBuf;
   holdall schema layout points.mt --path 'points[].at'  what lies below one path of a file
   holdall schema layout model.json --symbols n=3,m=8    with numbers for the symbols in shapes
 
-Offsets count from the start of the record, in bytes; those with a `+` from the start of an
-element in the heap. `[]` stands for any element of an array, and offsets are those of the first
+Offsets count from the start of the record, in bytes; those with a `+` from the start of an \
+element in the heap. `[]` stands for any element of an array, and offsets are those of the first \
 one, or of the one that --path names. `bit 0.3`: there where bit 3 of byte 0 is 1.")]
 pub(crate) struct LayoutArgs {
     /// A schema (JSON), a tensor file, or `-` for standard input

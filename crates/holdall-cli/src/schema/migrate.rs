@@ -38,8 +38,8 @@ Converters make what does not follow by itself; `|` puts one after the other:
   const(VALUE)          the same for all
   reshape               a tensor of another shape of as many elements
 
-Numbers widen, values of enums and variants of unions match by name, and members and tensors that are
-new take their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left
+Numbers widen, values of enums and variants of unions match by name, and members and tensors that are \
+new take their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left \
 out unless --drop says so. Everything else in the file stays as it is. Records go through one by one:
 memory does not grow with the file.")]
 pub(crate) struct MigrateArgs {

@@ -26,7 +26,7 @@ use clap::{Args, Subcommand};
   holdall schema infer points.csv -o point.json    a schema of what is there
   holdall schema code point.json --lang rust       structs that mirror the records
 
-A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification
+A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification \
 (docs/spec/metatensor.md) says what may stand in one.")]
 pub(crate) struct SchemaArgs {
     #[command(subcommand)]

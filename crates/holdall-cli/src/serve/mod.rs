@@ -28,7 +28,7 @@ use std::time::Duration;
   holdall serve models --listen 0.0.0.0:4433 --token-file tokens --identity server.key
   holdall inspect 'holdall://TOKEN@host:4433/models/model.zt#sha256=…'
 
-Files are asked for by the name of what was given, and what is in it: `models/a/b.zt`. Nothing else can be read,
+Files are asked for by the name of what was given, and what is in it: `models/a/b.zt`. Nothing else can be read, \
 nor what begins with a dot. SIGINT and SIGTERM end the server once answers on their way are sent, at most 10 seconds later.")]
 pub(crate) struct ServeArgs {
     /// Files and folders

@@ -23,7 +23,7 @@ use std::sync::Arc;
   holdall view old.zt new.zt                        and compares
   holdall view --no-open model.zt                   prints the address alone
 
-The page and these files are served on this computer alone, under an address that
+The page and these files are served on this computer alone, under an address that \
 nobody can guess, until Ctrl-C. No other file can be had there.")]
 pub(crate) struct ViewArgs {
     /// The file to show, and one that it is compared with

@@ -75,7 +75,7 @@ fn said(name: &str, way: Way) -> Error {
     let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
     match way {
         Way::Hint(hint) => e.with_hint(hint),
-        Way::Build => e.with_remedy(Remedy::BuildDataset),
+        Way::Remedy(remedy) => e.with_remedy(remedy.clone()),
     }
 }
 
@@ -83,8 +83,7 @@ fn said(name: &str, way: Way) -> Error {
 #[derive(Clone, Copy)]
 enum Way {
     Hint(&'static str),
-    /// It is made a dataset.
-    Build,
+    Remedy(&'static Remedy),
 }
 
 const REFUSED: Way = Way::Hint(
@@ -93,9 +92,9 @@ const REFUSED: Way = Way::Hint(
 const POINTER: Way = Way::Hint("get the file itself: `git lfs pull` in the repository does");
 const PACKED: Way = Way::Hint("decompress it, and open what comes out");
 const FILED: Way = Way::Hint("unpack it, and open the files that were in it");
-const INSIDE: Way = Way::Hint(
-    "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it",
-);
+const INSIDE: Way = Way::Remedy(&Remedy::OpenInside);
+const BUILD: Way = Way::Remedy(&Remedy::BuildDataset);
+const INDEX: Way = Way::Remedy(&Remedy::OpenIndex);
 const PICKLE: Way = Way::Hint(
     "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
 );
@@ -141,8 +140,8 @@ static KINDS: &[Kind] = &[
     Kind::new("a pickle", 0, b"\x80\x03", PICKLE),
     Kind::new("a pickle", 0, b"\x80\x04", PICKLE),
     Kind::new("a pickle", 0, b"\x80\x05", PICKLE),
-    Kind::new("a Parquet file", 0, b"PAR1", Way::Build),
-    Kind::new("an Arrow IPC file", 0, b"ARROW1", Way::Build),
+    Kind::new("a Parquet file", 0, b"PAR1", BUILD),
+    Kind::new("an Arrow IPC file", 0, b"ARROW1", BUILD),
     Kind::new("an SQLite database", 0, b"SQLite format 3\0", TABLE),
     Kind::new("a PNG picture", 0, b"\x89PNG\r\n\x1a\n", OTHER),
     Kind::new("a JPEG picture", 0, b"\xff\xd8\xff", OTHER),
@@ -187,12 +186,10 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
     if begin.starts_with('{') || begin.starts_with('[') {
         let has = |keys: &[&str]| keys.iter().any(|key| begin.contains(&format!("\"{key}\"")));
         let way = match () {
-            () if has(&["weight_map"]) => Way::Hint(
-                "an index of several files is opened under a name that ends in `.index.json`, beside them",
-            ),
+            () if has(&["weight_map"]) => INDEX,
             () if has(&["error", "errors", "message"]) && len < HEAD => REFUSED,
             () if has(&["architectures", "model_type", "_class_name", "tokenizer_class"]) => CONFIG,
-            () => Way::Build,
+            () => BUILD,
         };
         return Some(said("JSON", way));
     }
@@ -204,7 +201,7 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
     let columns = |line: &str| line.matches([',', ';', '\t']).count();
     let mut lines = begin.lines().take(2).map(columns);
     if lines.next().is_some_and(|n| n > 0 && lines.next() == Some(n)) {
-        return Some(said("a table of text", Way::Build));
+        return Some(said("a table of text", BUILD));
     }
     // What a server answers in place of a file is short.
     let way = if len < HEAD { REFUSED } else { OTHER };
@@ -271,11 +268,12 @@ pub(super) fn of_zip(directory: &Directory) -> Error {
         () if has("META-INF/MANIFEST.MF") => Some("a Java archive"),
         () => None,
     };
+    let names = directory.entries().map(|entry| entry.name());
+    if let Some(e) = holding(kind.unwrap_or("a zip"), names) {
+        return e;
+    }
     if let Some(kind) = kind {
         return said(kind, OTHER);
-    }
-    if let Some(e) = holding("a zip", directory.entries().map(|entry| entry.name())) {
-        return e;
     }
     let first = directory.entries().next().map(|entry| quoted(entry.name()));
     let what = match (directory.len(), first) {

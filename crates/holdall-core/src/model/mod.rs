@@ -9,6 +9,7 @@ pub mod group;
 mod index;
 mod interner;
 pub(crate) mod names;
+mod nearest;
 mod shape;
 mod tensor;
 
@@ -18,5 +19,6 @@ pub use builder::IndexBuilder;
 pub use digest::{Algorithm, Digest, Hasher, crc32_combine, crc32c, crc32c_combine};
 pub use dtype::{ByteOrder, DType, Encoding, LogicalType};
 pub use index::{Index, TensorInfo, Tensors, Warning};
+pub use nearest::nearest;
 pub use shape::{element_count, stored_size};
 pub use tensor::{Component, Layout, Role};

@@ -133,6 +133,10 @@ impl Answer {
         };
         let error: Error =
             STATUS.broken(format!("{} answers with status {status}{says}", self.url.host()));
+        let error = match status {
+            401 if !self.url.has_credentials() => error.with_hint(WHO),
+            _ => error,
+        };
         let again = match status {
             408 | 425 | 429 | 500 | 502 | 503 | 504 => {
                 Again::Later(self.header("retry-after").and_then(retry_after))
@@ -143,6 +147,8 @@ impl Answer {
     }
 }
 
+/// What helps where a server wants to know who asks, and the address does not say it.
+const WHO: &str = "who asks stands before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
 /// The most bytes of a refusal that are looked at.
 const MAX_REFUSAL: usize = 64 << 10;
 

@@ -61,10 +61,14 @@ pub fn is_served(url: &str) -> bool {
 }
 
 /// The text of `path` where it is an address rather than the name of a file: it begins with `http://`, `https://` or
-/// `holdall://`, or with the scheme of an object store, in letters of any case.
+/// `holdall://`, or with the scheme of an object store, in letters of any case; or with another scheme, where there is no such file.
 pub fn is_url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let known = ["http", "https", "holdall"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
-    (known || crate::stores::is_scheme(scheme)).then_some(text)
+    // One letter is a drive.
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    (known || crate::stores::is_scheme(scheme) || (is_scheme && !path.exists())).then_some(text)
 }

@@ -17,7 +17,10 @@ use holdall_core::Result;
 use std::path::Path;
 
 /// Refuses an address, which is no place for a file here.
-pub(crate) fn check_local(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// Unsupported: `write/address`.
+pub fn check_local(path: &Path) -> Result<()> {
     match crate::http::is_url(path) {
         Some(_) => {
             let e = TO_ADDRESS.broken("this is an address, not a path");

@@ -3,7 +3,7 @@
 use super::held::{Held, cut, lock};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
-use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, VALIDATOR};
+use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
 use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
 use crate::workers;
 use bytes::Bytes;
@@ -69,6 +69,9 @@ const AT_ONCE: usize = 8;
 const SMALL_AT_ONCE: usize = 32;
 /// Smaller reads fetch so much, and what they did not ask for is kept for a while.
 const AHEAD: u64 = 64 << 10;
+/// What helps who gives an address with a scheme that there is not.
+const ADDRESSES: &str = "addresses begin with `https://`, `http://`, `holdall://`, `s3://`, `gs://`, `az://` or `hf://`";
+const OWN_FILE: &str = "name a file of this machine by its path";
 
 impl HttpSource {
     /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
@@ -85,7 +88,14 @@ impl HttpSource {
     /// # Errors
     /// As [`HttpSource::open`].
     pub(crate) fn open_with(url: &str, client: Client, begin: Begin) -> Result<HttpSource> {
-        let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
+        let asked = Url::parse(url).map_err(|e| {
+            let e = match e.code() == SCHEME.code {
+                true if url.to_ascii_lowercase().starts_with("file:") => e.with_hint(OWN_FILE),
+                true => e.with_hint(ADDRESSES),
+                false => e,
+            };
+            e.in_source(crate::http::shown(url.as_ref()))
+        })?;
         let name = asked.to_string();
         HttpSource::open_by(client, asked, name, begin)
     }

@@ -210,7 +210,7 @@ def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:
         return _scalar(*_KINDS[_word(kind)])
     if types.is_timestamp(kind) or types.is_date(kind):
         return {"type": "string", "format": "date-time", "TypeDef:Timestamp": True}
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if _word(kind) in ("binary", "large_binary", "binary_view") or types.is_fixed_size_binary(kind):
         return {"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": True}
     if types.is_dictionary(kind) and _word(kind.value_type) in ("string", "large_string", "string_view"):
         return {"enum": [], "TypeDef:Enum": True}

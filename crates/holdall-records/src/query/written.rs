@@ -8,7 +8,7 @@
 //!           / path sign value                         = != < <= > >=
 //!           / path ["not"] "in" "(" value *( "," value ) ")"
 //!           / path ["not"] "contains" value
-//! value     = a string as JSON writes it / what comes up to `and`, `or`, `)` or, of `in`, `,`
+//! value     = a string as JSON writes it / "'" what has none of these "'" / what comes up to `and`, `or`, `)` or, of `in`, `,`
 //! ```
 
 use super::condition::Compare;
@@ -164,12 +164,16 @@ impl<'t> Reader<'t> {
             let value = serde_json::from_str(value)
                 .map_err(|_| self.wrong("has a value in quotes that is no JSON string"))?;
             self.rest = rest.trim_start();
-            let goes_on = [")", ","].iter().any(|c| self.rest.starts_with(c))
-                || ["and", "or"].iter().any(|word| keyword(self.rest, word).is_some());
-            return match self.rest.is_empty() || goes_on {
+            return match is_end(self.rest) {
                 true => Ok(Cow::Owned(value)),
                 false => Err(self.wrong("goes on after a value in quotes")),
             };
+        }
+        // An apostrophe that nothing closes is a character like others.
+        let single = self.rest.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
+        if let Some((value, rest)) = single.filter(|(_, rest)| is_end(rest.trim_start())) {
+            self.rest = rest.trim_start();
+            return Ok(Cow::Borrowed(value));
         }
         let mut open = 0usize;
         let mut end = self.rest.len();
@@ -240,6 +244,13 @@ const SIGNS: [(&str, Compare); 7] = [
     (">", Compare::Greater),
 ];
 
+/// Whether a value may have ended before this.
+fn is_end(rest: &str) -> bool {
+    rest.is_empty()
+        || rest.starts_with([')', ','])
+        || ["and", "or"].iter().any(|word| keyword(rest, word).is_some())
+}
+
 /// What follows a word, if a text begins with it.
 fn keyword<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (start, rest) = text.split_at_checked(word.len())?;
@@ -272,6 +283,10 @@ mod tests {
             ("a b=c", compare("a b", Equal, "c")),
             ("a=sand or b=2", Any(vec![compare("a", Equal, "sand"), compare("b", Equal, "2")])),
             (r#"a="x and \"y\"" and b"#, All(vec![compare("a", Equal, "x and \"y\""), There("b")])),
+            ("a='x, y' and b", All(vec![compare("a", Equal, "x, y"), There("b")])),
+            ("a in ('x,y', 'z')", In("a", vec!["x,y".into(), "z".into()])),
+            ("a = 'tis", compare("a", Equal, "'tis")),
+            ("a = 'tis the cat's", compare("a", Equal, "'tis the cat's")),
             ("image", There("image")),
             ("not", There("not")),
             ("!image", not(There("image"))),

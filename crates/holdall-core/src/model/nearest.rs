@@ -1,0 +1,172 @@
+//! The name that was meant by one that is not there.
+
+/// Bytes of a name that is looked for; nobody mistypes longer ones.
+const MAX_WANTED: usize = 512;
+/// Steps of comparing names, after which the best found so far has to do: about 0.1 s.
+const MAX_WORK: usize = 100_000_000;
+
+/// The name nearest to one that is not there, if any is near enough to have been meant: a few letters
+/// away, or the same but for segments (`a.b.`) missing before or after.
+///
+/// The cost is bounded whatever the names are.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if wanted.is_empty() || wanted.len() > MAX_WANTED {
+        return None;
+    }
+    // One letter in four may be wrong; a distance is always below this.
+    let mut bound = wanted.chars().count() / 4 + 2;
+    let mut best = None;
+    // Names of which `wanted` is a whole number of segments, or the other way round.
+    let mut related: Option<(usize, &str)> = None;
+    let mut work = 0usize;
+    let mut compare = Distance::default();
+    for name in names {
+        work = work.saturating_add(16);
+        let extra = name.len().abs_diff(wanted.len());
+        if is_part(wanted, name) || is_part(name, wanted) {
+            if related.is_none_or(|(least, _)| extra < least) {
+                related = Some((extra, name));
+            }
+        } else if extra / 4 < bound && name.len() <= 8 * MAX_WANTED {
+            // A character has at most four bytes.
+            if let Some(found) = compare.below(bound, wanted, name, &mut work) {
+                (bound, best) = (found, Some(name));
+            }
+        }
+        if work > MAX_WORK || bound <= 1 {
+            break;
+        }
+    }
+    // One or two letters are the likelier mistake than a missing prefix.
+    match (best, related) {
+        (Some(_), Some((_, name))) if bound > 2 => Some(name),
+        (None, Some((_, name))) => Some(name),
+        (best, _) => best,
+    }
+}
+
+/// Whether `part` is some of the segments of `whole`, from its start or up to its end.
+fn is_part(part: &str, whole: &str) -> bool {
+    let is_dot = |c: char| matches!(c, '.' | '/');
+    let rest = whole.strip_suffix(part).map(|before| before.ends_with(is_dot));
+    rest.or_else(|| whole.strip_prefix(part).map(|after| after.starts_with(is_dot)))
+        .unwrap_or(false)
+}
+
+/// Edit distance with its memory kept between names.
+#[derive(Default)]
+struct Distance {
+    a: Vec<char>,
+    b: Vec<char>,
+    rows: [Vec<usize>; 3],
+}
+
+impl Distance {
+    /// How many letters must be inserted, taken out, replaced or swapped with their neighbour to get
+    /// from one name to the other, if that is below `bound`. Upper and lower case count as the same,
+    /// but the distance is never 0.
+    fn below(&mut self, bound: usize, a: &str, b: &str, work: &mut usize) -> Option<usize> {
+        let lower = |c: char| c.to_ascii_lowercase();
+        self.a.clear();
+        self.a.extend(a.chars().map(lower));
+        self.b.clear();
+        self.b.extend(b.chars().map(lower));
+        *work = work.saturating_add(self.b.len());
+        let (mut a, mut b) = (&self.a[..], &self.b[..]);
+        let same = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+        (a, b) = (&a[same..], &b[same..]);
+        let same = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+        (a, b) = (&a[..a.len() - same], &b[..b.len() - same]);
+        if a.len().abs_diff(b.len()) >= bound {
+            return None;
+        }
+        if a.is_empty() && b.is_empty() {
+            return (bound > 1).then_some(1);
+        }
+        let [before, above, row] = &mut self.rows;
+        above.clear();
+        above.extend(0..=b.len());
+        for (i, x) in a.iter().enumerate() {
+            row.clear();
+            row.resize(b.len() + 1, usize::MAX / 2);
+            row[0] = i + 1;
+            // Farther from the diagonal than `bound` nothing can come out below it.
+            let band = (i + 1).saturating_sub(bound)..(i + bound).min(b.len());
+            let mut least = row[0];
+            for j in band.clone() {
+                let replaced = above[j] + usize::from(*x != b[j]);
+                let mut cell = replaced.min(above[j + 1] + 1).min(row[j] + 1);
+                if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == b[j] {
+                    cell = cell.min(before[j - 1] + 1);
+                }
+                row[j + 1] = cell;
+                least = least.min(cell);
+            }
+            *work = work.saturating_add(band.len());
+            if least >= bound {
+                return None;
+            }
+            std::mem::swap(before, above);
+            std::mem::swap(above, row);
+        }
+        above.last().copied().filter(|&found| found < bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        let of = |a: &str, b: &str| Distance::default().below(10, a, b, &mut 0);
+        assert_eq!(of("kitten", "sitting"), Some(3));
+        assert_eq!(of("weight", "wieght"), Some(1));
+        assert_eq!(of("wigth", "weight"), Some(2));
+        assert_eq!(of("", "abc"), Some(3));
+        assert_eq!(of("abc", ""), Some(3));
+        assert_eq!(of("Abc", "abC"), Some(1));
+        assert_eq!(of("abcdefghij", "klmnopqrst"), None);
+        assert_eq!(Distance::default().below(2, "abcd", "badc", &mut 0), None);
+    }
+
+    #[test]
+    fn distances_do_not_depend_on_the_bound() {
+        // A plain table without a band, against the banded one.
+        fn plain(a: &[u8], b: &[u8]) -> usize {
+            let mut d = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+            for i in 0..=a.len() {
+                for j in 0..=b.len() {
+                    d[i][j] = if i == 0 || j == 0 {
+                        i + j
+                    } else {
+                        let change = d[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                        let mut least = change.min(d[i - 1][j] + 1).min(d[i][j - 1] + 1);
+                        if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                            least = least.min(d[i - 2][j - 2] + 1);
+                        }
+                        least
+                    };
+                }
+            }
+            d[a.len()][b.len()]
+        }
+        let mut state = 1u32;
+        let mut text = |most: u32| -> String {
+            let mut next = |n: u32| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 16) % n
+            };
+            (0..next(most)).map(|_| char::from(b'a' + next(3) as u8)).collect()
+        };
+        let mut compare = Distance::default();
+        for _ in 0..3000 {
+            let (a, b) = (text(12), text(12));
+            let expected = plain(a.as_bytes(), b.as_bytes()).max(1);
+            for bound in 1..8 {
+                let found = compare.below(bound, &a, &b, &mut 0);
+                assert_eq!(found, (expected < bound).then_some(expected), "{a} {b} {bound}");
+            }
+        }
+    }
+}
