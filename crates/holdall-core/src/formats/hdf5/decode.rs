@@ -41,8 +41,8 @@ fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, S
 struct Walk<'a, 'w> {
     reader: &'a Reader<'w>,
     budget: Budget,
-    /// Paths of groups, and where their headers are.
-    groups: HashSet<u64>,
+    /// Groups by where their headers are: the paths that they are read under, and all of those.
+    groups: HashMap<u64, String>,
     paths: HashSet<String>,
     /// Attributes of groups by the paths of those.
     attributes: Vec<(String, Vec<Attribute>)>,
@@ -59,6 +59,8 @@ enum Entry {
     Dataset(usize),
     /// A link: the path from the root that it leads to.
     Path(String),
+    /// A group that is read under another path, which this is.
+    Group(String),
     Elsewhere(String),
     /// An object that cannot be read, and why.
     Broken(Error),
@@ -69,7 +71,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         Walk {
             reader,
             budget: Budget::new(reader),
-            groups: HashSet::default(),
+            groups: HashMap::default(),
             paths: HashSet::default(),
             attributes: Vec::new(),
             datasets: Vec::new(),
@@ -126,9 +128,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             self.entries.push((path.to_owned(), Entry::Dataset(*number)));
             return Ok(());
         }
-        if self.groups.contains(&at) {
-            let message = format!("the group `{}`, which another link leads to", path.shown());
-            self.unkept.push(message);
+        if let Some(first) = self.groups.get(&at) {
+            self.entries.push((path.to_owned(), Entry::Group(first.clone())));
             return Ok(());
         }
         let header = Header::read(self.reader, at)?;
@@ -163,7 +164,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 Target::Elsewhere(what) => self.entries.push((inside, Entry::Elsewhere(what))),
             }
         }
-        self.groups.insert(at);
+        self.groups.insert(at, path.to_owned());
         self.attributes.push((path.to_owned(), own));
         self.paths.insert(path.to_owned());
         Ok(())
@@ -213,7 +214,12 @@ impl<'a, 'w> Walk<'a, 'w> {
             let number = match self.resolve(&places, entry) {
                 Ok(Some(number)) => number,
                 Ok(None) => {
-                    self.unkept.push(format!("`{}`, a link to a group", path.shown()));
+                    self.unkept.push(match entry {
+                        Entry::Group(_) => {
+                            format!("the group `{}`, which another link leads to", path.shown())
+                        }
+                        _ => format!("`{}`, a link to a group", path.shown()),
+                    });
                     continue;
                 }
                 Err(e) => {
@@ -276,27 +282,53 @@ impl<'a, 'w> Walk<'a, 'w> {
 
     /// The dataset that an entry is; nothing, where it leads to a group.
     fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
-        let mut entry = entry;
-        for _ in 0..STEPS {
-            let path = match entry {
-                Entry::Dataset(number) => return Ok(Some(*number)),
-                Entry::Elsewhere(what) => {
-                    return Err(LINK.broken(format!("it is a link to {what}")));
+        let mut path = match self.followed(entry)? {
+            Followed::Dataset(number) => return Ok(Some(number)),
+            Followed::Path(path) => path.to_owned(),
+        };
+        'links: for _ in 0..STEPS {
+            let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
+            ends.push(path.len());
+            // Part by part: a group on the way may be one that a link leads to.
+            for end in ends {
+                let (so_far, rest) = path.split_at_checked(end).unwrap_or_default();
+                if self.paths.contains(so_far) {
+                    continue;
                 }
-                Entry::Broken(e) => return Err(e.clone()),
-                Entry::Path(path) => path,
-            };
-            if self.paths.contains(path.as_str()) {
-                return Ok(None);
+                let found = places.get(so_far).and_then(|at| self.entries.get(*at));
+                match found.map(|(_, entry)| self.followed(entry)).transpose()? {
+                    Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
+                    Some(Followed::Path(to)) => {
+                        path = from_root("", &format!("{to}{rest}"));
+                        continue 'links;
+                    }
+                    _ => {
+                        let path = path.shown();
+                        return Err(
+                            LINK.broken(format!("it is a link to `{path}`, where nothing is"))
+                        );
+                    }
+                }
             }
-            let found = places.get(path.as_str()).and_then(|at| self.entries.get(*at));
-            let nothing = || -> Error {
-                LINK.broken(format!("it is a link to `{}`, where nothing is", path.shown()))
-            };
-            entry = &found.ok_or_else(nothing)?.1;
+            return Ok(None);
         }
         Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")))
     }
+
+    fn followed<'e>(&self, entry: &'e Entry) -> Result<Followed<'e>> {
+        match entry {
+            Entry::Dataset(number) => Ok(Followed::Dataset(*number)),
+            Entry::Path(path) | Entry::Group(path) => Ok(Followed::Path(path)),
+            Entry::Elsewhere(what) => Err(LINK.broken(format!("it is a link to {what}"))),
+            Entry::Broken(e) => Err(e.clone()),
+        }
+    }
+}
+
+/// What an entry leads to.
+enum Followed<'e> {
+    Dataset(usize),
+    Path(&'e str),
 }
 
 /// A path from the root, of one that is in a group of the path `group`.
