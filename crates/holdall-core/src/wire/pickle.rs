@@ -192,6 +192,8 @@ struct Machine<'a> {
     graph: Graph,
     stack: Vec<Item>,
     memo: HashMap<u64, Id>,
+    /// Objects that were given a state, and what they are with it: whoever recalls one later gets it whole.
+    built: HashMap<Id, Id>,
     /// What two texts named.
     named: HashMap<(Id, Id), Id>,
     cursor: Cursor<'a>,
@@ -213,6 +215,7 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
         graph: Graph::default(),
         stack: Vec::new(),
         memo: HashMap::default(),
+        built: HashMap::default(),
         named: HashMap::default(),
         cursor,
         base,
@@ -346,7 +349,7 @@ impl Machine<'_> {
     fn recall(&mut self, at: u64) -> Result<()> {
         let id = self.memo.get(&at).copied();
         let id = id.ok_or_else(|| self.broken(format!("nothing is remembered under {at}")))?;
-        self.stack.push(Item::Value(id));
+        self.stack.push(Item::Value(self.built.get(&id).copied().unwrap_or(id)));
         Ok(())
     }
 
@@ -513,7 +516,10 @@ impl Machine<'_> {
             }
             (b'b', _) => {
                 let (state, of) = (self.pop()?, self.pop()?);
-                self.push(Node::Built(of, state))
+                let built = self.add(Node::Built(of, state))?;
+                self.built.insert(of, built);
+                self.stack.push(Item::Value(built));
+                Ok(())
             }
             (b'Q', _) => self.pop().and_then(|id| self.push(Node::Persistent(id))),
             (other, _) => Err(not_read(other)),

@@ -371,8 +371,7 @@ impl Places<'_> {
                 // Stated bytes are little-endian.
                 let mut bytes = bytes.clone();
                 if *order == ByteOrder::Big {
-                    let width = usize::try_from(element.dtype.width()).unwrap_or(1);
-                    bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
+                    element.swap(&mut bytes);
                 }
                 let stored = builder.stated(&bytes);
                 builder.component(component(

@@ -182,6 +182,17 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["numpy.core.multiarray", "numpy._core.multiarray"], &["_reconstruct", "scalar"]),
     (&["numpy.core.numeric", "numpy._core.numeric"], &["_frombuffer"]),
     (
+        &["ml_dtypes"],
+        &[
+            "bfloat16",
+            "float8_e4m3fn",
+            "float8_e4m3fnuz",
+            "float8_e5m2",
+            "float8_e5m2fnuz",
+            "float8_e8m0fnu",
+        ],
+    ),
+    (
         &["numpy"],
         &[
             "bool_",
