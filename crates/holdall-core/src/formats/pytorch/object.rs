@@ -12,6 +12,11 @@ use crate::wire::pickle::{Graph, Id, Node};
 /// The module of the types that JAX adds to NumPy's.
 const ML_DTYPES: &str = "ml_dtypes";
 
+/// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
+fn is_script(module: &str) -> bool {
+    module == "__torch__" || module.starts_with("__torch__.")
+}
+
 /// A storage, as a pickle names it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Storage {
@@ -64,6 +69,27 @@ pub(super) enum Tensor {
     },
     /// Listed, but not there: why.
     Missing(Vec<u64>, Error),
+}
+
+impl Tensor {
+    /// What it takes from storages.
+    pub(super) fn views(&self) -> Vec<&View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Coo { coords, values, .. } => vec![coords, values],
+            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
+
+    pub(super) fn views_mut(&mut self) -> Vec<&mut View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Coo { coords, values, .. } => vec![coords, values],
+            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
 }
 
 /// What a value is.
@@ -185,6 +211,14 @@ impl<'g> Objects<'g> {
             || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
         let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));
         match (module, name, args) {
+            // An object of TorchScript is what its fields are; one without a state has none.
+            (module, _, []) if is_script(module) => Ok(Thing::Dict(&[])),
+            (
+                "torch.jit._pickle",
+                "build_intlist" | "build_doublelist" | "build_boollist" | "build_tensorlist",
+                [items],
+            )
+            | ("torch.jit._pickle", "restore_type_tag", [items, _]) => self.at(*items, depth),
             (
                 "torch._utils",
                 "_rebuild_tensor" | "_rebuild_tensor_v2",
@@ -350,8 +384,14 @@ impl<'g> Objects<'g> {
         Ok(Thing::Tensor(Box::new(array)))
     }
 
-    /// An object that is given a state: an array of NumPy; of the others the state says nothing about values.
+    /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
     fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
+        if let Node::Call(class, _) = self.graph.get(of)
+            && let Node::Global(module, _) = self.graph.get(*class)
+            && is_script(module)
+        {
+            return self.at(state, depth);
+        }
         if let Node::Call(function, _) = self.graph.get(of)
             && let Node::Global(module, name) = self.graph.get(*function)
             && matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray")

@@ -1,6 +1,6 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
-use super::object::{Objects, Tensor, Thing, check_steps};
+use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY};
 use crate::error::Result;
 use crate::model::Value;
@@ -15,6 +15,13 @@ pub(super) struct Content {
     pub(super) left_out: Vec<(String, String)>,
     /// Whether it is anything but a dict of tensors.
     pub(super) is_nested: bool,
+}
+
+impl Content {
+    pub(super) fn storages_mut(&mut self) -> impl Iterator<Item = &mut Storage> {
+        let views = self.tensors.iter_mut().flat_map(|(_, tensor)| tensor.views_mut());
+        views.map(|view| &mut view.storage)
+    }
 }
 
 pub(super) struct Walk<'g> {

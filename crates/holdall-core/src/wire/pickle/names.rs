@@ -148,6 +148,16 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["torch"], &["Size", "Tensor", "device"]),
     (&["torch.nn.parameter"], &["Parameter", "Buffer"]),
     (&["torch.serialization"], &["_get_layout"]),
+    (
+        &["torch.jit._pickle"],
+        &[
+            "build_boollist",
+            "build_doublelist",
+            "build_intlist",
+            "build_tensorlist",
+            "restore_type_tag",
+        ],
+    ),
     (&["torch._tensor"], &["_rebuild_from_type_v2"]),
     (
         &["torch._utils"],
