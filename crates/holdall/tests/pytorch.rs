@@ -477,3 +477,29 @@ fn zips_without_sums_are_read() {
     let file = open(bytes).unwrap();
     assert_eq!(file.tensor("w").unwrap().to_dense().unwrap().bytes()[..], [1; 16]);
 }
+
+/// What is shared is copied as often as it is named, and a name is made of all the keys on the way: both are counted in bytes.
+#[test]
+fn texts_that_are_shared_count_each_time() {
+    let long =
+        |opcode: u8, n: usize| [&[opcode][..], &(n as u32).to_le_bytes(), &vec![b'a'; n]].concat();
+    let often = |value: &[u8]| [b"\x80\x03(", value, b"q\0", &b"h\0".repeat(1000), b"l."].concat();
+    let array = [
+        b"cnumpy.core.numeric\n_frombuffer\n(",
+        &long(b'B', 1 << 20)[..],
+        b"cnumpy\ndtype\nX\x02\0\0\0u1\x85RJ\0\0\x10\0\x85X\x01\0\0\0CtR",
+    ];
+    let dtype = [b"cnumpy\ndtype\n", &long(b'X', 1 << 20)[..], b"\x85R"];
+    for value in [long(b'X', 1 << 20), long(b'B', 1 << 20), array.concat(), dtype.concat()] {
+        assert_eq!(code(file_of(&often(&value))), "pytorch/too-many-values");
+    }
+    let few = [
+        b"}(",
+        &(0..1000u16)
+            .flat_map(|n| [&b"M"[..], &n.to_le_bytes(), b"N"].concat())
+            .collect::<Vec<u8>>()[..],
+        b"u",
+    ];
+    let named = [b"\x80\x02}", &long(b'X', 1 << 20)[..], &few.concat(), b"s."].concat();
+    assert_eq!(code(file_of(&named)), "pytorch/too-many-values");
+}

@@ -5,7 +5,7 @@ use super::object::{Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
-use crate::error::hash::HashMap;
+use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::kept;
 use crate::layout::strided::column_major;
@@ -283,8 +283,9 @@ fn build(
 ) -> Result<Index> {
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
     let mut attributes = std::mem::take(&mut ours.attributes);
+    let mut keys: HashSet<String> = attributes.iter().map(|(key, _)| key.to_owned()).collect();
     for (key, value) in &content.attributes {
-        if attributes.get(key).is_none() {
+        if keys.insert(key.clone()) {
             attributes.push(key.clone(), value.clone());
         }
     }
