@@ -282,37 +282,42 @@ impl<'a, 'w> Walk<'a, 'w> {
 
     /// The dataset that an entry is; nothing, where it leads to a group.
     fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
-        let mut path = match self.followed(entry)? {
+        // The path so far, which is of a group, and the parts behind it, the next one last.
+        let (mut so_far, mut rest) = (String::new(), Vec::new());
+        match self.followed(entry)? {
             Followed::Dataset(number) => return Ok(Some(number)),
-            Followed::Path(path) => path.to_owned(),
-        };
-        'links: for _ in 0..STEPS {
-            let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
-            ends.push(path.len());
-            // Part by part: a group on the way may be one that a link leads to.
-            for end in ends {
-                let (so_far, rest) = path.split_at_checked(end).unwrap_or_default();
-                if self.paths.contains(so_far) {
-                    continue;
+            Followed::Path(path) => rest.extend(parts(path).rev()),
+        }
+        let mut links = 1;
+        while let Some(part) = rest.pop() {
+            if !so_far.is_empty() {
+                so_far.push('/');
+            }
+            so_far.push_str(part);
+            if self.paths.contains(so_far.as_str()) {
+                continue;
+            }
+            let found = places.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
+            match found.map(|(_, entry)| self.followed(entry)).transpose()? {
+                Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
+                Some(Followed::Path(_)) if links + 1 == STEPS => {
+                    return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
                 }
-                let found = places.get(so_far).and_then(|at| self.entries.get(*at));
-                match found.map(|(_, entry)| self.followed(entry)).transpose()? {
-                    Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
-                    Some(Followed::Path(to)) => {
-                        path = from_root("", &format!("{to}{rest}"));
-                        continue 'links;
-                    }
-                    _ => {
-                        let path = path.shown();
-                        return Err(
-                            LINK.broken(format!("it is a link to `{path}`, where nothing is"))
-                        );
-                    }
+                Some(Followed::Path(path)) => {
+                    links += 1;
+                    so_far.clear();
+                    rest.extend(parts(path).rev());
+                }
+                _ => {
+                    rest.push(&so_far);
+                    rest.reverse();
+                    let path = rest.join("/");
+                    let message = format!("it is a link to `{}`, where nothing is", path.shown());
+                    return Err(LINK.broken(message));
                 }
             }
-            return Ok(None);
         }
-        Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")))
+        Ok(None)
     }
 
     fn followed<'e>(&self, entry: &'e Entry) -> Result<Followed<'e>> {
@@ -334,9 +339,13 @@ enum Followed<'e> {
 /// A path from the root, of one that is in a group of the path `group`.
 fn from_root(group: &str, path: &str) -> String {
     let base = if path.starts_with('/') { "" } else { group };
-    let parts = base.split('/').chain(path.split('/'));
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();
+    let parts: Vec<&str> = parts(base).chain(parts(path)).collect();
     parts.join("/")
+}
+
+/// The names in a path.
+fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
 fn stays_text(why: &str) -> String {
