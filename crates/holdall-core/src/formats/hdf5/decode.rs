@@ -288,7 +288,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             Followed::Dataset(number) => return Ok(Some(number)),
             Followed::Path(path) => rest.extend(parts(path).rev()),
         }
-        let mut links = 1;
+        // Links that may still follow the first.
+        let mut links = 2..STEPS;
         while let Some(part) = rest.pop() {
             if !so_far.is_empty() {
                 so_far.push('/');
@@ -300,11 +301,10 @@ impl<'a, 'w> Walk<'a, 'w> {
             let found = places.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
             match found.map(|(_, entry)| self.followed(entry)).transpose()? {
                 Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
-                Some(Followed::Path(_)) if links + 1 == STEPS => {
-                    return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
-                }
                 Some(Followed::Path(path)) => {
-                    links += 1;
+                    if links.next().is_none() {
+                        return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
+                    }
                     so_far.clear();
                     rest.extend(parts(path).rev());
                 }
