@@ -245,7 +245,8 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         return Ok(status);
     }
     let to_stdout = args.output.as_os_str() == "-";
-    let (target, options) = options(session, args)?;
+    let forms = forms(args)?;
+    let (target, options) = options(session, args, &forms)?;
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
@@ -262,7 +263,6 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         dry_run(session, args, &file, &target, &specs, &report)?;
         return Ok(Status::Fine);
     }
-    let forms = forms(args)?;
     let report = if to_stdout {
         holdall::convert_to(&file, &mut *session.out(), &options)?.0
     } else {
@@ -297,7 +297,11 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     Ok(Status::Fine)
 }
 
-fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), Failure> {
+fn options(
+    session: &Session,
+    args: &ConvertArgs,
+    forms: &[Reform],
+) -> Result<(Target, Convert), Failure> {
     let mut encode = EncodeOptions::new();
     let mut write = args.writing.options(session.work("converting")).with_overwrite(args.force);
     let format = match &args.to {
@@ -347,7 +351,7 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         });
     let casts = args.dtype.iter().map(|r| Cast::new(r)).collect::<holdall::Result<Vec<_>>>()?;
     options = options.with_dtypes(casts);
-    options = options.with_forms(forms(args)?);
+    options = options.with_forms(forms.iter().cloned());
     if let Some(bytes) = args.max_shard_size {
         options = options.with_max_shard_len(bytes);
     }

@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::iter::once;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -161,7 +162,7 @@ impl NativeRecords {
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, [start..stop], path, make)
+        self.objects(py, once(start..stop), path, make)
     }
 
     /// The same of the records at these places.
@@ -188,7 +189,7 @@ impl NativeRecords {
         let part = records.accessor(path).raise(py)?;
         let mut left = records.limits().decoded_len;
         let out = PyList::empty(py);
-        self.each(py, [start..stop], |record| {
+        self.each(py, once(start..stop), |record| {
             let found = match records.heap() {
                 Some(_) => text(record, &part),
                 None => py.detach(|| text(record, &part)),

@@ -8,8 +8,8 @@ mod pytorch_files;
 
 use described::{code, compare, folder, open};
 use hdf5_files::{
-    DATA, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message, rejects, shape,
-    with_root,
+    DATA, DATASET, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message, rejects,
+    shape, with_root,
 };
 use holdall::{
     Convert, DType, LoadOptions, OpenOptions, Role, TensorSpec, Value, WriteOptions, Writer,
@@ -303,6 +303,39 @@ fn links_are_tied_tensors() {
         assert_eq!(place("g4/rel"), place("g4/w1"));
         assert!(file.tensor("hardgroup/w0").is_err() && file.tensor("many/t11").is_ok());
     }
+}
+
+/// A link may go through groups that are links themselves.
+#[test]
+fn links_go_through_links() {
+    let soft = |name: &str, to: &str| {
+        let [name, to] = [name, to].map(|text| [&[text.len() as u8], text.as_bytes()].concat());
+        message(6, 0, &[&[1, 8, 1][..], &name, &to[..1], b"\0", &to[1..]].concat())
+    };
+    let links = [
+        link(b"g", EXTRA),
+        link(b"h", EXTRA),
+        soft("s", "/g"),
+        soft("through", "s/own"),
+        soft("hard", "./h//own"),
+        soft("up", "s/up/s/up/g/own"),
+        soft("twice", "through"),
+        soft("none", "s/none"),
+        soft("of-data", "g/own/x"),
+        soft("round", "round/x"),
+    ];
+    let mut bytes = with_root(&links);
+    let group = hdf5_files::header(&[link(b"own", DATASET), soft("up", "/")]);
+    bytes[EXTRA as usize..][..group.len()].copy_from_slice(&group);
+    let file = open(bytes).unwrap();
+    let place = |name: &str| file.tensor(name).unwrap().components().next().unwrap().stored;
+    for name in ["through", "hard", "up", "twice"] {
+        assert_eq!(place(name), place("w"), "{name}");
+    }
+    for (name, code) in [("none", "hdf5/link"), ("of-data", "hdf5/link"), ("round", "hdf5/loop")] {
+        assert_eq!(file.tensor(name).unwrap().fault().unwrap().code(), code, "{name}");
+    }
+    assert!(file.tensor("s").is_err() && file.tensor("h").is_err());
 }
 
 #[test]

@@ -208,3 +208,13 @@ fn long_values_are_cut_in_packages() {
         assert!(texts.iter().all(|t| t.chars().count() <= MOST) && !texts.is_empty());
     }
 }
+
+/// Elements that do not fill whole bytes are called what they are, not what they are stored as.
+#[test]
+fn elements_are_called_what_they_are() {
+    let header = br#"{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 2]].concat();
+    let file = OpenOptions::new().open_bytes(bytes, "made.safetensors").unwrap();
+    let e = file.tensor("w").unwrap().fault().unwrap().to_string();
+    assert!(e.contains("[3] of f4_e2m1 does not fill"), "{e}");
+}

@@ -31,7 +31,7 @@ fn files_of_torch_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 13);
+    assert_eq!(files.len(), 15);
 }
 
 #[test]
@@ -391,4 +391,115 @@ fn elements_of_an_unknown_type_are_the_fault_of_their_tensor() {
     let file = open(bytes).unwrap();
     let faults: Vec<&str> = file.tensors().filter_map(|t| t.fault().map(|e| e.code())).collect();
     assert_eq!(faults, ["pytorch/dtype"]);
+}
+
+/// An array that stands in several places is whole in each of them, though it gets its elements after it was remembered.
+#[test]
+fn arrays_that_are_shared_are_whole() {
+    let array = b"cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87Rq\x01(K\x01K\x02\x85\
+        cnumpy\ndtype\nX\x02\0\0\0u1\x89\x88\x87R(K\x03X\x01\0\0\0|NNNK\x00K\x00K\x00tb\x89C\x02\x05\x06tb";
+    let file = open([&b"\x80\x03]("[..], array, b"h\x01e."].concat()).unwrap();
+    for name in ["0", "1"] {
+        let dense = file.tensor(name).unwrap().to_dense().unwrap();
+        assert_eq!((dense.shape(), &dense.bytes()[..]), (&[2][..], &[5, 6][..]), "{name}");
+    }
+}
+
+/// Types of NumPy and of `ml_dtypes`: of arrays, of scalars, and as values. A scalar that no attribute can be is left out.
+#[test]
+fn types_of_numpy_are_read() {
+    let dtype = |name: &[u8], order: u8| {
+        let state = [b"(K\x03X\x01\0\0\0".as_slice(), &[order], b"NNNK\x00K\x00K\x00tb"].concat();
+        [b"cnumpy\ndtype\n", name, b"\x89\x88\x87R", &state].concat()
+    };
+    let plain = |name: &str, order| dtype(&[b"X\x02\0\0\0", name.as_bytes()].concat(), order);
+    let scalar = |dtype: &[u8], bytes: &[u8]| {
+        let bytes = [&[b'C', bytes.len() as u8], bytes].concat();
+        [b"cnumpy._core.multiarray\nscalar\n", dtype, &bytes, b"\x86R"].concat()
+    };
+    let small = dtype(b"cml_dtypes\nbfloat16\n", b'<');
+    let half = [0x80, 0x3f];
+    let complex = [1f32.to_be_bytes(), (-2f32).to_be_bytes()].concat();
+    let values = [
+        [
+            b"cnumpy.core.numeric\n_frombuffer\n(C\x02\x80\x3f",
+            &small[..],
+            b"K\x01\x85X\x01\0\0\0CtR",
+        ]
+        .concat(),
+        scalar(&small, &half),
+        scalar(&plain("c8", b'>'), &complex),
+        scalar(&plain("M8", b'<'), &[0; 8]),
+        plain("i4", b'>'),
+    ];
+    let file = open([&b"\x80\x03]("[..], &values.concat(), b"e."].concat()).unwrap();
+    let dense = file.tensor("0").unwrap().to_dense().unwrap();
+    assert_eq!((dense.dtype(), &dense.bytes()[..]), (holdall::DType::Bf16, &half[..]));
+    let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
+    assert_eq!(get("1").as_deref(), Some("1.0"));
+    assert_eq!(get("2").as_deref(), Some("[1.0,-2.0]"));
+    assert_eq!((get("3"), get("4").as_deref()), (None, Some("\">i4\"")));
+    let warned: Vec<String> = file.index().warnings().iter().map(|w| w.to_string()).collect();
+    assert!(warned.len() == 1 && warned[0].contains("`<M8`"), "{warned:?}");
+}
+
+/// A storage that stands alone is a tensor of all its elements.
+#[test]
+fn storages_alone_are_tensors() {
+    for (class, len, dtype) in
+        [("FloatStorage", 4, holdall::DType::F32), ("UntypedStorage", 16, holdall::DType::U8)]
+    {
+        let pickle = [b"\x80\x02".to_vec(), storage(class, "0", len), b".".to_vec()].concat();
+        let file = open(file_of(&pickle)).unwrap();
+        let dense = file.tensor("data").unwrap().to_dense().unwrap();
+        assert_eq!((dense.dtype(), dense.shape()), (dtype, &[u64::from(len)][..]), "{class}");
+        assert_eq!(dense.bytes()[..], [1; 16]);
+    }
+    let long = [b"\x80\x02".to_vec(), storage("FloatStorage", "0", 5), b".".to_vec()].concat();
+    assert_eq!(code(file_of(&long)), "pytorch/storage");
+}
+
+/// torch writes 0 for every CRC-32 where it is asked not to sum. One that is wrong among others that are right is damage.
+#[test]
+fn zips_without_sums_are_read() {
+    let bare = |bytes: &mut [u8], name: &[u8]| {
+        let places = bytes.windows(name.len()).enumerate().filter(|(_, w)| *w == name);
+        let places: Vec<usize> = places.map(|(at, _)| at).collect();
+        let [local, directory] = places[..] else { panic!("{places:?}") };
+        bytes[local - 16..][..4].fill(0);
+        bytes[directory - 30..][..4].fill(0);
+    };
+    let mut bytes = file_of(&tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]));
+    bare(&mut bytes, b"a/data.pkl");
+    assert_eq!(code(bytes.clone()), "zip/crc32");
+    bare(&mut bytes, b"a/version");
+    bare(&mut bytes, b"a/data/0");
+    let file = open(bytes).unwrap();
+    assert_eq!(file.tensor("w").unwrap().to_dense().unwrap().bytes()[..], [1; 16]);
+}
+
+/// What is shared is copied as often as it is named, and a name is made of all the keys on the way: both are counted in bytes.
+#[test]
+fn texts_that_are_shared_count_each_time() {
+    let long =
+        |opcode: u8, n: usize| [&[opcode][..], &(n as u32).to_le_bytes(), &vec![b'a'; n]].concat();
+    let often = |value: &[u8]| [b"\x80\x03(", value, b"q\0", &b"h\0".repeat(1000), b"l."].concat();
+    let array = [
+        b"cnumpy.core.numeric\n_frombuffer\n(",
+        &long(b'B', 1 << 20)[..],
+        b"cnumpy\ndtype\nX\x02\0\0\0u1\x85RJ\0\0\x10\0\x85X\x01\0\0\0CtR",
+    ];
+    let dtype = [b"cnumpy\ndtype\n", &long(b'X', 1 << 20)[..], b"\x85R"];
+    for value in [long(b'X', 1 << 20), long(b'B', 1 << 20), array.concat(), dtype.concat()] {
+        assert_eq!(code(file_of(&often(&value))), "pytorch/too-many-values");
+    }
+    let few = [
+        b"}(",
+        &(0..1000u16)
+            .flat_map(|n| [&b"M"[..], &n.to_le_bytes(), b"N"].concat())
+            .collect::<Vec<u8>>()[..],
+        b"u",
+    ];
+    let named = [b"\x80\x02}", &long(b'X', 1 << 20)[..], &few.concat(), b"s."].concat();
+    assert_eq!(code(file_of(&named)), "pytorch/too-many-values");
 }

@@ -42,12 +42,20 @@ const TYPES: [Named; 20] = [
 ];
 
 impl Element {
+    pub(super) const BYTE: Element = Element { dtype: DType::U8, logical: None };
+
     /// Bytes of one.
     pub(super) fn width(&self) -> u64 {
         match &self.logical {
             Some(t) => t.bits().unwrap_or(8) / 8,
             None => self.dtype.width(),
         }
+    }
+
+    /// Turns the bytes of each number around: a complex element is two.
+    pub(super) fn swap(&self, bytes: &mut [u8]) {
+        let width = usize::try_from(self.dtype.width()).unwrap_or(1);
+        bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
     }
 
     /// Of a storage: `FloatStorage`.

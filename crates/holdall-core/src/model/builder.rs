@@ -618,9 +618,9 @@ impl IndexBuilder {
                     (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
                 let count = element_count(dims).unwrap_or(u64::MAX);
                 stored_size(count, row.dtype, logical).map_err(|()| {
+                    let of = logical.map_or(row.dtype.as_str(), |logical| logical.as_str()).shown();
                     let e = SHAPE_OVERFLOW.broken(format!(
-                        "shape {dims:?} of {} does not fill a whole number of bytes below 2^64",
-                        row.dtype
+                        "shape {dims:?} of {of} does not fill a whole number of bytes below 2^64"
                     ));
                     self.blame_last(e).in_component(role)
                 })

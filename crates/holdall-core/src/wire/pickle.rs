@@ -81,6 +81,9 @@ pub enum Node {
     Persistent(Id),
 }
 
+/// Bytes that take as long to go through as a value.
+pub const BYTES_OF_STEP: u64 = 64;
+
 /// The values of a pickle.
 #[derive(Debug, Default)]
 pub struct Graph {
@@ -129,8 +132,20 @@ impl Graph {
         }
     }
 
+    /// Bytes of a value itself.
+    fn bytes(&self, id: Id) -> u64 {
+        let len = match self.get(id) {
+            Node::Text(text) => text.len(),
+            Node::Bytes(bytes) => bytes.len(),
+            Node::Global(module, name) => module.len().saturating_add(name.len()),
+            _ => 0,
+        };
+        len as u64
+    }
+
     /// How many steps it takes to go through a value and all that it is made of, shared values each time: `u64::MAX` where
-    /// one is made of itself. Takes a step for each value once.
+    /// one is made of itself. Each [`BYTES_OF_STEP`] of a text, of bytes or of a name are another step. Takes a step for each
+    /// value once.
     pub fn steps(&self, root: Id) -> u64 {
         let mut known: HashMap<Id, u64> = HashMap::default();
         // A value is looked at before its parts, and after them.
@@ -143,7 +158,8 @@ impl Graph {
             let parts = self.parts(id);
             if is_after {
                 let of = |part: &Id| known.get(part).copied().unwrap_or_default();
-                let steps = parts.iter().map(of).fold(1, u64::saturating_add);
+                let own = self.bytes(id).saturating_add(BYTES_OF_STEP) / BYTES_OF_STEP;
+                let steps = parts.iter().map(of).fold(own, u64::saturating_add);
                 open.remove(&id);
                 known.insert(id, steps);
                 continue;
@@ -192,6 +208,8 @@ struct Machine<'a> {
     graph: Graph,
     stack: Vec<Item>,
     memo: HashMap<u64, Id>,
+    /// Objects that were given a state, and what they are with it: whoever recalls one later gets it whole.
+    built: HashMap<Id, Id>,
     /// What two texts named.
     named: HashMap<(Id, Id), Id>,
     cursor: Cursor<'a>,
@@ -213,6 +231,7 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
         graph: Graph::default(),
         stack: Vec::new(),
         memo: HashMap::default(),
+        built: HashMap::default(),
         named: HashMap::default(),
         cursor,
         base,
@@ -346,7 +365,7 @@ impl Machine<'_> {
     fn recall(&mut self, at: u64) -> Result<()> {
         let id = self.memo.get(&at).copied();
         let id = id.ok_or_else(|| self.broken(format!("nothing is remembered under {at}")))?;
-        self.stack.push(Item::Value(id));
+        self.stack.push(Item::Value(self.built.get(&id).copied().unwrap_or(id)));
         Ok(())
     }
 
@@ -513,7 +532,10 @@ impl Machine<'_> {
             }
             (b'b', _) => {
                 let (state, of) = (self.pop()?, self.pop()?);
-                self.push(Node::Built(of, state))
+                let built = self.add(Node::Built(of, state))?;
+                self.built.insert(of, built);
+                self.stack.push(Item::Value(built));
+                Ok(())
             }
             (b'Q', _) => self.pop().and_then(|id| self.push(Node::Persistent(id))),
             (other, _) => Err(not_read(other)),

@@ -41,8 +41,8 @@ fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, S
 struct Walk<'a, 'w> {
     reader: &'a Reader<'w>,
     budget: Budget,
-    /// Paths of groups, and where their headers are.
-    groups: HashSet<u64>,
+    /// Groups by where their headers are: the paths that they are read under, and all of those.
+    groups: HashMap<u64, String>,
     paths: HashSet<String>,
     /// Attributes of groups by the paths of those.
     attributes: Vec<(String, Vec<Attribute>)>,
@@ -59,6 +59,8 @@ enum Entry {
     Dataset(usize),
     /// A link: the path from the root that it leads to.
     Path(String),
+    /// A group that is read under another path, which this is.
+    Group(String),
     Elsewhere(String),
     /// An object that cannot be read, and why.
     Broken(Error),
@@ -69,7 +71,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         Walk {
             reader,
             budget: Budget::new(reader),
-            groups: HashSet::default(),
+            groups: HashMap::default(),
             paths: HashSet::default(),
             attributes: Vec::new(),
             datasets: Vec::new(),
@@ -126,9 +128,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             self.entries.push((path.to_owned(), Entry::Dataset(*number)));
             return Ok(());
         }
-        if self.groups.contains(&at) {
-            let message = format!("the group `{}`, which another link leads to", path.shown());
-            self.unkept.push(message);
+        if let Some(first) = self.groups.get(&at) {
+            self.entries.push((path.to_owned(), Entry::Group(first.clone())));
             return Ok(());
         }
         let header = Header::read(self.reader, at)?;
@@ -163,7 +164,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 Target::Elsewhere(what) => self.entries.push((inside, Entry::Elsewhere(what))),
             }
         }
-        self.groups.insert(at);
+        self.groups.insert(at, path.to_owned());
         self.attributes.push((path.to_owned(), own));
         self.paths.insert(path.to_owned());
         Ok(())
@@ -213,7 +214,12 @@ impl<'a, 'w> Walk<'a, 'w> {
             let number = match self.resolve(&places, entry) {
                 Ok(Some(number)) => number,
                 Ok(None) => {
-                    self.unkept.push(format!("`{}`, a link to a group", path.shown()));
+                    self.unkept.push(match entry {
+                        Entry::Group(_) => {
+                            format!("the group `{}`, which another link leads to", path.shown())
+                        }
+                        _ => format!("`{}`, a link to a group", path.shown()),
+                    });
                     continue;
                 }
                 Err(e) => {
@@ -276,35 +282,70 @@ impl<'a, 'w> Walk<'a, 'w> {
 
     /// The dataset that an entry is; nothing, where it leads to a group.
     fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
-        let mut entry = entry;
-        for _ in 0..STEPS {
-            let path = match entry {
-                Entry::Dataset(number) => return Ok(Some(*number)),
-                Entry::Elsewhere(what) => {
-                    return Err(LINK.broken(format!("it is a link to {what}")));
-                }
-                Entry::Broken(e) => return Err(e.clone()),
-                Entry::Path(path) => path,
-            };
-            if self.paths.contains(path.as_str()) {
-                return Ok(None);
-            }
-            let found = places.get(path.as_str()).and_then(|at| self.entries.get(*at));
-            let nothing = || -> Error {
-                LINK.broken(format!("it is a link to `{}`, where nothing is", path.shown()))
-            };
-            entry = &found.ok_or_else(nothing)?.1;
+        // The path so far, which is of a group, and the parts behind it, the next one last.
+        let (mut so_far, mut rest) = (String::new(), Vec::new());
+        match self.followed(entry)? {
+            Followed::Dataset(number) => return Ok(Some(number)),
+            Followed::Path(path) => rest.extend(parts(path).rev()),
         }
-        Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")))
+        // Links that may still follow the first.
+        let mut links = 2..STEPS;
+        while let Some(part) = rest.pop() {
+            if !so_far.is_empty() {
+                so_far.push('/');
+            }
+            so_far.push_str(part);
+            if self.paths.contains(so_far.as_str()) {
+                continue;
+            }
+            let found = places.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
+            match found.map(|(_, entry)| self.followed(entry)).transpose()? {
+                Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
+                Some(Followed::Path(path)) => {
+                    if links.next().is_none() {
+                        return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
+                    }
+                    so_far.clear();
+                    rest.extend(parts(path).rev());
+                }
+                _ => {
+                    rest.push(&so_far);
+                    rest.reverse();
+                    let path = rest.join("/");
+                    let message = format!("it is a link to `{}`, where nothing is", path.shown());
+                    return Err(LINK.broken(message));
+                }
+            }
+        }
+        Ok(None)
     }
+
+    fn followed<'e>(&self, entry: &'e Entry) -> Result<Followed<'e>> {
+        match entry {
+            Entry::Dataset(number) => Ok(Followed::Dataset(*number)),
+            Entry::Path(path) | Entry::Group(path) => Ok(Followed::Path(path)),
+            Entry::Elsewhere(what) => Err(LINK.broken(format!("it is a link to {what}"))),
+            Entry::Broken(e) => Err(e.clone()),
+        }
+    }
+}
+
+/// What an entry leads to.
+enum Followed<'e> {
+    Dataset(usize),
+    Path(&'e str),
 }
 
 /// A path from the root, of one that is in a group of the path `group`.
 fn from_root(group: &str, path: &str) -> String {
     let base = if path.starts_with('/') { "" } else { group };
-    let parts = base.split('/').chain(path.split('/'));
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();
+    let parts: Vec<&str> = parts(base).chain(parts(path)).collect();
     parts.join("/")
+}
+
+/// The names in a path.
+fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
 fn stays_text(why: &str) -> String {

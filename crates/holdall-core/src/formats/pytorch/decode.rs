@@ -5,7 +5,7 @@ use super::object::{Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
-use crate::error::hash::HashMap;
+use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::kept;
 use crate::layout::strided::column_major;
@@ -107,7 +107,7 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let directory = Directory::read(window, limits)?;
+    let directory = Directory::read(window, limits)?.with_optional_sums();
     let saved = top(&directory);
     let top = match saved {
         Some(_) => saved,
@@ -118,10 +118,13 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     };
     let get = |name: &str| directory.get(&format!("{top}{name}"));
     let own = saved.and_then(|_| get("data.pkl"));
-    let texts: Vec<Entry<'_>> = [own, get("byteorder")].into_iter().flatten().collect();
+    // Of TorchScript: the tensors that its code names.
+    let script = own.and_then(|_| get("constants.pkl"));
+    let texts: Vec<Entry<'_>> = [own, script, get("byteorder")].into_iter().flatten().collect();
     let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
     let mut contents = directory.contents(&texts, window, &limits_of_text)?.into_iter();
     let text = own.and_then(|_| contents.next()).unwrap_or_default();
+    let constants = script.and_then(|_| contents.next()).unwrap_or_default();
     let order = match contents.next().as_deref() {
         None | Some(b"little") => ByteOrder::Little,
         Some(b"big") => ByteOrder::Big,
@@ -129,17 +132,27 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             return Err(BYTE_ORDER.broken("`byteorder` is neither `little` nor `big`").into());
         }
     };
-    let content = match own {
-        None => pt2::content(&directory, top, window, limits)?,
-        Some(own) => {
-            let at = directory.data(own, window)?;
-            let read = pickle::read(&text, at.start, limits.attribute_values)?;
-            let Some((graph, root, _)) = read else {
-                return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
-            };
-            content(&graph, root, limits)?
-        }
+    let pickled = |entry: Entry<'_>, text: &[u8]| -> Result<Content, Stop> {
+        let at = directory.data(entry, window)?;
+        let Some((graph, root, _)) = pickle::read(text, at.start, limits.attribute_values)? else {
+            return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+        };
+        Ok(content(&graph, root, limits)?)
     };
+    let mut content = match own {
+        None => pt2::content(&directory, top, window, limits)?,
+        Some(own) => pickled(own, &text)?,
+    };
+    content.storages_mut().for_each(|storage| storage.key.insert_str(0, "data/"));
+    if let Some(entry) = script {
+        let mut of_code = pickled(entry, &constants)?;
+        of_code.storages_mut().for_each(|storage| storage.key.insert_str(0, "constants/"));
+        let named =
+            of_code.tensors.into_iter().map(|(n, tensor)| (format!("constants.{n}"), tensor));
+        content.tensors.extend(named);
+        content.left_out.append(&mut of_code.left_out);
+        content.is_nested = true;
+    }
     let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
     let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
     // Each storage once, all of their places in one go.
@@ -149,7 +162,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         if keys.contains_key(storage.key.as_str()) {
             continue;
         }
-        let Some(entry) = get(&format!("data/{}", storage.key)) else {
+        let Some(entry) = get(&storage.key) else {
             let message = format!("the zip has no storage `{}`", storage.key.shown());
             return Err(STORAGE.broken(message).into());
         };
@@ -254,17 +267,8 @@ fn content(graph: &Graph, root: Id, limits: &Limits) -> Result<Content> {
     Walk::new(objects, limits.attribute_values).all(root)
 }
 
-fn views(tensor: &Tensor) -> Vec<&View> {
-    match tensor {
-        Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
-        Tensor::Coo { coords, values, .. } => vec![coords, values],
-        Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
-        Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
-    }
-}
-
 fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
-    content.tensors.iter().flat_map(|(_, tensor)| views(tensor)).map(|view| &view.storage)
+    content.tensors.iter().flat_map(|(_, tensor)| tensor.views()).map(|view| &view.storage)
 }
 
 /// `end` is where storages must end, `find` tells where one is.
@@ -279,8 +283,9 @@ fn build(
 ) -> Result<Index> {
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
     let mut attributes = std::mem::take(&mut ours.attributes);
+    let mut keys: HashSet<String> = attributes.iter().map(|(key, _)| key.to_owned()).collect();
     for (key, value) in &content.attributes {
-        if attributes.get(key).is_none() {
+        if keys.insert(key.clone()) {
             attributes.push(key.clone(), value.clone());
         }
     }
@@ -371,8 +376,7 @@ impl Places<'_> {
                 // Stated bytes are little-endian.
                 let mut bytes = bytes.clone();
                 if *order == ByteOrder::Big {
-                    let width = usize::try_from(element.dtype.width()).unwrap_or(1);
-                    bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
+                    element.swap(&mut bytes);
                 }
                 let stored = builder.stated(&bytes);
                 builder.component(component(

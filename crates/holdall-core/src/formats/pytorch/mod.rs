@@ -21,7 +21,7 @@
 //! # Support
 //! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
 //! not row by row have the layout `strided`; tensors that share a storage; sparse tensors (COO, CSR); quantized ones, as integers
-//! with their scales in attributes; NumPy arrays and scalars. All other values are attributes of the file.
+//! with their scales in attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes of the file.
 //! Writes a dict of dense and strided tensors, which `torch.load` maps; attributes in entries of our own.
 //!
 //! # Deviations

@@ -4,9 +4,18 @@
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, is_dtype};
-use crate::model::{ByteOrder, Value};
+use crate::layout::dense::Dense;
+use crate::model::{ByteOrder, DType, LogicalType, Value};
 use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};
+
+/// The module of the types that JAX adds to NumPy's.
+const ML_DTYPES: &str = "ml_dtypes";
+
+/// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
+fn is_script(module: &str) -> bool {
+    module == "__torch__" || module.starts_with("__torch__.")
+}
 
 /// A storage, as a pickle names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +25,9 @@ pub(super) struct Storage {
     pub(super) element: Option<Element>,
     /// Elements, or bytes.
     pub(super) len: u64,
-    /// Where it begins in the storage of that key, in elements: a view, in files of before 1.6.
+    /// Where it begins in the storage of that key, in elements, and how many it has: a view, in files of before 1.6.
     pub(super) start: u64,
+    pub(super) count: u64,
 }
 
 /// A view of a storage.
@@ -59,6 +69,27 @@ pub(super) enum Tensor {
     },
     /// Listed, but not there: why.
     Missing(Vec<u64>, Error),
+}
+
+impl Tensor {
+    /// What it takes from storages.
+    pub(super) fn views(&self) -> Vec<&View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Coo { coords, values, .. } => vec![coords, values],
+            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
+
+    pub(super) fn views_mut(&mut self) -> Vec<&mut View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Coo { coords, values, .. } => vec![coords, values],
+            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
 }
 
 /// What a value is.
@@ -106,6 +137,9 @@ impl<'g> Objects<'g> {
         if depth > self.depth {
             return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
         }
+        if let Some(name) = self.numpy_name(id) {
+            return Ok(Thing::Plain(Value::Text(name)));
+        }
         Ok(match self.graph.get(id) {
             Node::None => Thing::Plain(Value::Null),
             Node::Bool(b) => Thing::Plain(Value::Bool(*b)),
@@ -121,8 +155,19 @@ impl<'g> Objects<'g> {
                 }
                 _ => self.unknown(module, name)?,
             },
-            Node::Persistent(_) => {
-                return Err(CALL.broken("a storage stands where a value should"));
+            // A storage that stands alone is all of its elements.
+            Node::Persistent(pid) => {
+                let storage = storage(self.graph, *pid)?;
+                let element = storage.element.clone().unwrap_or(Element::BYTE);
+                let view = View {
+                    shape: vec![storage.count],
+                    strides: vec![1],
+                    offset: 0,
+                    requires_grad: false,
+                    element,
+                    storage,
+                };
+                Thing::Tensor(Box::new(Tensor::Dense(view)))
             }
             Node::Built(of, state) => self.built(*of, *state, depth.saturating_add(1))?,
             Node::Call(of, arguments) => match self.graph.get(*of) {
@@ -166,6 +211,14 @@ impl<'g> Objects<'g> {
             || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
         let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));
         match (module, name, args) {
+            // An object of TorchScript is what its fields are; one without a state has none.
+            (module, _, []) if is_script(module) => Ok(Thing::Dict(&[])),
+            (
+                "torch.jit._pickle",
+                "build_intlist" | "build_doublelist" | "build_boollist" | "build_tensorlist",
+                [items],
+            )
+            | ("torch.jit._pickle", "restore_type_tag", [items, _]) => self.at(*items, depth),
             (
                 "torch._utils",
                 "_rebuild_tensor" | "_rebuild_tensor_v2",
@@ -284,12 +337,16 @@ impl<'g> Objects<'g> {
                 Ok(Thing::Plain(Value::Array(vec![parts.0, parts.1])))
             }
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
-                let (element, order) = self.numpy_dtype(*dtype).ok_or_else(wrong)?;
+                let name = self.numpy_name(*dtype).ok_or_else(wrong)?;
                 let Thing::Plain(Value::Bytes(mut bytes)) = self.at(*bytes, depth)? else {
                     return Err(wrong());
                 };
+                // Times, texts and records are no values that attributes have.
+                let Some((element, order)) = self.numpy_dtype(*dtype) else {
+                    return Ok(Thing::Unknown(name.shown().to_string()));
+                };
                 if order == ByteOrder::Big {
-                    bytes.reverse();
+                    element.swap(&mut bytes);
                 }
                 number(&element, &bytes).map(Thing::Plain).ok_or_else(wrong)
             }
@@ -327,8 +384,14 @@ impl<'g> Objects<'g> {
         Ok(Thing::Tensor(Box::new(array)))
     }
 
-    /// An object that is given a state: an array of NumPy; of the others the state says nothing about values.
+    /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
     fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
+        if let Node::Call(class, _) = self.graph.get(of)
+            && let Node::Global(module, _) = self.graph.get(*class)
+            && is_script(module)
+        {
+            return self.at(state, depth);
+        }
         if let Node::Call(function, _) = self.graph.get(of)
             && let Node::Global(module, name) = self.graph.get(*function)
             && matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray")
@@ -469,8 +532,9 @@ impl<'g> Objects<'g> {
         self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
     }
 
-    /// `numpy.dtype('f4', False, True)` and its state, whose second item is the order of bytes.
-    fn numpy_dtype(&self, id: Id) -> Option<(Element, ByteOrder)> {
+    /// What `numpy.dtype('f4', False, True)` with its state, whose second item is the order of bytes, is called: `<f4`; one
+    /// of ml_dtypes: `bfloat16`.
+    fn numpy_name(&self, id: Id) -> Option<String> {
         let (of, order) = match self.graph.get(id) {
             Node::Built(of, state) => {
                 (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
@@ -482,12 +546,23 @@ impl<'g> Objects<'g> {
             Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
             _ => return None,
         }
-        let name = self.graph.text(*self.graph.items(*arguments)?.first()?)?;
+        let name = match self.graph.get(*self.graph.items(*arguments)?.first()?) {
+            Node::Text(name) => name,
+            Node::Global(module, name) if module == ML_DTYPES => return Some(name.clone()),
+            _ => return None,
+        };
         let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
         let order = if order == "=" { "<" } else { order };
         let order = if name.ends_with('1') { "|" } else { order };
-        let (dtype, logical, order) = npy::element(&format!("{order}{name}")).ok()?;
-        Some((Element { dtype, logical }, order))
+        Some(format!("{order}{name}"))
+    }
+
+    fn numpy_dtype(&self, id: Id) -> Option<(Element, ByteOrder)> {
+        let name = self.numpy_name(id)?;
+        if let Ok((dtype, logical, order)) = npy::element(&name) {
+            return Some((Element { dtype, logical }, order));
+        }
+        Element::of_dtype(&name).map(|element| (element, ByteOrder::Little))
     }
 }
 
@@ -521,15 +596,15 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     };
     let key = graph.text(*key).ok_or_else(wrong)?.to_owned();
     let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
-    let mut start = 0;
+    let (mut start, mut count) = (0, len);
     if let Some([_, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
         // What is kept is the storage that this one is a view of; `key` is of that.
         let number = |id: Id| graph.integer(id).and_then(|n| u64::try_from(n).ok());
         start = number(*offset).ok_or_else(wrong)?;
-        let size = number(*size).ok_or_else(wrong)?;
-        len = len.max(start.checked_add(size).ok_or_else(wrong)?);
+        count = number(*size).ok_or_else(wrong)?;
+        len = len.max(start.checked_add(count).ok_or_else(wrong)?);
     }
-    Ok(Storage { key, element, len, start })
+    Ok(Storage { key, element, len, start, count })
 }
 
 /// An integer; one beyond 64 bits as CBOR has it, a tag and bytes.
@@ -543,13 +618,20 @@ fn integer(n: i128) -> Value {
     Value::Tag(tag, Box::new(Value::Bytes(bytes.get(first..).unwrap_or_default().to_vec())))
 }
 
-/// The number that the bytes of an element are.
+/// The number that the bytes of an element are; of a complex one both parts.
 fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
-    if element.logical.is_some() || bytes.len() as u64 != element.width() {
+    if bytes.len() as u64 != element.width() {
         return None;
     }
-    let dense = crate::layout::dense::Dense::new(element.dtype, None, [], bytes.to_vec());
-    use crate::model::DType;
+    if matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128)) {
+        let part = Element { dtype: element.dtype, logical: None };
+        let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
+        return Some(Value::Array(vec![number(&part, real)?, number(&part, imaginary)?]));
+    }
+    let dense = Dense::new(element.dtype, element.logical.clone(), [], bytes.to_vec());
+    if element.logical.is_some() {
+        return Some(Value::Float(f64::from(*dense.to_f32().ok()?.first()?)));
+    }
     Some(match element.dtype {
         DType::F64 => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
         DType::F32 | DType::F16 | DType::Bf16 => {

@@ -135,7 +135,8 @@ impl Config<'_> {
             let (sizes, strides) = (meta.sizes.len(), meta.strides.len());
             return Err(EXPORT.broken(format!("{sizes} sizes and {strides} strides")));
         }
-        let storage = Storage { key, element: None, len: entry.decoded_len(), start: 0 };
+        let len = entry.decoded_len();
+        let storage = Storage { key, element: None, len, start: 0, count: len };
         let Meta { sizes: shape, strides, offset, requires_grad, .. } = meta;
         let view = View { storage, element, offset, shape, strides, requires_grad };
         self.content.tensors.push((name, Tensor::Dense(view)));

@@ -1,10 +1,10 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
-use super::object::{Objects, Tensor, Thing, check_steps};
-use super::{ALONE, DEPTH, KEY};
+use super::object::{Objects, Storage, Tensor, Thing, check_steps};
+use super::{ALONE, DEPTH, KEY, TOO_MANY};
 use crate::error::Result;
 use crate::model::Value;
-use crate::wire::pickle::{Id, Node};
+use crate::wire::pickle::{BYTES_OF_STEP, Id, Node};
 
 /// What a file contains, in its order.
 #[derive(Debug, Default)]
@@ -17,11 +17,20 @@ pub(super) struct Content {
     pub(super) is_nested: bool,
 }
 
+impl Content {
+    pub(super) fn storages_mut(&mut self) -> impl Iterator<Item = &mut Storage> {
+        let views = self.tensors.iter_mut().flat_map(|(_, tensor)| tensor.views_mut());
+        views.map(|view| &mut view.storage)
+    }
+}
+
 pub(super) struct Walk<'g> {
     objects: Objects<'g>,
     content: Content,
     /// Steps that may be taken.
     most: u64,
+    /// Bytes of the names of all values.
+    named: u64,
 }
 
 /// What a value is made of.
@@ -36,7 +45,7 @@ enum Seen {
 
 impl<'g> Walk<'g> {
     pub(super) fn new(objects: Objects<'g>, most: u64) -> Walk<'g> {
-        Walk { objects, content: Content::default(), most }
+        Walk { objects, content: Content::default(), most, named: 0 }
     }
 
     /// All that `root` contains.
@@ -114,6 +123,12 @@ impl<'g> Walk<'g> {
         for (own, key, id) in items {
             let of = own.as_deref().unwrap_or("?");
             let full = if depth == 0 { of.to_owned() } else { format!("{name}.{of}") };
+            self.named = self.named.saturating_add(full.len() as u64);
+            if self.named / BYTES_OF_STEP > self.most {
+                let message =
+                    format!("the names of its values take more than {} bytes", self.named);
+                return Err(TOO_MANY.broken(message));
+            }
             match self.value(id, &full, depth.saturating_add(1))? {
                 Seen::Tensors => {
                     own?;

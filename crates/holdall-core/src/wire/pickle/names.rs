@@ -148,6 +148,16 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["torch"], &["Size", "Tensor", "device"]),
     (&["torch.nn.parameter"], &["Parameter", "Buffer"]),
     (&["torch.serialization"], &["_get_layout"]),
+    (
+        &["torch.jit._pickle"],
+        &[
+            "build_boollist",
+            "build_doublelist",
+            "build_intlist",
+            "build_tensorlist",
+            "restore_type_tag",
+        ],
+    ),
     (&["torch._tensor"], &["_rebuild_from_type_v2"]),
     (
         &["torch._utils"],
@@ -181,6 +191,17 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["torch.distributed.checkpoint.filesystem"], &["_StorageInfo"]),
     (&["numpy.core.multiarray", "numpy._core.multiarray"], &["_reconstruct", "scalar"]),
     (&["numpy.core.numeric", "numpy._core.numeric"], &["_frombuffer"]),
+    (
+        &["ml_dtypes"],
+        &[
+            "bfloat16",
+            "float8_e4m3fn",
+            "float8_e4m3fnuz",
+            "float8_e5m2",
+            "float8_e5m2fnuz",
+            "float8_e8m0fnu",
+        ],
+    ),
     (
         &["numpy"],
         &[

@@ -103,6 +103,17 @@ pub struct Directory {
     by_name: Vec<u32>,
     /// Where the directory is, in bytes of the file.
     place: Range<u64>,
+    sums: Sums,
+}
+
+/// What the CRC-32s of a directory are held against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Sums {
+    /// The bytes of the entries.
+    #[default]
+    Checked,
+    /// Nothing: the writer did not sum.
+    Absent,
 }
 
 /// One entry. Its name starts where that of the row before ends.
@@ -261,6 +272,17 @@ impl Directory {
             room_end = row.header;
         }
         Ok(())
+    }
+}
+
+impl Directory {
+    /// The same for a format whose writer may leave all CRC-32s 0, as torch does where it is asked not to sum: they say
+    /// nothing then.
+    pub fn with_optional_sums(mut self) -> Directory {
+        if self.rows.iter().all(|row| row.crc32 == 0) {
+            self.sums = Sums::Absent;
+        }
+        self
     }
 }
 
