@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import holdall
+import holdall.torch
 from holdall._batches import shuffled
 
 KIND = {
@@ -170,8 +171,6 @@ def torch(request, monkeypatch):
 
 
 def test_batches_become_tensors(torch, paths):
-    import holdall.torch
-
     data = holdall.torch.IterableDataset(paths, batch=8)
     batch = next(iter(data))
     assert batch["id"].tolist() == list(range(8)) and batch["when"].tolist()[1] == 1_000_000_000
@@ -183,8 +182,6 @@ def test_batches_become_tensors(torch, paths):
 
 
 def test_workers_share_a_rank(torch, paths):
-    import holdall.torch
-
     if isinstance(torch, types.ModuleType) and hasattr(torch.utils.data, "info"):
         shares = []
         for worker in range(2):
@@ -201,8 +198,6 @@ def test_workers_share_a_rank(torch, paths):
 
 
 def test_records_by_number(torch, paths):
-    import holdall.torch
-
     data = holdall.torch.Dataset(paths, ["id", "label"])
     assert len(data) == 101 and data[100]["id"] == 100 and data[-101]["id"] == 0
     batch = data.collate(data.__getitems__([100, 3, 71]))
