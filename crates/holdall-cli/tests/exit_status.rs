@@ -367,6 +367,18 @@ fn an_address_of_no_known_scheme_is_no_missing_file() {
 }
 
 #[test]
+fn a_name_that_is_nearly_that_of_a_file_gets_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::copy(accept("ztensor/v1.2-dense_all.zt"), path("model.zt")).unwrap();
+    let error = holdall(["inspect", "--json", &path("modle.zt")]).ends_with(3).error();
+    let hint = format!("did you mean `{}`?", path("model.zt"));
+    assert_eq!((&error["code"], &error["hint"]), (&json!("io/failed"), &json!(hint)));
+    let error = holdall(["inspect", "--json", &path("weights.bin")]).ends_with(3).error();
+    assert_eq!((&error["code"], error["hint"].as_str()), (&json!("io/failed"), None));
+}
+
+#[test]
 fn what_is_at_an_address_is_not_edited() {
     let error = holdall(["edit", "--json", "s3://bucket/a.zt", "set", "a=b"]).ends_with(4).error();
     assert_eq!(

@@ -675,19 +675,23 @@ fn a_package_is_not_written_among_what_is_packed() {
     pack(&[&at("folder"), "-o", &at("folder.more")]).ends_with(0);
 }
 
-/// Its lines are short enough for the narrowest usual terminal: nothing is wrapped again.
+/// Examples are short enough for the narrowest usual terminal; the sentences below them fill it.
 #[test]
-fn what_stands_under_the_options_is_not_wrapped() {
+fn examples_are_not_wrapped() {
     for name in ["pack", "unpack", "hash"] {
         let under = |columns: &str| {
             let ran = command(["help", name]).env("COLUMNS", columns).output().unwrap();
             let text = String::from_utf8(ran.stdout).unwrap();
-            text.split_once("Examples:").unwrap().1.to_owned()
+            let (examples, sentences) =
+                text.split_once("Examples:").unwrap().1.rsplit_once("\n\n").unwrap();
+            (examples.to_owned(), sentences.to_owned())
         };
-        let narrow = under("80");
-        assert_eq!(narrow, under("100"), "{name}");
-        assert!(narrow.lines().all(|line| line.chars().count() < 80), "{narrow}");
-        assert!(narrow.lines().count() > 3, "{narrow}");
+        let (narrow, wide) = (under("80"), under("100"));
+        assert_eq!(narrow.0, wide.0, "{name}");
+        assert_eq!(narrow.1.replace('\n', " "), wide.1.replace('\n', " "), "{name}");
+        let mut lines = narrow.0.lines().chain(narrow.1.lines());
+        assert!(lines.all(|line| line.chars().count() <= 80), "{narrow:?}");
+        assert!(narrow.0.lines().count() > 2, "{narrow:?}");
     }
 }
 

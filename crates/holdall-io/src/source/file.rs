@@ -3,8 +3,9 @@
 use super::{ByteSource, Local, Terms, check_range};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
+use crate::select::nearest;
 use bytes::Bytes;
-use holdall_core::{Error, Result};
+use holdall_core::{Error, Remedy, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,10 @@ impl FileSource {
     /// Opens the file.
     ///
     /// # Errors
-    /// Io; also for a directory, which opens but cannot be read.
+    /// Io; also for a directory, which opens but cannot be read. Where there is no such file, with the name of one in its folder
+    /// that may have been meant.
     pub fn open(path: &Path) -> Result<FileSource> {
-        let meta = path.metadata().map_err(|e| io(e, "opening"))?;
+        let meta = path.metadata().map_err(|e| unopened(path, e))?;
         if meta.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into(), "opening"));
         }
@@ -204,4 +206,28 @@ fn is_remote(file: &File) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn is_remote(_: &File) -> bool {
     false
+}
+
+/// Names in a folder that are looked at for one that may have been meant.
+const MOST_NAMES: usize = 10_000;
+
+#[cold]
+fn unopened(path: &Path, e: std::io::Error) -> Error {
+    let is_absent = e.kind() == std::io::ErrorKind::NotFound;
+    let error = io(e, "opening");
+    match is_absent.then(|| near(path)).flatten() {
+        Some(name) => error.with_remedy(Remedy::did_you_mean(name)),
+        None => error,
+    }
+}
+
+/// The path of a file that is there, in the same folder, and of nearly the same name.
+fn near(path: &Path) -> Option<String> {
+    let wanted = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?.take(MOST_NAMES).flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<String> = names.filter(|name| name != wanted).collect();
+    let near = nearest(wanted, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
 }
