@@ -19,18 +19,18 @@ const STAGES: &[Stage] = &[
     ("GPU", gpu::gpu),
     ("hostile bytes", hostile_as_released),
     ("a million records", a_million_records),
+    ("fuzzing", fuzz::smoke),
+    ("other packages", interop::interop),
+    ("stores", stores::stores),
+    ("JavaScript", js::js),
 ];
 
-/// What goes on beside them, one after the other too: most stages keep one core busy for most of their time. First what is
-/// built into folders of its own, for the others wait until the folder that they share is free.
+/// What goes on beside them, one after the other too: most stages keep one core busy for most of their time. These make no program
+/// that others run: while one is replaced, it is not there.
 const BESIDE: &[Stage] = &[
     ("wasm", wasm::wasm),
     ("other workspaces", check::others),
-    ("JavaScript", js::js),
     ("Python", python::python),
-    ("other packages", interop::interop),
-    ("stores", stores::stores),
-    ("fuzzing", fuzz::smoke),
 ];
 
 /// How a stage ended, and what it took.

@@ -72,8 +72,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
 
     let server = server::Server::new({
         let bytes = std::fs::read(&path)?;
-        // Four answers are under way at once.
-        let step = bytes.len() / 4 / 400;
+        // Eight answers are under way at once.
+        let step = bytes.len() / 8 / 400;
         move |request| {
             let mut reply = server::Reply::file(&bytes, "\"model\"", request);
             reply.pace = Some((step, Duration::from_millis(10)));
@@ -127,7 +127,8 @@ fn compare(expected: &[f32], found: &[f32]) -> std::result::Result<(), String> {
 
 /// A small encoder of random numbers, with MiniLM's names.
 fn make(path: &Path) -> Result<()> {
-    let (hidden, inner, layers) = (96u64, 192u64, 6);
+    // More layers than answers at once.
+    let (hidden, inner, layers) = (96u64, 192u64, 12);
     let mut all: Vec<(String, Vec<u64>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![500, hidden]),
         ("embeddings.position_embeddings.weight".into(), vec![64, hidden]),
