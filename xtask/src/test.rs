@@ -27,11 +27,8 @@ const STAGES: &[Stage] = &[
 
 /// What goes on beside them, one after the other too: most stages keep one core busy for most of their time. These make no program
 /// that others run: while one is replaced, it is not there.
-const BESIDE: &[Stage] = &[
-    ("wasm", wasm::wasm),
-    ("other workspaces", check::others),
-    ("Python", python::python),
-];
+const BESIDE: &[Stage] =
+    &[("wasm", wasm::wasm), ("other workspaces", check::others), ("Python", python::python)];
 
 /// How a stage ended, and what it took.
 struct Ended {
