@@ -7,7 +7,8 @@ The store is SeaweedFS on loopback, a real S3 in one program, which is installed
 taken from the environment that the first command leaves in `target/python-package/venv`. Run:ai's streamer gives torch's
 tensors: it is left out unless `--torch` names a Python that has torch and `runai-model-streamer[s3]`.
 Contestants run one after the other, round after round, each in a process of its own that times itself and puts all bytes
-into memory, which a virtual machine has at hand; the server's file is in the system's cache. Times are medians, a multiple (×) is the ratio of medians.
+into memory, which a virtual machine has at hand; the server's file is in the system's cache. Times are medians, a multiple (×)
+is the ratio of medians.
 """
 
 import argparse

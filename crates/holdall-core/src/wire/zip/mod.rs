@@ -273,9 +273,7 @@ impl Directory {
         }
         Ok(())
     }
-}
 
-impl Directory {
     /// The same for a format whose writer may leave all CRC-32s 0, as torch does where it is asked not to sum: they say
     /// nothing then.
     pub fn with_optional_sums(mut self) -> Directory {
