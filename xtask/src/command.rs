@@ -29,6 +29,12 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args)
 }
 
+/// A task of `cargo` with our own crates optimised. Nothing else is built again: what is set here is set for dependencies in
+/// `Cargo.toml`.
+pub(crate) fn optimised(task: &str) -> Run {
+    cargo([task]).args(["--config", "profile.dev.opt-level=1"])
+}
+
 /// A program of that name or path.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Run {
     let mut command = Command::new(name);

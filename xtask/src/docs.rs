@@ -1,6 +1,6 @@
 //! Tables of the docs that the code already holds: written from it, and compared with it.
 
-use crate::command::{Outcome, cargo, root};
+use crate::command::{Outcome, cargo, program, root, target};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,9 +55,10 @@ struct Row {
 
 /// Every rule by its code, as the command lists them: the formats', the library's and its own.
 fn rules() -> Result<BTreeMap<String, Row>, String> {
-    let json = cargo(["run", "--quiet", "--package", "holdall-cli", "--", "rules", "--json"]);
+    // With the whole workspace, so that nothing is built again for fewer features.
+    cargo(["build", "--quiet", "--workspace", "--bin", "holdall"]).run()?;
     let odd = || "`holdall rules --json` prints something else than rules".to_owned();
-    let text = json.output()?;
+    let text = program(target().join("debug/holdall")).args(["rules", "--json"]).output()?;
     let Ok(Value::Array(all)) = Value::from_json(text.trim(), 3) else { return Err(odd()) };
     let row = |rule: &Value| {
         let Value::Map(fields) = rule else { return None };

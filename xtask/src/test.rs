@@ -1,6 +1,6 @@
 //! All that must pass before a change lands.
 
-use crate::command::{Outcome, Run, cargo, program, target};
+use crate::command::{Outcome, Run, cargo, optimised, program, root, target};
 use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
 use std::time::Instant;
 
@@ -108,43 +108,46 @@ fn tests(_args: &[String]) -> Outcome {
 /// What is off by default, because it takes a minute to build.
 fn columns(_args: &[String]) -> Outcome {
     // All in one build. The tests of the command and of the fuzzer have the same name.
-    let packages = ["holdall", "holdall-cli", "holdall-fuzz"].map(|name| ["--package", name]);
-    let tests = ["--features", "parquet", "--test", "parquet", "--test", "columns"];
-    cargo(["test", "--no-fail-fast"]).args(packages.concat()).args(tests).run()
+    let features = "holdall/parquet,holdall-cli/parquet,holdall-fuzz/parquet";
+    let tests = ["--no-fail-fast", "--test", "parquet", "--test", "columns"];
+    cargo(["test", "--workspace", "--features", features]).args(tests).run()
 }
 
-/// `cargo` with our own crates optimised. Nothing else is built again: what is set here is set for dependencies in
-/// `Cargo.toml`.
-pub(crate) fn optimised(args: &[&str], with_assertions: bool) -> Run {
-    let own = |setting: &str| ["--config".to_owned(), format!("profile.dev.{setting}")];
-    cargo(args)
-        .args(own("opt-level=2"))
-        .args(own(&format!("overflow-checks={with_assertions}")))
-        .args(own(&format!("debug-assertions={with_assertions}")))
+/// Tests of these packages where arithmetic is not checked for overflow: what hostile bytes do must be the same.
+fn as_released(packages: &[&str]) -> Run {
+    optimised("test")
+        .args(["--config", "profile.dev.overflow-checks=false"])
+        .args(["--config", "profile.dev.debug-assertions=false"])
+        .args(packages.iter().flat_map(|package| ["--package", *package]))
 }
 
-/// What hostile bytes do must be the same where arithmetic is not checked for overflow.
+/// All tests of the crates that decode, and those of the library that are about whole files, in one build.
 fn hostile_as_released(_args: &[String]) -> Outcome {
-    optimised(&["test", "--package", "holdall-json", "--package", "holdall-core"], false).run()?;
-    optimised(&["test", "--package", "holdall"], false)
-        .args(["--test", "corpus*", "--test", "truncate", "--test", "windowed"])
-        .run()
+    let decoders = ["holdall-json", "holdall-core"];
+    let mut run = as_released(&decoders).args(["--package", "holdall", "--lib"]);
+    for package in decoders {
+        run = run.args(tests_of(package)?.iter().flat_map(|test| ["--test", test]));
+    }
+    run.args(["--test", "corpus*", "--test", "truncate", "--test", "windowed"]).run()
+}
+
+/// The names of a package's tests.
+fn tests_of(package: &str) -> Result<Vec<String>, String> {
+    let folder = root().join("crates").join(package).join("tests");
+    let entries = folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect())
 }
 
 /// `cargo xtask hostile`: more of the same than a machine has time for before each change.
 pub(crate) fn hostile(_args: &[String]) -> Outcome {
-    optimised(&["test", "--package", "holdall"], false)
-        .args(["--test", "truncate"])
-        .env("HOLDALL_HOSTILE", "whole")
-        .run()
+    as_released(&["holdall"]).args(["--test", "truncate"]).env("HOLDALL_HOSTILE", "whole").run()
 }
 
 /// Datasets of the size that people have, from the command and from the library.
 fn a_million_records(_args: &[String]) -> Outcome {
-    optimised(&["test", "--package", "holdall-cli", "--test", "million"], false)
-        .args(["--", "--ignored"])
-        .run()?;
-    optimised(&["run", "--package", "holdall", "--example", "dataset"], false)
-        .args(["--", "1000000"])
-        .run()
+    // With the whole workspace, as the fuzzer is, so that nothing is built again for fewer features.
+    optimised("test").args(["--workspace", "--test", "million", "--", "--ignored"]).run()?;
+    optimised("build").args(["--workspace", "--example", "dataset"]).run()?;
+    program(target().join("debug/examples/dataset")).args(["1000000"]).run()
 }

@@ -38,7 +38,7 @@ macro_rules! rows {
                     peer($load, |c| python::load(c, $file)),
                 ],
                 goals: &[
-                    Goal { ours: "holdall", target: TimeAtMost(1.15, &["pread"]), note: "" },
+                    Goal { ours: "holdall", target: TimeAtMost(1.15, &["pread"]), note: FRESH },
                     Goal { ours: "holdall", target: SpeedAtLeast(3.0, &[$load]), note: FRESH },
                 ],
             },

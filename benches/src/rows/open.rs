@@ -36,8 +36,8 @@ pub const COMPARISONS: &[Comparison] = &[
         files: &[TinySafetensors, TinyZt12, TinyZt21],
         contestants: OPEN_200K,
         goals: &[
-            Goal { ours: "holdall, zTensor 1.2", target: TimeAtMost(0.33, PEERS), note: "" },
-            Goal { ours: "holdall, safetensors", target: TimeAtMost(0.33, PEERS), note: "" },
+            Goal { ours: "holdall, zTensor 1.2", target: TimeAtMost(0.33, PEERS), note: CLEARED },
+            Goal { ours: "holdall, safetensors", target: TimeAtMost(0.33, PEERS), note: CLEARED },
             Goal {
                 ours: "holdall, zTensor 1.2",
                 target: MemoryAtMostFile(1.5, TinyZt12),
@@ -65,6 +65,8 @@ pub const COMPARISONS: &[Comparison] = &[
         }],
     },
 ];
+
+const CLEARED: &str = "A third of ours is the kernel clearing the pages that the index is made in.";
 
 const PEERS: &[&str] = &["safetensors", "ztensor 1.2", "ztensor 2.1"];
 

@@ -77,8 +77,8 @@ pub const COMPARISONS: &[Comparison] = &[
 ];
 
 const MEMBER_GOALS: &[Goal] = &[
-    Goal { ours: "holdall, Records::get", target: TimeAtMost(1.5, &["cast"]), note: "" },
-    Goal { ours: "holdall, accessor", target: TimeAtMost(1.5, &["cast"]), note: "" },
+    Goal { ours: "holdall, Records::get", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
+    Goal { ours: "holdall, accessor", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
 ];
 
 const NEARBY_GOALS: &[Goal] = &[
