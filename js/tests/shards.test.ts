@@ -168,6 +168,12 @@ test('a distributed checkpoint opens by its folder and by its description', asyn
   }
 })
 
+test('a checkpoint of TensorFlow comes with its data', async () => {
+  await using file = await open(join(root, 'crates/holdall/tests/tensorflow/tf_types.index'))
+  assert.deepEqual([file.sources.length, file.tensors.filter(({ fault }) => fault !== null).length], [2, 0])
+  assert.equal((await file.verify()).verdict, 'sound')
+})
+
 /** Fields of a message of protobuf: numbers, texts, messages. */
 function message(...fields: [number, number | string | Uint8Array][]): Uint8Array {
   const varint = (n: number): number[] => (n < 128 ? [n] : [(n & 127) | 128, ...varint(n >>> 7)])
