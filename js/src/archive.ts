@@ -4,8 +4,8 @@
  * @module
  */
 import { Core, decode, type Answer } from './core.js'
-import { broken } from './errors.js'
-import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from './file.js'
+import { HoldallError, broken } from './errors.js'
+import { TensorFile, answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from './file.js'
 import type { ReadOptions, Source } from './source.js'
 
 /** A file in a zip. */
@@ -22,8 +22,21 @@ export async function openArchive(from: Openable, options: OpenOptions = {}): Pr
   try {
     return new Archive(source, options, ...(await listed(source, options)))
   } catch (e) {
+    const why = await noZip(e, source, options)
     await source.close?.()
-    throw named(e, options.name ?? source.name ?? null)
+    throw named(why, options.name ?? source.name ?? null)
+  }
+}
+
+/** What a file is that does not end as a zip does, where it is something else. */
+async function noZip(e: unknown, source: Source, options: OpenOptions): Promise<unknown> {
+  if (!(e instanceof HoldallError) || e.code !== 'zip/end') return e
+  try {
+    const { formatName } = await TensorFile.open(source, options)
+    return broken('archive/no-archive', `this is a file of ${formatName}, not a zip`, { hint: '`open` reads its tensors' })
+  } catch (cause) {
+    if (!(cause instanceof HoldallError) || cause.code !== 'format/unknown') return e
+    return broken('archive/no-archive', `${cause.found}, and not a zip`, { hint: cause.advice, cause })
   }
 }
 

@@ -50,6 +50,7 @@ export const RULES: Record<string, Rule> = {
   'layout/rows': { kind: 'misuse' },
   'layout/element-size': { kind: 'unsupported' },
   'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decoded_len' }] },
+  'archive/no-archive': { kind: 'misuse' },
   'http/url': { kind: 'misuse' },
   'http/scheme': { kind: 'misuse' },
   'http/failed': { kind: 'io' },
@@ -89,7 +90,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   overwrite: 'allow it to be replaced with `{ overwrite: true }`',
   name_format: 'name the format: `{ format: "ztensor" }`',
   open_inside: '`openArchive` of `holdall/archive` reads files in zips; unpack other archives',
-  open_index: 'open the files that it names',
+  open_index: 'open it by a path or an address that ends in `.index.json`, or among the files that it names',
   fetch_links: 'the command `holdall fetch` gets what the package links to',
   fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
   // What only those can do who write files, run models, or have files and a network of their own.
@@ -155,10 +156,10 @@ export class HoldallError extends Error {
 export function broken(
   code: string,
   found: string,
-  place: { source?: string | null; tensor?: string; component?: string; cause?: unknown; remedies?: Remedy[] | undefined } = {},
+  place: { source?: string | null; tensor?: string; component?: string; cause?: unknown; remedies?: Remedy[] | undefined; hint?: string | null | undefined } = {},
 ): HoldallError {
   const rule = RULES[code]!
-  const { source = null, tensor = null, component = null, cause, remedies = rule.remedies ?? [] } = place
+  const { source = null, tensor = null, component = null, cause, remedies = rule.remedies ?? [], hint = rule.hint ?? null } = place
   const where = [
     ...(tensor === null ? [] : [`tensor \`${tensor}\``]),
     ...(component === null ? [] : [`component \`${component}\``]),
@@ -167,7 +168,7 @@ export function broken(
   return new HoldallError(
     {
       kind: rule.kind, code, message: found, text, tensor, component, range: null,
-      hint: rule.hint ?? null, remedies,
+      hint, remedies,
     },
     source,
     cause,

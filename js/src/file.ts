@@ -13,6 +13,11 @@ import type { VerifyOptions, VerifyReport } from './verify.js'
 /** What can be opened. A text is an address on the web, or a path where there is a file system. */
 export type Openable = string | URL | Blob | Uint8Array | ArrayBuffer | FileHandle | Source
 
+/**
+ * The files of a model, or of its folder: `File`s that somebody chose or dropped, or what has the bytes of each by its path in the folder.
+ */
+export type ModelFiles = readonly File[] | ReadonlyMap<string, Openable>
+
 /** How a file is opened. */
 export interface OpenOptions extends UrlOptions {
   /** What the file may ask of this process. */
@@ -31,22 +36,37 @@ export interface Warning {
   count: number
 }
 
-interface Facts {
+/** @internal What the core says of a file as a whole. */
+export interface Facts {
   format: string
   formatName: string
   version: string
   tensors: number
   attributes: [string, Written][]
   warnings: Warning[]
+  /** Whether more files belong to it. */
+  hasMore: boolean
+  /** Of a model in several files: names of sources that have a digest as a whole; `null` for one that cannot be computed. */
+  wholes?: (string | null)[]
 }
 
-/** Opens a file: reads its table of contents, and nothing else. */
-export async function open(from: Openable, options: OpenOptions = {}): Promise<TensorFile> {
-  const source = await sourceOf(from, options)
+/**
+ * Opens a file, or a model in several: reads tables of contents, and nothing else. Of a path or an address that is an index, a folder, or
+ * the first of several files the others come along.
+ */
+export async function open(from: Openable | ModelFiles, options: OpenOptions = {}): Promise<TensorFile> {
+  if (Array.isArray(from) || from instanceof Map) return (await import('./shards.js')).openFiles(from, options)
+  const isPlace = typeof from === 'string' || from instanceof URL
+  let source: Source | undefined
   try {
-    return await TensorFile.open(source, options)
+    source = await sourceOf(from as Openable, options)
+    const file = await TensorFile.open(source, options)
+    return file.hasMore && isPlace ? await (await import('./shards.js')).openMore(from, options, source) : file
   } catch (e) {
-    await source.close?.()
+    const isOther = isPlace && e instanceof HoldallError && (source === undefined ? e.code === 'io/failed' : e.code === 'format/unknown')
+    const model = isOther ? await (await import('./shards.js')).openNamed(from, options, source) : null
+    if (model !== null) return model
+    await source?.close?.()
     throw e
   }
 }
@@ -55,11 +75,9 @@ export async function open(from: Openable, options: OpenOptions = {}): Promise<T
 export async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const text = String(from)
-    const isWeb = /^https?:/i.test(text)
-    const hasFiles = typeof (globalThis as { process?: unknown }).process === 'object'
     // One letter is a drive; pages have other addresses, too.
-    if (hasFiles && /^(?!file|http)\w[\w+.-]+:\/\//i.test(text)) throw broken('http/scheme', 'the scheme is not http, https or file', { source: text })
-    return isWeb || !hasFiles ? fromUrl(from, options) : fromFile(isFileUrl(text) ? new URL(text) : from)
+    if (hasFiles() && /^(?!file|http)\w[\w+.-]+:\/\//i.test(text)) throw broken('http/scheme', 'the scheme is not http, https or file', { source: text })
+    return isWeb(text) ? fromUrl(from, options) : fromFile(isFileUrl(text) ? new URL(text) : from)
   }
   if (from instanceof Blob) return fromBlob(from)
   if (from instanceof Uint8Array || from instanceof ArrayBuffer) return fromBytes(from)
@@ -71,6 +89,12 @@ export async function sourceOf(from: Openable, options: OpenOptions): Promise<So
 }
 
 const isFileUrl = (text: string): boolean => /^file:/i.test(text)
+const hasFiles = (): boolean => typeof (globalThis as { process?: unknown }).process === 'object'
+/** @internal Whether a text is an address on the web. */
+export const isWeb = (text: string): boolean => /^https?:/i.test(text) || !hasFiles()
+
+/** @internal Opens a file, in an instance of the module that is given or in a fresh one. */
+export type Load = (own?: Core) => Promise<[Core, Facts]>
 
 /** An open file. */
 export class TensorFile {
@@ -83,15 +107,22 @@ export class TensorFile {
   #names: string[] | undefined
   #tensors: readonly Tensor[] | undefined
   #isClosed = false
+  readonly #load: Load
+  readonly #close: () => Promise<void>
 
-  private constructor(
-    /** Where its bytes come from. */
-    readonly source: Source,
+  /** @internal */
+  constructor(
+    /** Where its bytes come from: one source, or one for each file of a model in several, which components name by their numbers. */
+    readonly sources: readonly Source[],
     options: OpenOptions,
+    load: Load,
+    close: () => Promise<void>,
     core: Core,
     facts: Facts,
   ) {
     this.#options = options
+    this.#load = load
+    this.#close = close
     this.#core = core
     this.#facts = facts
     this.#attributes = attributesOf(facts.attributes)
@@ -101,8 +132,8 @@ export class TensorFile {
   static async open(source: Source, options: OpenOptions): Promise<TensorFile> {
     const name = options.name ?? source.name ?? null
     try {
-      const [core, facts] = await opened(source, options)
-      return new TensorFile(source, options, core, facts)
+      const load: Load = (own) => opened(source, options, own)
+      return new TensorFile([source], options, load, async () => source.close?.(), ...(await load()))
     } catch (e) {
       throw named(e, name)
     }
@@ -113,9 +144,14 @@ export class TensorFile {
     return this.#options.name ?? this.source.name ?? null
   }
 
-  /** Bytes in it. */
+  /** Where its bytes come from; of a model in several files, those of the first. */
+  get source(): Source {
+    return this.sources[0]!
+  }
+
+  /** Bytes in it; of a model in several files, in all of them. */
   get size(): number {
-    return this.source.size
+    return this.sources.reduce((sum, { size }) => sum + size, 0)
   }
 
   /** Its format, in short: `safetensors`. */
@@ -190,11 +226,21 @@ export class TensorFile {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    await this.source.close?.()
+    await this.#close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** @internal Whether more files belong to it. */
+  get hasMore(): boolean {
+    return this.#facts.hasMore
+  }
+
+  /** @internal Names of sources that have a digest as a whole, where it is in several. */
+  get wholes(): (string | null)[] {
+    return this.#facts.wholes ?? []
   }
 
   /** @internal Its tensors in a few arrays. */
@@ -211,7 +257,7 @@ export class TensorFile {
   async core(): Promise<Core> {
     if (this.#isClosed) throw broken('js/closed', 'the file was closed', { source: this.name })
     if (this.#core.isDead) {
-      this.#again ??= opened(this.source, this.#options).then(([core]) => {
+      this.#again ??= this.#load().then(([core]) => {
         this.#core = core
         return core
       }).finally(() => {
@@ -229,7 +275,7 @@ export class TensorFile {
 
   /** @internal Opens it in another instance of the module. */
   async openIn(core: Core): Promise<void> {
-    await this.run(() => opened(this.source, this.#options, core))
+    await this.run(() => this.#load(core))
   }
 
   /** @internal Does something with the module; errors say which file they are about. */
@@ -293,7 +339,7 @@ async function opened(
 }
 
 /** @internal An instance of the module that was told of a source. */
-export async function begun(source: Source, { limits }: OpenOptions, own?: Core): Promise<Core> {
+export async function begun(source: { size: number }, { limits }: OpenOptions, own?: Core): Promise<Core> {
   const core = own ?? (await Core.create())
   core.call('begin', [BigInt(source.size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
   return core
@@ -333,7 +379,7 @@ export async function answered(
  * Bytes of the end of what is far away that come with the last ones, at least: the table of contents that is found by those is among them, of most files. Of a large
  * file they are more, one for so many of it, because it has more tensors.
  */
-const [TAIL, PART] = [256 << 10, 50_000]
+export const [TAIL, PART] = [256 << 10, 50_000]
 
 /** Ranges as the module asks for them: starts and ends. */
 function rangesOf({ bytes }: Answer): [number, number][] {

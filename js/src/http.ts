@@ -98,8 +98,10 @@ class Server {
       try {
         // Chrome lets requests for ranges of one address wait for each other, unless nothing is kept.
         const answer = await ask(this.#url, { method, headers, signal: either, cache: 'no-store' })
-        if (answer.status === 206 || answer.status === 200) return answer
+        const isSeveral = answer.status === 206 && /^multipart\//i.test(answer.headers.get('Content-Type') ?? '')
+        if (!isSeveral && (answer.status === 206 || answer.status === 200)) return answer
         await answer.body?.cancel().catch(() => {})
+        if (isSeveral) throw (failed = this.broken('http/answer', 'several ranges came as one answer, and one was asked for'))
         if (answer.status === 416 && range !== undefined) return answer
         const { status } = answer
         const says = status === 401 || status === 403 ? ': `{ headers }` says who asks' : ''

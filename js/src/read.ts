@@ -3,7 +3,7 @@ import { joined, readRange, DISK, type ReadOptions, type Source, type Terms } fr
 
 /** What is wanted of a component. */
 export interface Want {
-  /** The number of the tensor. */
+  /** The number of the tensor, or of a source that has a digest as a whole. */
   tensor: number
   /** The number of the component. */
   component: number
@@ -13,6 +13,8 @@ export interface Want {
   digest?: boolean
   /** Whether its stored bytes are wanted as they are. */
   asStored?: boolean
+  /** Whether it is no component, but all of that source. */
+  isWhole?: boolean
 }
 
 /** Decoded bytes of a want; `bytes` are valid until the next call, unless they are `kept`. */
@@ -26,7 +28,7 @@ export interface Piece {
 /** Modes of `plan`: see `js/wasm/src/read.rs`. */
 const [GIVE, BOOLS, BARE] = [1, 2, 4]
 /** Flags of wants. */
-const [RANGE, DIGEST, AS_STORED] = [1, 2, 4]
+const [RANGE, DIGEST, AS_STORED, WHOLE] = [1, 2, 4, 8]
 /** The number of the source that the index itself is. */
 const STATED = 2 ** 32 - 1
 /** Bytes of the longest fetch that goes into the module. */
@@ -45,9 +47,9 @@ interface Plan { read: number; fetches: Fetch[] }
 
 function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
   const input = new DataView(new ArrayBuffer(wants.length * 32))
-  wants.forEach(({ tensor, component, range, digest, asStored }, number) => {
+  wants.forEach(({ tensor, component, range, digest, asStored, isWhole }, number) => {
     const at = number * 32
-    const flags = (range ? RANGE : 0) | (digest ? DIGEST : 0) | (asStored ? AS_STORED : 0)
+    const flags = (range ? RANGE : 0) | (digest ? DIGEST : 0) | (asStored ? AS_STORED : 0) | (isWhole ? WHOLE : 0)
     input.setUint32(at, tensor, true)
     input.setUint32(at + 4, component, true)
     input.setUint32(at + 8, flags, true)
@@ -77,7 +79,7 @@ function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
 
 /** Gets the bytes of fetches, some at a time, and hands them on in order, so that few wait. */
 async function* fetched(
-  core: Core, source: Source, fetches: Fetch[], atOnce: number, options: ReadOptions,
+  core: Core, sources: readonly Source[], fetches: Fetch[], atOnce: number, options: ReadOptions,
 ): AsyncGenerator<[number, Uint8Array]> {
   const stop = new AbortController()
   const { signal } = options
@@ -86,13 +88,14 @@ async function* fetched(
   signal?.addEventListener('abort', onAbort, { once: true })
   const get = async ({ source: number, start, end }: Fetch): Promise<Uint8Array> => {
     const range = [BigInt(start), BigInt(end)]
-    if (number === 0) return readRange(source, start, end, { signal: stop.signal })
+    const own = (number: number, start: number, end: number) => readRange(sources[number]!, start, end, { signal: stop.signal })
+    if (number < sources.length) return own(number, start, end)
     if (number === STATED) return core.call('stated', range).bytes.slice()
     // An array that is put together of chunks.
     const places = core.numbers('chunks', [number, ...range])
     const stored: Uint8Array[] = []
-    for (let at = 0; at < places.length; at += 2) {
-      stored.push(await readRange(source, places[at]!, places[at + 1]!, { signal: stop.signal }))
+    for (let at = 0; at < places.length; at += 3) {
+      stored.push(await own(places[at]!, places[at + 1]!, places[at + 2]!))
     }
     return core.call('unchunk', [number, ...range], joined(stored)).bytes.slice()
   }
@@ -120,13 +123,13 @@ async function* fetched(
  * they lie and enter the module only where a digest is to be compared.
  */
 export async function* pieces(
-  core: Core, source: Source, wants: Want[], isBare: boolean, terms: Terms, options: ReadOptions,
+  core: Core, sources: readonly Source[], wants: Want[], isBare: boolean, terms: Terms, options: ReadOptions,
 ): AsyncGenerator<Piece> {
   const sums = wants.some((want) => want.digest)
   const mode = isBare ? (sums ? 0 : BARE) : GIVE
   const { read, fetches } = plan(core, wants, mode, terms)
   try {
-    for await (const [at, bytes] of fetched(core, source, fetches, terms.atOnce, options)) {
+    for await (const [at, bytes] of fetched(core, sources, fetches, terms.atOnce, options)) {
       const fetch = fetches[at]!
       let answer: Uint8Array | undefined
       if (mode !== BARE) answer = core.call('push', [read, at, 0n], bytes).bytes
@@ -156,14 +159,14 @@ function* arrivals(answer: Uint8Array): Generator<Piece> {
 
 /** Reads what is wanted only to check it: digests, that it decodes, and that bools are bools. */
 export async function check(
-  core: Core, source: Source, wants: Want[], options: ReadOptions & { read?: (len: number) => void },
+  core: Core, sources: readonly Source[], wants: Want[], options: ReadOptions & { read?: (len: number) => void },
 ): Promise<void> {
-  const own = decoding(source.terms ?? DISK)
+  const own = decoding(termsOf(sources))
   // As from afar: what has a seek table is decoded from its start then, and its frames are held against it.
   const terms = { ...own, atOnce: Math.max(own.atOnce, 2) }
   const { read, fetches } = plan(core, wants, BOOLS, terms)
   try {
-    for await (const [at, bytes] of fetched(core, source, fetches, terms.atOnce, options)) {
+    for await (const [at, bytes] of fetched(core, sources, fetches, terms.atOnce, options)) {
       core.call('push', [read, at, 0n], bytes)
       options.read?.(bytes.length)
     }
@@ -172,6 +175,9 @@ export async function check(
     if (!core.isDead) core.call('forget', [read])
   }
 }
+
+/** What reading from the sources of a file costs. */
+export const termsOf = ([source]: readonly Source[]): Terms => source?.terms ?? DISK
 
 /** The terms of reads whose bytes go into the module: not too many at a time. */
 export const decoding = (terms: Terms): Terms => ({

@@ -1,6 +1,6 @@
 import type { Core } from './core.js'
-import { decoding, pieces } from './read.js'
-import { DISK, joined, type ReadOptions } from './source.js'
+import { decoding, pieces, termsOf } from './read.js'
+import { joined, type ReadOptions } from './source.js'
 import type { Tensor } from './tensor.js'
 
 /** Bytes of elements in memory that are given to the module at a time: whole elements of every type. */
@@ -15,11 +15,11 @@ export interface RunOptions extends ReadOptions {
 export async function* componentRuns(
   core: Core, tensor: Tensor, component: number, options: RunOptions,
 ): AsyncGenerator<Uint8Array> {
-  const { source } = tensor.file
+  const { sources } = tensor.file
   const digest = options.check !== false && tensor.hasSum(component)
   const want = { tensor: tensor.position, component, digest }
-  const terms = decoding(source.terms ?? DISK)
-  for await (const piece of pieces(core, source, [want], tensor.isBare(component), terms, options)) {
+  const terms = decoding(termsOf(sources))
+  for await (const piece of pieces(core, sources, [want], tensor.isBare(component), terms, options)) {
     yield piece.bytes
   }
 }

@@ -3,10 +3,10 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
-import { decoding, pieces, type Want } from './read.js'
+import { decoding, pieces, termsOf, type Want } from './read.js'
 import { blocks } from './runs.js'
-import { Records, type RecordLayout } from './records.js'
-import { DISK, joined, type ReadOptions } from './source.js'
+import type { RecordLayout, Records } from './records.js'
+import { joined, readRange, type ReadOptions } from './source.js'
 import { attributesOf, type Value, type Written } from './values.js'
 
 /** One stored run of bytes of a tensor, and how it is read. */
@@ -17,7 +17,9 @@ export interface Component {
   readonly dtype: string
   /** Meaning beyond storage: `f8_e4m3fn`, `complex64`, … */
   readonly logicalType: string | null
-  /** Where it starts in the file; `null` where the table of contents itself states it. */
+  /** The number of the source that has it, of `TensorFile.sources`; another where it is put together of chunks, or stated. */
+  readonly source: number
+  /** Where it starts in that; `null` where the table of contents itself states it. */
   readonly offset: number | null
   /** Bytes in the file. */
   readonly storedLen: number
@@ -167,11 +169,11 @@ export class Tensor {
   async *pieces(options: BytesOptions = {}): AsyncGenerator<Uint8Array> {
     const number = this.#component(options.role ?? 'data')
     const core = await this.#file.core()
-    const { source } = this.#file
+    const { sources } = this.#file
     const want = this.#want(number, undefined, options)
-    const terms = decoding(source.terms ?? DISK)
+    const terms = decoding(termsOf(sources))
     try {
-      for await (const piece of pieces(core, source, [want], this.isBare(number), terms, options)) {
+      for await (const piece of pieces(core, sources, [want], this.isBare(number), terms, options)) {
         yield piece.bytes
       }
     } catch (e) {
@@ -257,6 +259,8 @@ export class Tensor {
    * they are: `Static` of their schema.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
+    // Who reads tensors alone does not load what reads records.
+    const { Records } = await import('./records.js')
     return this.#file.run((core) =>
       this.#dataset(core, options, (layout, data, heap) => {
         core.call('check', [this.position])
@@ -316,18 +320,18 @@ export class Tensor {
   async read(
     core: Core, number: number, range: [number, number] | undefined, options: BytesOptions,
   ): Promise<Uint8Array> {
-    const { source } = this.#file
+    const { sources } = this.#file
     const isBare = this.isBare(number)
     if (range !== undefined && !isBare) await this.#table(core, number, options)
     const want = this.#want(number, range, options)
-    const own = source.terms ?? DISK
+    const own = termsOf(sources)
     const terms = isBare && !want.digest ? own : decoding(own)
     const c = this.#told.components[number]!
     const len = range === undefined ? c.decodedLen : range[1] - range[0]
     const base = range?.[0] ?? 0
     let all: Uint8Array | undefined
     const parts: Uint8Array[] = []
-    for await (const { offset, bytes } of pieces(core, source, [want], isBare, terms, options)) {
+    for await (const { offset, bytes } of pieces(core, sources, [want], isBare, terms, options)) {
       if (bytes.length === len) return bytes
       if (len === null) parts.push(bytes)
       else (all ??= new Uint8Array(len)).set(bytes, offset - base)
@@ -353,9 +357,9 @@ export class Tensor {
 
   /** Reads where the frames of a compressed component are, so that a range of it needs no more than those. */
   async #table(core: Core, number: number, options: ReadOptions): Promise<void> {
-    let [start, end] = core.numbers('table', [this.position, number])
+    let [start, end, at] = core.numbers('table', [this.position, number])
     while (start !== undefined && end !== undefined) {
-      const bytes = await this.#file.source.read(start, end, options)
+      const bytes = await readRange(this.#file.sources[at!]!, start, end, options)
       const answer = core.call('table_read', [this.position, number], bytes)
       if (answer.done) return
       const view = new DataView(answer.bytes.buffer, answer.bytes.byteOffset)

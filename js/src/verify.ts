@@ -106,6 +106,7 @@ class Verification {
         this.#options.onProgress?.(Math.min(this.#read, all), all)
       }
     }
+    await this.#wholes()
     for (const tensor of tensors) await this.#layout(tensor)
     await this.#gaps()
     const warnings = [...this.#file.warnings, ...(files?.warnings ?? []), ...(await this.#padding())]
@@ -195,7 +196,7 @@ class Verification {
     }
     const before = this.#read
     try {
-      await this.#file.run((core) => check(core, this.#file.source, [want], options))
+      await this.#file.run((core) => check(core, this.#file.sources, [want], options))
       return true
     } catch (e) {
       if (!(e instanceof HoldallError)) throw e
@@ -205,7 +206,7 @@ class Verification {
         this.#read = before
         const stored = { ...want, asStored: true }
         await this.#file
-          .run((core) => check(core, this.#file.source, [stored], options))
+          .run((core) => check(core, this.#file.sources, [stored], options))
           .catch((e: unknown) => {
             if (!(e instanceof HoldallError)) throw e
             if (e.code === 'file/digest') error = e
@@ -213,6 +214,20 @@ class Verification {
       }
       this.#find(tensor.position, order, error)
       return false
+    }
+  }
+
+  /** Whether files that have a digest as a whole are those that are meant. */
+  async #wholes(): Promise<void> {
+    for (const [tensor, name] of this.#file.wholes.entries()) {
+      if (name === null) continue
+      const want = { tensor, component: 0, digest: true, isWhole: true }
+      try {
+        await this.#file.run((core) => check(core, this.#file.sources, [want], this.#options))
+      } catch (e) {
+        if (!(e instanceof HoldallError)) throw e
+        this.#find(Infinity, 0, e)
+      }
     }
   }
 

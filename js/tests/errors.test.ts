@@ -179,12 +179,13 @@ test('what cannot be opened is told with what can be done', async () => {
   wrong('embed.wieght')
   wrong('model.embed.weight')
   assert.throws(() => file.tensor('zzzzzzzzzz'), { advice: '`file.names` gives the names' })
-  await assert.rejects(open(corpus), { code: 'io/failed', source: corpus, found: 'this is no regular file' })
+  await assert.rejects(open(corpus), { code: 'shards/no-model', source: corpus, found: 'there is no file of tensors, and no index of them' })
+  await assert.rejects(open('/dev/null'), { code: 'io/failed', source: '/dev/null', found: 'this is no regular file' })
   for (const address of ['s3://bucket/a.zt', 'FTP://host/a.zt']) {
     await assert.rejects(open(address), { code: 'http/scheme', source: address, found: 'the scheme is not http, https or file' })
   }
   const index = encode('{"metadata":{},"weight_map":{"a":"model-00001-of-00002.safetensors"}}')
-  await assert.rejects(open(index), { code: 'format/unknown', advice: 'open the files that it names' })
+  await assert.rejects(open(index), { code: 'format/unknown', advice: 'open it by a path or an address that ends in `.index.json`, or among the files that it names' })
   const member = new Uint8Array(1536)
   member.set(encode('a.npy'))
   member.set(encode('0000644\0'), 100)

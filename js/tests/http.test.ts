@@ -244,3 +244,14 @@ test('a table of contents that is long, or at the end, is opened without a byte 
     })
   }
 })
+
+test('several ranges in one answer are no bytes of the file', async () => {
+  await serving((_, a) => {
+    a.writeHead(206, { 'Content-Type': 'multipart/byteranges; boundary=x' })
+    a.end(`--x\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/2\r\n\r\nab\r\n--x--\r\n`)
+  }, async ({ url, asked }) => {
+    await assert.rejects(open(url), { code: 'http/answer', found: /several ranges/ })
+    // Asking again would help nobody.
+    assert.equal(asked.length, 1)
+  })
+})

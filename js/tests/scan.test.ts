@@ -79,7 +79,14 @@ test('the files of a package are listed and read, and held against their sums', 
   const at = Buffer.from(bytes).indexOf(Buffer.from(picture))
   bytes[at + 20]! ^= 1
   await assert.rejects((await openArchive(bytes)).read('misc/picture.png'), { code: 'zip/crc32' })
-  await assert.rejects(openArchive(pickle('no zip')), HoldallError)
+  // What is no zip says what it is; what was cut off is told so.
+  const odd: [Uint8Array, string, RegExp, RegExp][] = [
+    [pickle('no zip'), 'archive/no-archive', /this is text .* and not a zip/, /^/],
+    [new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]), 'archive/no-archive', /a file compressed with gzip/, /decompress it/],
+    [await toBytes({ a: new Float32Array([1]) }, { format: 'gguf' }), 'archive/no-archive', /a file of GGUF, not a zip/, /`open` reads/],
+    [read(path).subarray(0, 1000), 'zip/end', /./, /cut short/],
+  ]
+  for (const [bytes, code, found, advice] of odd) await assert.rejects(openArchive(bytes), { code, found, advice })
   const small = await openArchive(path, { limits: { decoded_len: 40 } })
   await assert.rejects(small.read('misc/picture.png'), { kind: 'limit' })
 })

@@ -90,6 +90,14 @@ test('chunks that do not decode are found, though nothing states a digest', asyn
   }
   await using sound = await open(join(corpus, 'accept/hdf5/h5py_chunks-v110.h5'))
   assert.ok((await sound.verify()).decoded > 0)
+  // Two arrays that look alike are two.
+  const [first, second] = ['c00', 'c03'].map((name) => sound.tensor(name).components[0]!)
+  const alike = ({ role, dtype, decodedLen, offset }: typeof first & {}) => [role, dtype, decodedLen, offset]
+  assert.deepEqual(alike(first!), alike(second!))
+  const [, start, end] = (await sound.core()).numbers('chunks', [second!.source, 0n, 1n])
+  const bytes = new Uint8Array(readFileSync(join(corpus, 'accept/hdf5/h5py_chunks-v110.h5')))
+  bytes[(start! + end!) >> 1]! ^= 0xff
+  assert.equal((await (await open(bytes)).verify()).verdict, 'bad')
 })
 
 test('padding that is not zero is told, with its place', async () => {

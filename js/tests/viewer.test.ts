@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -15,6 +16,8 @@ import { openArchive } from 'holdall/archive'
 import { corpus, root } from './corpus.js'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+/** The command, which `cargo xtask js` builds. */
+const command = process.env['HOLDALL'] ?? join(root, 'target/debug/holdall')
 const skip = executablePath === undefined ? 'there is no Chromium' : false
 const page = pathToFileURL(join(root, 'js/dist/viewer/index.html')).href
 const hostile = '<img src=x onerror="document.title=\'owned\'"><script>document.title=\'owned\'</script>'
@@ -379,4 +382,69 @@ test('a file far larger than memory is opened, and its heat map scrolled', { ski
   }))
   assert.equal(top, 30 * 300)
   await tab.close()
+})
+
+test('a folder is one model: chosen, dropped, at the address of its index, and as the command shows it', { skip }, async () => {
+  const model = join(folder, 'llama')
+  await mkdir(model)
+  const shards = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'] as const
+  const write = async (name: string, data: Float32Array, shard: string) =>
+    writeFile(join(model, shard), await toBytes({ [name]: data }, { format: 'safetensors' }))
+  await write('first', new Float32Array([1, 2, 3]), shards[0])
+  await write('second', new Float32Array([4, 5]), shards[1])
+  await writeFile(join(model, 'model.safetensors.index.json'), JSON.stringify({ weight_map: { first: shards[0], second: shards[1] } }))
+  const isShown = async (tab: Page) => {
+    await tab.click(line('second'))
+    await tab.waitForSelector('.figures dl')
+    assert.match(await tab.innerText('.figures dl'), /least\s+4/)
+  }
+  const tab = await browser.newPage()
+  tab.on('pageerror', (e) => assert.fail(e))
+  await tab.goto(page)
+  const [chooser] = await Promise.all([tab.waitForEvent('filechooser'), tab.click('text=Choose a folder')])
+  await chooser.setFiles(model)
+  await tab.waitForSelector('.pane h1')
+  assert.match(await tab.innerText('.pane .chips'), /files 2/)
+  assert.equal(await tab.innerText('header .name'), 'llama')
+  await isShown(tab)
+  // Several files are one model where they are; two that are not are compared.
+  const several = async (...paths: string[]) => {
+    const [chooser] = await Promise.all([tab.waitForEvent('filechooser'), tab.click('header >> text=Open…')])
+    await chooser.setFiles(paths)
+  }
+  await several(...[...shards, 'model.safetensors.index.json'].map((name) => join(model, name)))
+  await tab.waitForSelector('header .name:has-text("and 2 more")')
+  await isShown(tab)
+  await several(join(model, shards[0]), join(model, shards[1]))
+  await tab.waitForSelector('text=They differ')
+  // As a browser tells of a folder that was dropped.
+  await tab.evaluate(async ([names, texts]) => {
+    const files = names!.map((name, n) => new File([Uint8Array.from(atob(texts![n]!), (c) => c.charCodeAt(0))], name))
+    const entries = files.map((file) => ({ isFile: true, name: file.name, file: (done: (file: File) => void) => done(file) }))
+    const parts = [entries.slice(0, 1), entries.slice(1), []]
+    const root = { isFile: false, name: 'dropped', createReader: () => ({ readEntries: (done: (some: unknown[]) => void) => done(parts.shift()!) }) }
+    const event = new Event('drop', { cancelable: true })
+    Object.defineProperty(event, 'dataTransfer', { value: { items: [{ webkitGetAsEntry: () => root }] } })
+    dispatchEvent(event)
+  }, await (async () => {
+    const names = [...shards, 'model.safetensors.index.json']
+    return [names, names.map((name) => readFileSync(join(model, name)).toString('base64'))]
+  })())
+  await tab.waitForSelector('header .name:text-is("dropped")')
+  await isShown(tab)
+  await tab.close()
+  if (!existsSync(command)) return
+  const child = spawn(command, ['view', '--no-open', '--page', join(root, 'js/dist/viewer'), model], { stdio: ['ignore', 'pipe', 'inherit'] })
+  try {
+    const address = await new Promise<string>((done) => child.stdout.once('data', (text: Buffer) => done(String(text).trim())))
+    assert.match(address, /model\.safetensors\.index\.json$/)
+    const tab = await browser.newPage()
+    tab.on('pageerror', (e) => assert.fail(e))
+    await tab.goto(address)
+    await tab.waitForSelector('.pane .chips >> text=files')
+    await isShown(tab)
+    await tab.close()
+  } finally {
+    child.kill()
+  }
 })

@@ -158,6 +158,42 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
 }
 
 #[test]
+fn of_a_model_in_several_files_those_are_there_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path());
+    let model = folder.path().join("llama 3");
+    let own = std::fs::read(command::accept("safetensors/st_fp8.safetensors")).unwrap();
+    std::fs::create_dir_all(model.join("parts")).unwrap();
+    let name = "parts/a b.safetensors";
+    std::fs::write(model.join(name), &own).unwrap();
+    std::fs::write(model.join("secret"), "secret").unwrap();
+    let tensor = holdall(["inspect", "--json", model.join(name).to_str().unwrap()]).json();
+    let tensor = tensor["tensors"][0]["name"].as_str().unwrap();
+    let index = format!("{{\"weight_map\": {{\"{tensor}\": \"{name}\"}}}}");
+    std::fs::write(model.join("model.safetensors.index.json"), &index).unwrap();
+    let by_index = model.join("model.safetensors.index.json");
+    for path in [&model, &by_index] {
+        let served = serve(&["--page", &page, path.to_str().unwrap()]);
+        let token = served.page.strip_suffix("/open.html").unwrap();
+        assert_eq!(served.fragment, format!("url={token}/0/model.safetensors.index.json"));
+        let ask = |name: &str| served.ask("GET", &format!("{token}/0/{name}"), "");
+        assert_eq!(ask("model.safetensors.index.json").1, index.as_bytes());
+        assert_eq!(ask("parts/a%20b.safetensors").1, own);
+        for name in ["secret", "", "parts", "parts/", "parts/../secret", "other/a%20b.safetensors"]
+        {
+            assert!(ask(name).0.starts_with("HTTP/1.1 404"), "{name}");
+        }
+    }
+    // What is wrong with it the page says; nothing but the file itself is there.
+    std::fs::write(model.join("model.safetensors.index.json"), "{}").unwrap();
+    let served = serve(&["--page", &page, model.to_str().unwrap()]);
+    let token = served.page.strip_suffix("/open.html").unwrap();
+    let status = |name: &str| served.status("GET", &format!("{token}/0/{name}"), "");
+    assert_eq!(status("model.safetensors.index.json"), "200");
+    assert_eq!(status("parts/a%20b.safetensors"), "404");
+}
+
+#[test]
 fn each_server_has_a_token_of_its_own_and_two_files_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path());

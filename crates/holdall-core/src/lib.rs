@@ -8,8 +8,8 @@
 //! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
 //! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, TOML, zip), [`codec`]
 //! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
-//! components a meaning (dense, sparse, quantized), `scan` looks for pickles, and
-//! [`formats`] has one module per file format.
+//! components a meaning (dense, sparse, quantized), `scan` looks for pickles, [`shards`] knows models of
+//! several files, and [`formats`] has one module per file format.
 #![forbid(unsafe_code)]
 
 pub mod codec;
@@ -22,6 +22,7 @@ pub mod model;
 pub mod read;
 #[cfg(feature = "pytorch")]
 pub mod scan;
+pub mod shards;
 pub mod window;
 pub mod wire;
 
@@ -73,6 +74,7 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(feature = "pytorch")]
     wire::pickle::RULES,
     formats::RULES,
+    shards::RULES,
     #[cfg(feature = "carton")]
     formats::carton::onnx::RULES,
     #[cfg(feature = "carton")]

@@ -1,11 +1,12 @@
 //! Folders of `.npy` files, opened as a file of tensors.
 
-use crate::error::{NO_MODEL, io};
+use crate::error::io;
 use crate::file::File;
 use crate::open::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
 use holdall_core::formats::{Elements, add_array};
+use holdall_core::shards::NO_MODEL;
 use holdall_core::wire::npy;
 use holdall_core::{Attributes, Encoding, Extent, IndexBuilder, Result};
 use std::ops::Range;

@@ -2,10 +2,11 @@
 
 use crate::file::File;
 use crate::open::OpenOptions;
-use crate::shards::{Home, MANY, check_names};
+use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, read_now};
 use holdall_core::formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
 use holdall_core::formats::pytorch::{CHECKPOINT, FORMAT};
+use holdall_core::shards::check_names;
 use holdall_core::{Index, Limits, Result, Stop, Window};
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,7 +60,9 @@ impl OpenOptions {
         let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
         let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.judged(index));
         let shown = home.shown();
-        self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+        let paths = checkpoint.files().iter().map(|name| home.join(name)).collect();
+        let file = self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)?;
+        Ok(file.with_paths(paths))
     }
 }
 

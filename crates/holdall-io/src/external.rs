@@ -15,6 +15,7 @@ use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
 #[cfg(feature = "ztensor")]
 use holdall_core::formats::ztensor2::{self, Objects};
 use holdall_core::formats::{self, Beside};
+use holdall_core::shards;
 use holdall_core::{Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,10 +83,10 @@ impl OpenOptions {
     /// A file with those beside it that it names, where it names some.
     pub(crate) fn with_external(&self, file: File, path: &Path) -> Result<File> {
         let beside = formats::by_name(file.format()).and_then(|format| format.beside);
-        let Some(Beside { away, outside, names, path: path_of, decode }) = beside else {
+        let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
         };
-        if !file.index().tensors().any(|t| t.fault().is_some_and(|e| e.code() == away.code)) {
+        if !shards::is_away(file.index()) {
             return Ok(file);
         }
         let (home, own) = Home::of(path);
@@ -101,13 +102,15 @@ impl OpenOptions {
         })?;
         // What is not there stays the fault of its tensors.
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
+        let mut paths = vec![path.to_owned()];
         for (name, source) in found.into_iter().flatten() {
+            paths.push(home.join(&path_of(own, &name)));
             files.push((name, source.len()));
             sources.push(source);
         }
         let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
         let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;
-        self.open_index(index, sources, shown)
+        Ok(self.open_index(index, sources, shown)?.with_paths(paths))
     }
 
     /// A file beside a model, where it is there.

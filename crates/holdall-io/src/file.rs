@@ -14,6 +14,7 @@ use holdall_core::{
 };
 use std::fmt;
 use std::ops::{Deref, Range};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An open file: what it contains, and the way to its bytes. Cheap to clone; shared by threads.
@@ -27,6 +28,7 @@ struct Inner {
     io: Io,
     name: String,
     warnings: Vec<Warning>,
+    paths: Vec<PathBuf>,
 }
 
 impl File {
@@ -45,7 +47,7 @@ impl File {
             }
         }
         let options = options.clone();
-        File(Arc::new(Inner { index, sources, options, io, name, warnings }))
+        File(Arc::new(Inner { index, sources, options, io, name, warnings, paths: Vec::new() }))
     }
 
     /// The same file, whose reads have that priority where there is a choice: see [`ByteSource::with_priority`].
@@ -61,7 +63,18 @@ impl File {
     /// The same file over other sources of the same bytes.
     pub(crate) fn with_sources(&self, all: Vec<Arc<dyn ByteSource>>) -> File {
         let sources = self.sources().over(all);
-        File::new(self.index().clone(), sources, &self.0.options, self.0.io, self.0.name.clone())
+        let (index, name) = (self.index().clone(), self.0.name.clone());
+        let file = File::new(index, sources, &self.0.options, self.0.io, name);
+        file.with_paths(self.0.paths.clone())
+    }
+
+    /// The same file, which was put together of these.
+    pub(crate) fn with_paths(mut self, paths: Vec<PathBuf>) -> File {
+        // Nobody else has it yet.
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.paths = paths;
+        }
+        self
     }
 
     /// The table of contents.
@@ -97,6 +110,11 @@ impl File {
     /// The name it was opened under.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// The files that a model in several is made of, in the order of its sources: paths, or addresses. Of one file, none.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.0.paths
     }
 
     /// How its bytes are fetched: what [`Io::Auto`] came to.

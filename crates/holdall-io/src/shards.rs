@@ -2,23 +2,18 @@
 //! split GGUF file. Distributed checkpoints have a module of their own.
 
 use crate::arrays::Reopened;
-#[cfg(feature = "gguf")]
-use crate::error::SPLIT;
-use crate::error::{
-    NO_MODEL, SHARD_INDEX, SHARD_MISSING, SHARD_OUTSIDE, SHARD_TENSOR, io as failed,
-};
+use crate::error::io as failed;
 use crate::file::File;
 use crate::open::{OpenOptions, index};
 use crate::source::{ByteSource, FileSource};
 use crate::workers;
+use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::formats::by_name;
-#[cfg(feature = "gguf")]
-use holdall_core::formats::gguf::Part;
 use holdall_core::model::Warning;
-use holdall_core::{Component, Format, Index, IndexBuilder, Result, TensorInfo};
-use holdall_json::{Reader, Token};
+pub use holdall_core::shards::part_name;
+use holdall_core::shards::{
+    self, Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, chosen, too_many,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,21 +21,6 @@ use std::sync::Arc;
 pub(crate) const MANY: usize = 64;
 /// Files at addresses that are opened at once: each takes a round trip or two.
 const AT_ONCE: usize = 32;
-/// What the names of index files end in.
-const INDEX: &str = ".index.json";
-/// The most bytes of an index file.
-const MAX_INDEX: u64 = 10 << 20;
-/// The index files that are looked for first, of those in a folder.
-const FIRST: [&str; 3] = [
-    "model.safetensors.index.json",
-    "diffusion_pytorch_model.safetensors.index.json",
-    "pytorch_model.bin.index.json",
-];
-/// Files of a whole model that count before the index of a model beside them, as in transformers' `from_pretrained`.
-const WHOLE: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
-/// What the names of index files of pickles end in.
-const PICKLES: &str = ".bin.index.json";
-
 /// Where the files of a model are.
 pub(crate) enum Home {
     Folder(PathBuf),
@@ -102,81 +82,36 @@ fn folder_of(address: &str) -> Home {
     Home::Web(format!("{}/", address.trim_end_matches('/')), String::new())
 }
 
-/// A file of a model: where its bytes come from, and what it contains.
-struct Shard {
-    name: String,
-    source: Arc<dyn ByteSource>,
-    index: Index,
-    /// Tensors that the model has from other files.
-    left_out: HashSet<String>,
-}
-
-impl Shard {
-    /// A file all of whose tensors are the model's.
-    fn new(name: &str, source: Arc<dyn ByteSource>, index: Index) -> Shard {
-        Shard { name: name.to_owned(), source, index, left_out: HashSet::default() }
-    }
-}
+/// A file of a model, and where its bytes come from.
+type Sourced = (Shard, Arc<dyn ByteSource>);
 
 /// Whether a folder holds a model: an index file, or files of tensors.
 pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir() && files(path).is_ok_and(|all| are_model(path, &all))
 }
 
+/// The file by which the model of a folder is opened, and with it all others: its index file, its only file, the first part.
+///
+/// # Errors
+/// Io; NotFound, for a folder without such a file.
+pub fn model_file(folder: &Path) -> Result<PathBuf> {
+    let all = files(folder)?;
+    let name = match chosen(&all) {
+        Chosen::Index(name, _) | Chosen::Whole(name, _) => name,
+        Chosen::File(name) | Chosen::Root(name, _) => name,
+        Chosen::Checkpoint => ".metadata",
+        Chosen::Several(names) => return Err(too_many(&names).in_source(folder.display())),
+        Chosen::Nothing => {
+            let message = "the folder has no file of tensors, and no index of them";
+            return Err(NO_MODEL.broken(message).in_source(folder.display()));
+        }
+    };
+    Ok(folder.join(name))
+}
+
 /// Whether these are the files of a folder that holds a model.
 pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
-    !folder.join("carton.toml").exists()
-        && all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, all) || is_chunks(n))
-}
-
-/// Whether a file of that name describes a distributed checkpoint, in a build that reads those.
-fn is_checkpoint(name: &str) -> bool {
-    cfg!(feature = "pytorch") && name == ".metadata"
-}
-
-/// Whether a file of that name has items of a distributed checkpoint.
-fn is_chunks(name: &str) -> bool {
-    cfg!(feature = "pytorch") && name.ends_with(".distcp")
-}
-
-/// The format that the extension of a file's name says.
-pub(crate) fn format_by(name: &str) -> Option<&'static Format> {
-    by_name(Path::new(name).extension()?.to_str()?)
-}
-
-/// Whether a file of that name is one of tensors, in a format that is known, among these files of a folder. Single arrays are not
-/// a model.
-fn is_tensors(name: &str, all: &[String]) -> bool {
-    // Anything is called `.bin`; of these, some are known.
-    let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    // Anything is called `.index`, too: that of a checkpoint of TensorFlow has its data beside it.
-    let data = || format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
-    let has_data = || all.iter().any(|other| other.starts_with(&data()));
-    format_by(name).is_some_and(|f| match f.id {
-        "carton" | "npy" => false,
-        "tensorflow" => has_data(),
-        _ => true,
-    }) && (!name.ends_with(".bin") || is_known())
-}
-
-/// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
-/// same as a graph, arrays, the same for other frameworks.
-fn is_beside(name: &str) -> bool {
-    const BESIDE: [&str; 6] = ["pytorch", "onnx", "npz", "flax", "tflite", "tensorflow"];
-    format_by(name).is_some_and(|f| BESIDE.contains(&f.id))
-}
-
-/// The one of these that names the others, by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
-fn root_of<'a>(names: &[&'a String]) -> Option<&'a str> {
-    let shortest = names.iter().min_by_key(|name| name.len())?.as_str();
-    let (of, extension) = shortest.rsplit_once('.')?;
-    let beside = by_name("ztensor2").and_then(|format| format.beside)?;
-    let is_known = |name: &str| {
-        let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
-        let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));
-        name == shortest || shard.is_some_and(|shard| (beside.path)(shortest, shard) == name)
-    };
-    (names.len() > 1 && names.iter().all(|name| is_known(name))).then_some(shortest)
+    !folder.join("carton.toml").exists() && shards::are_model(all)
 }
 
 /// The names of the files in a folder, sorted.
@@ -218,7 +153,7 @@ impl OpenOptions {
         for path in paths {
             let (source, name) = self.bytes_of(path.as_ref())?;
             let index = index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
-            shards.push(Shard::new(&name, source, index));
+            shards.push((Shard::new(name, index), source));
         }
         self.joined(shards, Vec::new(), shown)
     }
@@ -227,11 +162,13 @@ impl OpenOptions {
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
         match &home {
-            Home::Web(..) if name.ends_with(INDEX) => {
+            Home::Web(..) if shards::is_index(name) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, None, shown).map(Some);
             }
-            Home::Web(..) if is_checkpoint(name) => return self.open_checkpoint(&home).map(Some),
+            Home::Web(..) if shards::is_checkpoint(name) => {
+                return self.open_checkpoint(&home).map(Some);
+            }
             #[cfg(feature = "stores")]
             Home::Web(base, _) if crate::stores::is_address(base) => {
                 let text = path.to_string_lossy();
@@ -239,10 +176,10 @@ impl OpenOptions {
                 return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();
             }
             Home::Web(..) => return Ok(None),
-            Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
+            Home::Folder(folder) if shards::is_index(name) && path.is_file() => {
                 return self.of_file(folder, name, None, path.display().to_string()).map(Some);
             }
-            Home::Folder(_) if is_checkpoint(name) && path.is_file() => {
+            Home::Folder(_) if shards::is_checkpoint(name) && path.is_file() => {
                 return self.open_checkpoint(&home).map(Some);
             }
             Home::Folder(_) => {}
@@ -289,69 +226,29 @@ impl OpenOptions {
     fn open_folder(&self, home: &Home) -> Result<File> {
         let all = self.names(home)?;
         let shown = home.shown();
-        let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
-        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name, &all)).collect();
-        if tensors.iter().any(|name| !is_beside(name)) {
-            tensors.retain(|name| !is_beside(name));
-            indices.retain(|name| !name.ends_with(PICKLES));
-        }
-        let first = FIRST.iter().find(|first| indices.iter().any(|name| name == *first));
-        let chosen = match (first, indices.as_slice()) {
-            (Some(first), _) => Some(*first),
-            (None, [one]) => Some(one.as_str()),
-            (None, _) => None,
-        };
-        if let Some(name) = chosen {
-            let whole = name.strip_suffix(INDEX).filter(|own| all.iter().any(|n| n == own));
-            if let Some(whole) = whole.filter(|own| WHOLE.contains(own)) {
-                let shard = self.shard(home, whole)?;
-                return self.joined(vec![shard], vec![two_models(whole, name)], shown);
+        match (chosen(&all), home) {
+            (Chosen::Index(name, more), Home::Folder(folder)) => {
+                self.of_file(folder, name, more, shown)
             }
-            let more = whole.map(|whole| two_models(name, whole));
-            return match home {
-                Home::Folder(folder) => self.of_file(folder, name, more, shown),
-                Home::Web(base, _) => {
-                    let (source, _) = self.remote(&format!("{base}{name}"))?;
-                    self.of_index(home, name, &*source, more, shown)
-                }
-            };
-        }
-        if all.iter().any(|name| is_checkpoint(name)) && all.iter().any(|name| is_chunks(name)) {
-            return self.open_checkpoint(home);
-        }
-        match tensors.as_slice() {
-            [one] => self.open(home.join(one)),
-            [first, ..]
-                if parts_of(first).is_some_and(|(stem, ..)| {
-                    tensors.iter().all(|name| parts_of(name).is_some_and(|(own, ..)| own == stem))
-                }) =>
-            {
-                self.open(home.join(first))
+            (Chosen::Index(name, more), Home::Web(base, _)) => {
+                let (source, _) = self.remote(&format!("{base}{name}"))?;
+                self.of_index(home, name, &*source, more, shown)
             }
-            many if root_of(many).is_some_and(|root| {
-                // All the others are what it names.
-                self.open(home.join(root)).is_ok_and(|file| file.all_sources().len() == many.len())
-            }) =>
-            {
-                self.open(home.join(root_of(many).unwrap_or_default()))
+            (Chosen::Whole(name, warning), _) => {
+                self.joined(vec![self.shard(home, name)?], vec![warning], shown)
             }
-            // Which may be in folders of it.
-            [] => match home {
-                Home::Folder(folder) => self.open_arrays(folder),
-                Home::Web(..) => {
-                    let message = "the folder has no file of tensors, and no index of them";
-                    Err(NO_MODEL.broken(message).in_source(shown))
-                }
+            (Chosen::Checkpoint, _) => self.open_checkpoint(home),
+            (Chosen::File(name), _) => self.open(home.join(name)),
+            // All the others are what it names.
+            (Chosen::Root(root, names), _) => match self.open(home.join(root)) {
+                Ok(file) if file.all_sources().len() == names.len() => Ok(file),
+                _ => Err(too_many(&names).in_source(shown)),
             },
-            many => {
-                let names: Vec<_> =
-                    many.iter().take(4).map(|name| format!("`{}`", name.shown())).collect();
-                let more = if many.len() > 4 { ", …" } else { "" };
-                let message = format!(
-                    "the folder has {} files of tensors, and no index that makes them one model: {}{more}",
-                    many.len(),
-                    names.join(", ")
-                );
+            (Chosen::Several(names), _) => Err(too_many(&names).in_source(shown)),
+            // Which may be in folders of it.
+            (Chosen::Nothing, Home::Folder(folder)) => self.open_arrays(folder),
+            (Chosen::Nothing, Home::Web(..)) => {
+                let message = "the folder has no file of tensors, and no index of them";
                 Err(NO_MODEL.broken(message).in_source(shown))
             }
         }
@@ -381,41 +278,20 @@ impl OpenOptions {
     ) -> Result<File> {
         let place = |e: holdall_core::Error| e.in_source(home.join(name).display());
         let len = source.len();
-        if len > MAX_INDEX {
-            let message = format!("it has {len} bytes, at most {MAX_INDEX}");
-            return Err(place(SHARD_INDEX.broken(message)));
-        }
-        let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
-        let files = map.files.iter().enumerate().collect();
+        let read = || Map::read(&source.read_range(0..len)?);
+        let map = Map::check_len(len).and_then(|()| read()).map_err(place)?;
+        let files = map.files().iter().enumerate().collect();
         let checked = home.each(files, |(number, file)| {
-            let mut shard = self.shard(home, file)?;
+            let (mut shard, source) = self.shard(home, file)?;
             let checked = map.check(number, &mut shard, name);
-            Ok((shard, checked))
+            Ok(((shard, source), checked))
         })?;
+        let (shards, checked): (Vec<Sourced>, Vec<_>) = checked.into_iter().unzip();
         let mut warnings = Vec::from_iter(more);
-        let (mut shards, mut found, mut total) = (Vec::with_capacity(checked.len()), 0, 0u64);
-        for (shard, own) in checked {
-            shards.push(shard);
-            found += own.found;
-            total = total.saturating_add(own.total);
-            warnings.extend(own.warnings);
-        }
-        let is_missing = |(tensor, file): &(&String, &usize)| {
-            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
-        };
-        let all = (found < map.tensors.len()).then_some(&map.tensors);
-        let missing = all.and_then(|all| all.iter().filter(is_missing).min());
-        if let Some((tensor, file)) = missing {
-            let file = map.files.get(*file).map_or("", String::as_str);
-            let message = format!("`{}` should have it, and has not", file.shown());
-            return Err(place(SHARD_TENSOR.broken(message).in_tensor(tensor)));
-        }
-        if let Some(said) = map.total.filter(|said| *said != total) {
-            let message =
-                format!("`{name}` says that all tensors have {said} bytes, they have {total}");
-            warnings.push(Warning::new("shards/total-size", message));
-        }
-        self.joined(shards, warnings, shown)
+        let all: Vec<&Shard> = shards.iter().map(|(shard, _)| shard).collect();
+        warnings.extend(map.check_all(&all, checked, name).map_err(place)?);
+        let paths = shards.iter().map(|(shard, _)| home.join(&shard.name)).collect();
+        Ok(self.joined(shards, warnings, shown)?.with_paths(paths))
     }
 
     /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
@@ -443,238 +319,39 @@ impl OpenOptions {
     }
 
     /// A file of a model.
-    fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
+    fn shard(&self, home: &Home, name: &str) -> Result<Sourced> {
         let (source, shown) = self.part(home, name, false)?;
         let index = index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
-        Ok(Shard::new(name, source, index))
+        Ok((Shard::new(name, index), source))
     }
 
     /// Files as one.
-    fn joined(&self, shards: Vec<Shard>, warnings: Vec<Warning>, shown: String) -> Result<File> {
-        let (format, version) = shards
-            .first()
-            .map_or(("", String::new()), |s| (s.index.format(), s.index.version().to_owned()));
-        let mut builder = IndexBuilder::of_files(format, version, self.limits());
-        for shard in &shards {
-            let taken = builder.absorb(&shard.index, |tensor| !shard.left_out.contains(tensor));
-            taken.map_err(|e| e.in_source(&shard.name))?;
-        }
-        if let Some(first) = shards.first() {
-            let mut attributes = first.index.attributes().clone();
-            // Together they are not parts.
-            #[cfg(feature = "gguf")]
-            if format == "gguf" {
-                holdall_core::formats::gguf::leave_parts(&mut attributes);
-            }
-            #[cfg(not(feature = "gguf"))]
-            let _ = &mut attributes;
-            builder.attributes(attributes);
-        }
-        warnings.into_iter().for_each(|warning| builder.add_warning(warning));
-        let index = builder.finish().and_then(|index| self.judged(index));
-        let sources = shards.into_iter().map(|shard| shard.source).collect();
+    fn joined(&self, shards: Vec<Sourced>, warnings: Vec<Warning>, shown: String) -> Result<File> {
+        let all = shards.iter().map(|(shard, _)| shard);
+        let index = shards::joined(all, warnings, self.limits()).and_then(|i| self.judged(i));
+        let sources = shards.into_iter().map(|(_, source)| source).collect();
         self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
     }
 
     /// All parts of a split file, whose first part is open.
-    #[cfg(feature = "gguf")]
     pub(crate) fn with_parts(&self, first: File, path: &Path) -> Result<File> {
         let index = first.index().clone();
-        let of_file = |index: &Index| match index.format() {
-            "gguf" => Part::of(index.attributes()),
-            _ => None,
-        };
-        let Some(Part { no: 0, count, tensors }) = of_file(&index) else { return Ok(first) };
         let shown = first.name().to_owned();
-        let blame = |message: String| SPLIT.broken(message).in_source(&shown);
         let (home, own) = Home::of(path);
-        let Some((stem, ..)) = parts_of(own).filter(|(_, no, of)| (*no, *of) == (1, count)) else {
-            return Err(blame(format!("it says that it is part 1 of {count}, its name does not")));
-        };
+        let blame = |e: holdall_core::Error| e.in_source(&shown);
+        let Some(split) = Split::of(&index, own).map_err(blame)? else { return Ok(first) };
         let sources = first.all_sources().iter();
-        let first = |source: &Arc<dyn ByteSource>| Shard::new(own, source.clone(), index.clone());
-        let mut shards: Vec<Shard> = sources.map(first).collect();
-        let others = home.each((1..count).collect(), |no: u32| {
-            let name = part_name(stem, no + 1, count, "gguf");
-            let shard = self.shard(&home, &name)?;
-            match of_file(&shard.index) {
-                Some(own) if (own.no, own.count) == (no, count) => Ok(shard),
-                _ => Err(blame(format!(
-                    "`{name}` does not say that it is part {} of {count}",
-                    no + 1
-                ))),
-            }
+        let own = |source: &Arc<dyn ByteSource>| (Shard::new(own, index.clone()), source.clone());
+        let mut shards: Vec<Sourced> = sources.map(own).collect();
+        let others = home.each((1u32..).zip(split.others()).collect(), |(no, name)| {
+            let (shard, source) = self.shard(&home, &name)?;
+            split.check(no, &shard.index).map_err(blame)?;
+            Ok((shard, source))
         });
         shards.extend(others?);
-        let total: usize = shards.iter().map(|shard| shard.index.len()).sum();
-        if let Some(said) = tensors.filter(|said| *said as usize != total) {
-            return Err(blame(format!("all parts should have {said} tensors, they have {total}")));
-        }
-        self.joined(shards, Vec::new(), shown)
+        let total = shards.iter().map(|(shard, _)| shard.index.len()).sum();
+        split.check_all(total).map_err(blame)?;
+        let paths = shards.iter().map(|(shard, _)| home.join(&shard.name)).collect();
+        Ok(self.joined(shards, Vec::new(), shown)?.with_paths(paths))
     }
-
-    /// This build reads no format whose files say that they are parts.
-    #[cfg(not(feature = "gguf"))]
-    pub(crate) fn with_parts(&self, first: File, _: &Path) -> Result<File> {
-        Ok(first)
-    }
-}
-
-/// Tells of a folder that has a file of a whole model and an index, which name the same model.
-fn two_models(read: &str, other: &str) -> Warning {
-    let message = format!(
-        "`{read}` is read and `{other}` is not; the folder has both: name one of them to read that"
-    );
-    Warning::new("shards/two-models", message)
-}
-
-/// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.
-pub fn part_name(stem: &str, number: u32, count: u32, extension: &str) -> String {
-    format!("{stem}-{number:05}-of-{count:05}.{extension}")
-}
-
-/// Stem, number and count of such a name.
-fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
-    let (stem, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
-    let (stem, number) = stem.rsplit_once('-')?;
-    let read = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
-    Some((stem, read(number)?, read(count)?))
-}
-
-/// What an index file says.
-#[derive(Default)]
-struct Map {
-    /// The number of each tensor's file.
-    tensors: HashMap<String, usize>,
-    /// The files, sorted.
-    files: Vec<String>,
-    /// The bytes of all tensors.
-    total: Option<u64>,
-}
-
-/// What an index file says of one of its files, beside what that has.
-struct Checked {
-    /// Tensors that it has and shall have.
-    found: usize,
-    /// The bytes of those; tied ones count once.
-    total: u64,
-    warnings: Vec<Warning>,
-}
-
-impl Map {
-    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
-    fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
-        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
-        for t in shard.index.tensors() {
-            match self.tensors.get(t.name()) {
-                Some(file) if *file == number => {
-                    stored.extend(t.components().map(|c| c.stored));
-                    found += 1;
-                }
-                Some(_) => {
-                    shard.left_out.insert(t.name().to_owned());
-                }
-                None => unnamed.push(t),
-            }
-        }
-        stored.sort_unstable();
-        stored.dedup();
-        let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
-        // Tied ones need no names in the index.
-        let is_tied = |t: &TensorInfo| {
-            let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
-            t.components().len() > 0 && t.components().all(is_named)
-        };
-        let extra = |t: TensorInfo| {
-            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
-            Warning::new("shards/extra", message).in_tensor(t.name())
-        };
-        let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
-        Checked { found, total, warnings }
-    }
-
-    fn read(text: &[u8]) -> Result<Map> {
-        let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
-        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
-        let mut map = Map::default();
-        let mut numbers: HashMap<String, usize> = HashMap::default();
-        // That of the tensor before, as a rule.
-        let mut last = 0;
-        let mut read = || -> Result<bool> {
-            let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
-            let mut has_map = false;
-            reader.begin_object()?;
-            while let Some(field) = reader.next_key(&mut key)? {
-                match field {
-                    "weight_map" => {
-                        has_map = true;
-                        reader.begin_object()?;
-                        while let Some(tensor) = reader.next_key(&mut name)? {
-                            let file = reader.string(&mut file)?;
-                            if map.files.get(last).is_none_or(|last| last != file) {
-                                last = numbers.get(file).copied().unwrap_or(map.files.len());
-                            }
-                            if last == map.files.len() {
-                                numbers.insert(file.to_owned(), last);
-                                map.files.push(file.to_owned());
-                            }
-                            if map.tensors.insert(tensor.to_owned(), last).is_some() {
-                                return Err(
-                                    wrong("`weight_map` names a tensor twice").in_tensor(tensor)
-                                );
-                            }
-                        }
-                    }
-                    "metadata" if reader.peek()? == Token::Object => {
-                        reader.begin_object()?;
-                        while let Some(field) = reader.next_key(&mut name)? {
-                            match (field, reader.peek()?) {
-                                ("total_size", Token::Number) => {
-                                    // Some writers have a float there.
-                                    map.total = reader.number()?.text.parse().ok();
-                                }
-                                _ => reader.skip()?,
-                            }
-                        }
-                    }
-                    _ => reader.skip()?,
-                }
-            }
-            reader.end()?;
-            Ok(has_map)
-        };
-        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
-            return Err(wrong("there is no `weight_map`"));
-        }
-        if map.tensors.is_empty() {
-            return Err(wrong("`weight_map` names no tensor"));
-        }
-        map.files.sort();
-        check_names(&map.files)?;
-        let mut places = vec![0; map.files.len()];
-        for (place, file) in map.files.iter().enumerate() {
-            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
-                *at = place;
-            }
-        }
-        for file in map.tensors.values_mut() {
-            *file = places.get(*file).copied().unwrap_or_default();
-        }
-        Ok(map)
-    }
-}
-
-/// Refuses names of files that are not beside the file that has them, or in folders beside it.
-pub(crate) fn check_names(all: &[String]) -> Result<()> {
-    for file in all {
-        let is_inside = !file.is_empty()
-            && !file.starts_with('/')
-            && !file.contains(['\\', ':', '\0'])
-            && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if !is_inside {
-            let message = format!("`{}` is not the path of a file beside it", file.shown());
-            return Err(SHARD_OUTSIDE.broken(message));
-        }
-    }
-    Ok(())
 }

@@ -80,7 +80,7 @@ pub use holdall_io::{
     group::{Group, groups},
     is_model_folder,
     items::Sharing,
-    read_layouts,
+    model_file, read_layouts,
     select::{Cast, Glob, Rename, Select},
 };
 #[cfg(not(feature = "carton"))]

@@ -69,6 +69,8 @@ fn a_folder_with_an_index_is_one_file() {
             let file = OpenOptions::new().with_io(io).open(&path).unwrap();
             assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b.w", "c"]);
             assert_eq!((file.format(), file.index().warnings()), ("safetensors", &[][..]));
+            let name = |number| format!("model-0000{number}-of-00002.safetensors");
+            assert_eq!(file.paths(), [1, 2].map(|number| dir.path().join(name(number))));
             assert_eq!(values(&file, "a"), [1.0; 4]);
             assert_eq!(values(&file, "b.w"), [2.0; 2]);
             assert_eq!(values(&file, "c"), [3.0; 3]);

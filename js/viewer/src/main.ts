@@ -1,7 +1,7 @@
 import { comparison, verification } from './compare.js'
 import { count, h, size, table } from './dom.js'
 import { markdown } from './markdown.js'
-import type { FileFacts, Picture } from './protocol.js'
+import type { FileFacts, From, Picture } from './protocol.js'
 import { Backend, core } from './rpc.js'
 import { TensorPane, alert, pairsTable, picture, troubleOf, type View } from './tensor.js'
 import { Tree } from './tree.js'
@@ -68,8 +68,9 @@ class App {
       event.preventDefault()
       depth = 0
       document.body.classList.remove('over')
-      const files = [...event.dataTransfer?.files ?? []]
-      if (files[0] !== undefined) void this.#open(files[0]).then(() => files[1] && this.#compare(files[1]))
+      // They are there as long as this runs; what is in folders comes later.
+      const entries = [...event.dataTransfer?.items ?? []].flatMap((item) => item.webkitGetAsEntry() ?? [])
+      void Promise.all(entries.map((entry) => filesIn(entry))).then((all) => this.#openAll(all.flat()))
     })
     addEventListener('hashchange', () => {
       const state = stateOf(location.hash)
@@ -101,18 +102,32 @@ class App {
     this.#main.replaceChildren(h('div', { class: 'welcome' },
       h('div', { class: 'drop' },
         h('h1', {}, 'What is in a model file'),
-        h('p', {}, 'Drop one here: safetensors, GGUF, PyTorch, ONNX, NumPy, HDF5, zTensor, Metatensor, Carton.'),
-        h('button', { class: 'main', click: () => this.#choose(0) }, 'Choose a file'), form,
+        h('p', {}, 'Drop one here, or the folder of a model: safetensors, GGUF, PyTorch, ONNX, NumPy, HDF5, zTensor, Metatensor, Carton.'),
+        h('button', { class: 'main', click: () => this.#choose(0) }, 'Choose a file'), ' ',
+        h('button', { click: () => this.#choose(0, true) }, 'Choose a folder'), form,
         h('p', { class: 'note' }, 'It is read where it lies. Nothing leaves this computer.')),
       problem && h('section', {}, problem)))
   }
 
-  #choose(slot: number): void {
+  #choose(slot: number, isFolder = false): void {
     const input = h('input', { type: 'file', change: () => {
-      const file = input.files?.[0]
-      if (file !== undefined) void (slot === 0 ? this.#open(file) : this.#compare(file))
+      const files = [...input.files ?? []]
+      if (slot === 0) void this.#openAll(files.map((file) => [file.webkitRelativePath || file.name, file]))
+      else if (files[0] !== undefined) void this.#compare(files[0])
     } })
+    input.multiple = slot === 0
+    input.webkitdirectory = isFolder
     input.click()
+  }
+
+  /** Opens a file, a model of several, or two files that are compared. */
+  async #openAll(files: [string, File][]): Promise<void> {
+    const [first, second] = files
+    if (first === undefined) return
+    const isAlone = !first[0].includes('/') && (second === undefined ||
+      (files.length === 2 && !(await this.#ready.then(() => this.#backend.call('isModel', [files])))))
+    await this.#open(isAlone ? first[1] : files)
+    if (isAlone && second !== undefined) await this.#compare(second[1])
   }
 
   #openUrl(url: string): void {
@@ -121,8 +136,8 @@ class App {
     else void this.#open(url)
   }
 
-  async #open(from: File | string): Promise<void> {
-    const done = await this.#busy(`Opening ${nameOf(from)}`, (options) =>
+  async #open(from: From): Promise<void> {
+    const done = await this.#busy(`Opening ${Array.isArray(from) ? `${from.length} files` : nameOf(from)}`, (options) =>
       this.#ready.then(() => this.#backend.call('open', [0, whole(from), {}], options)), (problem) => this.#welcome(problem))
     if (done === null) return
     this.#file = done
@@ -175,6 +190,7 @@ class App {
     const rest = file.attributes.filter(([key]) => card.length === 0 || !['short_description', 'model_description'].includes(key))
     const out = h('div', {}, h('h1', {}, title), h('div', { class: 'chips' },
       chip('format', `${file.format}${file.version === '' ? '' : ` ${file.version}`}`), chip('size', size(file.size)),
+      ...(file.files > 1 ? [chip('files', count(file.files))] : []),
       chip('tensors', count(file.tensors)), chip('stored', size(file.storedLen))))
     const section = (name: string, ...children: Node[]) => out.append(h('section', {}, h('h2', {}, name), ...children))
     if (file.warnings.length > 0) {
@@ -342,8 +358,22 @@ function stateOf(hash: string): State {
 }
 
 /** An address as a whole: the worker, which comes from a text, has none that others count from. */
-const whole = (from: File | string): File | string =>
+const whole = <F extends From>(from: F): F | string =>
   typeof from === 'string' && URL.canParse(from, location.href) ? new URL(from, location.href).href : from
+
+/** The files in what was dropped, by their paths. */
+async function filesIn(entry: FileSystemEntry, folder = ''): Promise<[string, File][]> {
+  const path = folder + entry.name
+  if (entry.isFile) return [[path, await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed))]]
+  const reader = (entry as FileSystemDirectoryEntry).createReader()
+  const out: [string, File][] = []
+  for (;;) {
+    // Some at a time.
+    const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed))
+    if (some.length === 0) return out
+    for (const one of some) out.push(...await filesIn(one, `${path}/`))
+  }
+}
 
 /** The last part of an address. */
 const nameOf = (from: File | string): string => {

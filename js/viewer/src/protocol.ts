@@ -16,8 +16,13 @@ export interface GroupFacts {
   isFault: boolean
 }
 
+/** What is opened: a file, an address, or the files of a model by their paths. */
+export type From = File | string | [string, File][]
+
 export interface FileFacts {
   name: string
+  /** How many it is of. */
+  files: number
   format: string
   version: string
   size: number
@@ -69,7 +74,9 @@ export interface RecordsPage {
 /** What the worker does. Elements come as numbers, magnitudes where they are complex. */
 export interface Methods {
   init(wasm: ArrayBuffer): void
-  open(slot: number, from: File | string, limits: Record<string, number>): FileFacts
+  open(slot: number, from: From, limits: Record<string, number>): FileFacts
+  /** Whether files are of one model. */
+  isModel(files: [string, File][]): boolean
   tensor(slot: number, at: number): TensorFacts
   numbers(slot: number, at: number, start: number, end: number): Float32Array | Float64Array
   texts(slot: number, at: number, start: number, end: number): string[]

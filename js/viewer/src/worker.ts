@@ -1,7 +1,7 @@
 import { HoldallError, init, open, type Tensor, type TensorFile, type Value } from 'holdall'
 import { openArchive } from 'holdall/archive'
 import { diff, stats } from 'holdall/reports'
-import type { Ask, Cell, FileFacts, Methods, Picture, RecordsPage, TensorFacts, Trouble } from './protocol.js'
+import type { Ask, Cell, FileFacts, From, Methods, Picture, RecordsPage, TensorFacts, Trouble } from './protocol.js'
 
 /** The most that a dense copy takes of a tensor whose elements cannot be had by ranges. */
 const MOST = 64 << 20
@@ -16,7 +16,7 @@ const LARGEST = 16 << 20
 
 const files: (TensorFile | undefined)[] = []
 /** What the files were opened from. */
-const sources: (File | string)[] = []
+const sources: From[] = []
 /** The last tensor that was made dense as a whole. */
 let whole: { key: string; values: Float32Array | Float64Array } | undefined
 
@@ -66,10 +66,10 @@ function fact(tensor: Tensor): string {
   return components.length === 0 ? layout : `${type} [${shape.join(', ')}]${note}`
 }
 
-async function opened(slot: number, from: File | string, limits: Record<string, number>): Promise<FileFacts> {
+async function opened(slot: number, from: From, limits: Record<string, number>): Promise<FileFacts> {
   await files[slot]?.close()
   whole = undefined
-  const file = await open(from, { limits, ...(from instanceof File ? { name: from.name } : {}) })
+  const file = await open(Array.isArray(from) ? new Map(from) : from, { limits, ...(from instanceof File ? { name: from.name } : {}) })
   files[slot] = file
   sources[slot] = from
   const groups = file.groups().map(({ name, members }) => {
@@ -79,7 +79,7 @@ async function opened(slot: number, from: File | string, limits: Record<string, 
   const storedLen = groups.reduce((sum, { members }) =>
     sum + tensorOf(slot, members[0]!).storedLen * members.length, 0)
   return {
-    name: file.name ?? '', format: file.formatName, version: file.version, size: file.size, tensors: file.length,
+    name: file.name ?? '', files: file.sources.length, format: file.formatName, version: file.version, size: file.size, tensors: file.length,
     storedLen, attributes: pairs(file.attributes), warnings: [...file.warnings], names: [...file.names], groups,
   }
 }
@@ -155,7 +155,7 @@ const pictureType = (bytes: Uint8Array): string | undefined =>
 /** The pictures in a package: files that are named as such, and begin so. */
 async function pictures(slot: number, signal: AbortSignal): Promise<Picture[]> {
   const from = sources[slot]
-  if (from === undefined || fileOf(slot).format !== 'carton') return []
+  if (from === undefined || Array.isArray(from) || fileOf(slot).format !== 'carton') return []
   const archive = await openArchive(from, { signal })
   try {
     const likely = archive.entries.filter(({ name, size }) => /\.(png|jpe?g|gif)$/i.test(name) && size <= LARGEST)
@@ -251,9 +251,18 @@ async function bytes(slot: number, at: number, component: number, signal: AbortS
   return { text, hex, isCut: (c.decodedLen ?? Infinity) > (text === null ? 256 : SHOWN) }
 }
 
+async function isModel(files: [string, File][]): Promise<boolean> {
+  try {
+    return (await open(new Map(files))).sources.length > 1
+  } catch {
+    return false
+  }
+}
+
 const methods: Record<keyof Methods, (turn: Turn, ...args: any[]) => unknown> = {
   init: (_, wasm: ArrayBuffer) => init(wasm),
   open: (_, slot, from, limits) => opened(slot, from, limits),
+  isModel: (_, files) => isModel(files),
   tensor: (_, slot, at) => facts(slot, at),
   numbers: ({ signal }, slot, at, start, end) => numbers(slot, at, start, end, signal),
   texts: ({ signal }, slot, at, start, end) => texts(slot, at, start, end, signal),

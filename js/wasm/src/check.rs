@@ -110,15 +110,15 @@ pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
 const LEAST_ALIGN: u64 = 64;
 const MOST_ALIGN: u64 = 2 << 20;
 
-/// What belongs to no component: start, end, and the number of the tensor that follows.
+/// What of the first source belongs to no component: start, end, and the number of the tensor that follows.
 fn between(index: &Index) -> Vec<u64> {
     let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
     for tensor in index.tensors() {
         let at = tensor.position() as u64;
-        let own = tensor.components().filter(|c| !c.stored.is_stated());
+        let own = tensor.components().filter(|c| c.stored.source == 0);
         ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
     }
-    let claimed = index.claimed().iter().filter(|extent| !extent.is_stated());
+    let claimed = index.claimed().iter().filter(|extent| extent.source == 0);
     ranges.extend(claimed.map(|extent| (extent.start, extent.end, u64::MAX)));
     sort(&mut ranges);
     let mut end = index.data_range().start;

@@ -5,16 +5,19 @@ use crate::{Answer, le};
 use holdall_core::codec::zstd::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
-use holdall_core::read::{Chunked, Extent, join};
+use holdall_core::read::{Chunk, Chunked, Extent, join};
+use holdall_core::shards::has_more;
 use holdall_core::{
     Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window, formats,
 };
+#[cfg(feature = "whole")]
+use holdall_core::{Encoding, read::Want};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The most that neighbours are joined to.
-const JOINED: u64 = 64 << 20;
+pub(crate) const JOINED: u64 = 64 << 20;
 
 /// One file.
 pub(crate) struct File {
@@ -28,6 +31,13 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn new(len: u64) -> File {
         File { window: Window::new(len), index: None, tables: BTreeMap::new() }
+    }
+
+    /// One whose index is there.
+    #[cfg(feature = "whole")]
+    pub(crate) fn of(index: Index) -> File {
+        let len = index.source_lens().next().unwrap_or_default();
+        File { index: Some(index), ..File::new(len) }
     }
 
     pub(crate) fn add(&mut self, offset: u64, bytes: Bytes) {
@@ -44,9 +54,14 @@ impl File {
                 Err(stop) => return stopped(stop, gap),
             }
         }
+        Ok(Answer::text(self.facts()?.finish()))
+    }
+
+    /// What the index says of the file as a whole.
+    pub(crate) fn facts(&self) -> Result<Object, Error> {
         let index = self.index()?;
         let format = formats::by_name(index.format());
-        let text = Object::new()
+        Ok(Object::new()
             .text("format", index.format())
             .text("formatName", format.map_or(index.format(), |f| f.name))
             .text("version", index.version())
@@ -55,8 +70,7 @@ impl File {
             .with("warnings", |out| {
                 json::list(index.warnings(), out, |w, out| out.push_str(&json::warning(w)));
             })
-            .finish();
-        Ok(Answer::text(text))
+            .flag("hasMore", has_more(index)))
     }
 
     /// The digest of what the file holds, however it lies in it; nothing where there is none.
@@ -69,6 +83,20 @@ impl File {
             Ok(digest) => Ok(Answer::text(digest.unwrap_or_default())),
             Err(stop) => stopped(stop, gap),
         }
+    }
+
+    /// All bytes of a source that has a digest as a whole, by its number among those.
+    #[cfg(feature = "whole")]
+    pub(crate) fn whole_source(&self, at: u32) -> Result<Want, Error> {
+        let index = self.index()?;
+        let found = index.whole().get(at as usize).and_then(|(number, _, digest)| {
+            let len = index.source_lens().nth(*number as usize)?;
+            let bytes = Extent::new(*number, 0..len);
+            let mut all = Component::of_bytes(bytes, Encoding::Raw, len);
+            all.digest = Some(digest.clone());
+            Some(Want::new(at, all).with_digests(digest.algorithm()))
+        });
+        found.ok_or_else(|| CALL.broken(format!("there is no whole source number {at}")))
     }
 
     pub(crate) fn index(&self) -> Result<&Index, Error> {
@@ -122,7 +150,7 @@ impl File {
             return Ok(Answer::NOTHING);
         }
         let extent = self.component(at, number)?.table_extent();
-        Ok(Answer::numbers(extent.iter().flat_map(|e| [e.start, e.end])))
+        Ok(Answer::numbers(extent.iter().flat_map(|e| [e.start, e.end, source(e)])))
     }
 
     pub(crate) fn table_read(&mut self, at: u32, number: u32, end: &[u8]) -> Result<Answer, Error> {
@@ -150,8 +178,6 @@ impl File {
     fn array(&self, source: u32) -> Result<&Chunked, Error> {
         let number = Extent::new(source, 0..0).chunked();
         let array = number.and_then(|n| self.index().ok()?.chunked().get(n));
-        let is_here = |array: &&Arc<Chunked>| array.chunks().iter().all(|c| c.stored.source == 0);
-        let array = array.filter(is_here);
         array
             .map(|array| &**array)
             .ok_or_else(|| CALL.broken(format!("source {source} is not in this file")))
@@ -159,7 +185,11 @@ impl File {
 
     pub(crate) fn chunks(&self, source: u32, range: Range<u64>) -> Result<Answer, Error> {
         let chunks = self.array(source)?.covering(range);
-        Ok(Answer::numbers(chunks.flat_map(|chunk| [chunk.stored.start, chunk.stored.end])))
+        Ok(Answer::numbers(
+            chunks.flat_map(|Chunk { stored, .. }| {
+                [u64::from(stored.source), stored.start, stored.end]
+            }),
+        ))
     }
 
     pub(crate) fn unchunk(
@@ -188,7 +218,7 @@ impl File {
     }
 }
 
-/// The number of the source that the host has, or of what the index states.
+/// The number of the file of the host that has it, or of what the index states.
 pub(crate) fn source(extent: &Extent) -> u64 {
     u64::from(extent.source)
 }

@@ -196,6 +196,7 @@ fn component(c: &Component) -> String {
         .text("role", c.role.as_str())
         .text("dtype", c.dtype.as_str())
         .maybe_text("logicalType", c.logical_type.as_ref().map(|t| t.as_str()))
+        .number("source", c.stored.source)
         .maybe_number("offset", (!c.stored.is_stated()).then_some(c.stored.start))
         .number("storedLen", c.stored_len())
         .text("encoding", c.encoding.as_str())

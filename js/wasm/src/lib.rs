@@ -194,7 +194,7 @@ pub extern "C" fn rows(at: u32, start: u64, end: u64) -> u32 {
     call(|state| state.file()?.rows(at, start..end))
 }
 
-/// Where the seek table of a component may be, if it may have one and it was not read yet.
+/// Where the seek table of a component may be, and in which source, if it may have one and it was not read yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn table(at: u32, component: u32) -> u32 {
     call(|state| state.file()?.table(at, component))
@@ -248,7 +248,7 @@ pub extern "C" fn stated(start: u64, end: u64) -> u32 {
     call(|state| state.file()?.stated(start..end))
 }
 
-/// Where the chunks are that have bytes of an array which is put together of chunks, one after the other.
+/// Where the chunks are that have bytes of an array which is put together of chunks, one after the other: source, start and end of each.
 #[unsafe(no_mangle)]
 pub extern "C" fn chunks(source: u32, start: u64, end: u64) -> u32 {
     call(|state| state.file()?.chunks(source, start..end))

@@ -23,6 +23,9 @@ const RANGE: u32 = 1;
 const DIGEST: u32 = 2;
 /// Its stored bytes are wanted as they are.
 const AS_STORED: u32 = 4;
+/// It is of no tensor, but of a whole source that has a digest, by its number among those.
+#[cfg(feature = "whole")]
+const WHOLE: u32 = 8;
 
 /// Typed arrays want their bytes at multiples of this.
 const ALIGN: u64 = 8;
@@ -38,7 +41,7 @@ struct Read {
     assembly: Assembly,
     mode: u32,
     /// Of each want, whether its bytes are bools, and the tensor that it is of.
-    wants: Vec<(bool, TensorInfo)>,
+    wants: Vec<(bool, Option<TensorInfo>)>,
     /// The first byte that is not a bool.
     bad: Option<Error>,
 }
@@ -63,6 +66,12 @@ pub(crate) fn plan(
     let (mut wants, mut of) = (Vec::new(), Vec::new());
     for raw in input.chunks_exact(WANT_LEN) {
         let (at, number, flags) = (u32_at(raw, 0), u32_at(raw, 4), u32_at(raw, 8));
+        #[cfg(feature = "whole")]
+        if flags & WHOLE != 0 {
+            wants.push(file.whole_source(at)?);
+            of.push((false, None));
+            continue;
+        }
         let info = file.info(at)?;
         info.sound()?;
         let mut component = file.component(at, number)?;
@@ -80,7 +89,7 @@ pub(crate) fn plan(
             want = want.with_digests(algorithm);
         }
         wants.push(want.with_table(file.known_table(at, number)));
-        of.push((bools, info));
+        of.push((bools, Some(info)));
     }
     let mut cut = Cut::from(terms);
     cut.align = ALIGN;
@@ -130,8 +139,8 @@ impl Reads {
             let Arrival { want, offset, bytes } = arrival;
             if bad.is_none() && wants.get(want as usize).is_some_and(|(bools, _)| *bools) {
                 *bad = not_bool(&bytes, offset).map(|e| match wants.get(want as usize) {
-                    Some((_, info)) => e.in_tensor(info.name()),
-                    None => e,
+                    Some((_, Some(info))) => e.in_tensor(info.name()),
+                    _ => e,
                 });
             }
             if gives {
@@ -161,9 +170,9 @@ impl Reads {
 }
 
 /// Says which tensor an error of a read is about, which is told where there is only one.
-fn named(e: Error, wants: &[(bool, TensorInfo)]) -> Error {
+fn named(e: Error, wants: &[(bool, Option<TensorInfo>)]) -> Error {
     match wants {
-        [(_, only)] => e.in_tensor(only.name()),
+        [(_, Some(only))] => e.in_tensor(only.name()),
         _ => e,
     }
 }

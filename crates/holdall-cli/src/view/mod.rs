@@ -9,24 +9,25 @@ use clap::Args;
 use holdall::fields;
 use holdall::serve::Service;
 use holdall::serve::http::{HttpOptions, HttpServer};
-use site::Site;
+use site::{Shown, Site};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Show a file in the browser: tensors, statistics, heat maps, records
+/// Show a file or a model in the browser: tensors, statistics, heat maps, records
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall view model.safetensors                    opens the browser
   holdall view old.zt new.zt                        and compares
+  holdall view llama/                               a model of several files
   holdall view --no-open model.zt                   prints the address alone
 
-The page and these files are served on this computer alone, under an address that \
+The page and these files, with those that belong to them, are served on this computer alone, under an address that \
 nobody can guess, until Ctrl-C. No other file can be had there.")]
 pub(crate) struct ViewArgs {
-    /// The file to show, and one that it is compared with
+    /// The file or folder of a model to show, and one that it is compared with
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -45,16 +46,9 @@ pub(crate) struct ViewArgs {
 
 /// Serves the page and the files until the process is ended.
 pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure> {
-    for path in &args.files {
-        let about = std::fs::metadata(path)
-            .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
-        if !about.is_file() {
-            let e = ARGUMENTS.broken("it is not a file; the viewer shows one file at a time");
-            return Err(e.in_source(path.display()).into());
-        }
-    }
-    let page = page(args.page.as_deref())?;
-    let site = Arc::new(Site::new(&page, &args.files)?);
+    let shown: Result<Vec<Shown>, Failure> = args.files.iter().map(|path| shown(path)).collect();
+    let (shown, page) = (shown?, page(args.page.as_deref())?);
+    let site = Arc::new(Site::new(&page, shown)?);
     let mut options = HttpOptions::default();
     options.headers = site::HEADERS.to_vec();
     let listen = (Ipv4Addr::LOCALHOST, args.port).into();
@@ -71,6 +65,23 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
     }
     server.wait();
     Ok(Status::Fine)
+}
+
+/// The file that is shown for a path, with those that belong to it.
+fn shown(path: &Path) -> Result<Shown, Failure> {
+    let about = std::fs::metadata(path)
+        .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
+    let entry = match about.is_dir() {
+        true if holdall::is_model_folder(path) => holdall::model_file(path)?,
+        _ if about.is_file() => path.to_owned(),
+        _ => {
+            let e = ARGUMENTS.broken("it is neither a file nor the folder of a model");
+            return Err(e.in_source(path.display()).into());
+        }
+    };
+    // What cannot be opened is shown all the same: the page says what is wrong with it.
+    let others = holdall::open(&entry).map(|file| file.paths().to_vec()).unwrap_or_default();
+    Ok(Shown::new(&entry, &others))
 }
 
 /// The folder that has the viewer: the one that was named, or the one that lies beside the command.

@@ -7,6 +7,7 @@ use holdall::serve::http::encoded;
 use holdall::serve::rules::NO_FILE;
 use holdall::serve::{Entry, FileId, Served, Shelf, Tokens, file};
 use holdall::{Bytes, Result};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -38,25 +39,47 @@ pub(super) struct Site {
     token: String,
     tokens: Tokens,
     page: PathBuf,
-    files: Vec<PathBuf>,
+    shown: Vec<Shown>,
+}
+
+/// A file that is shown, and those that belong to it.
+pub(super) struct Shown {
+    /// Its name.
+    entry: String,
+    /// Where each is, by its path from the folder of the first.
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Shown {
+    /// The file at a path, and others of the same model.
+    pub(super) fn new(entry: &Path, others: &[PathBuf]) -> Shown {
+        let folder = entry.parent().unwrap_or(Path::new(""));
+        let name = |path: &Path| {
+            let parts = path.strip_prefix(folder).ok()?.components();
+            let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy()).collect();
+            Some((parts.join("/"), path.to_owned()))
+        };
+        let files = others.iter().map(PathBuf::as_path).chain([entry]).filter_map(name).collect();
+        let entry = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Shown { entry, files }
+    }
 }
 
 impl Site {
-    pub(super) fn new(page: &Path, files: &[PathBuf]) -> Result<Site> {
+    pub(super) fn new(page: &Path, shown: Vec<Shown>) -> Result<Site> {
         let token = token();
         let tokens = Tokens::new(vec![token.clone()])?;
-        Ok(Site { token, tokens, page: page.to_owned(), files: files.to_vec() })
+        Ok(Site { token, tokens, page: page.to_owned(), shown })
     }
 
     /// Where the page shows the files, on a server at that address.
     pub(super) fn address(&self, at: SocketAddr) -> String {
         let token = &self.token;
         let mut out = format!("http://{at}/{token}/open.html#");
-        for (number, path) in self.files.iter().enumerate() {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for (number, Shown { entry, .. }) in self.shown.iter().enumerate() {
             let key = if number == 0 { "url" } else { "&with" };
             // Behind `#` it is escaped once more.
-            let name = encoded(&name).replace('%', "%25");
+            let name = encoded(entry).replace('%', "%25");
             out.push_str(&format!("{key}=/{token}/{number}/{name}"));
         }
         out
@@ -71,8 +94,9 @@ impl Shelf for Site {
         if let Some((own, kind)) = PAGE.into_iter().find(|(own, _)| *own == path) {
             return Ok(Arc::new(OfPage { file: file(self.page.join(own))?, kind }));
         }
-        let number = path.split_once('/').and_then(|(number, _)| number.parse::<usize>().ok());
-        file(number.and_then(|number| self.files.get(number)).ok_or_else(none)?)
+        let (number, path) = path.split_once('/').ok_or_else(none)?;
+        let shown = number.parse().ok().and_then(|number: usize| self.shown.get(number));
+        file(shown.and_then(|shown| shown.files.get(path)).ok_or_else(none)?)
     }
 
     fn list(&self) -> Result<Vec<Entry>> {

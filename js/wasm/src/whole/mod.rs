@@ -4,6 +4,7 @@ mod archive;
 mod changes;
 mod dataset;
 mod diff;
+mod model;
 mod package;
 mod plan;
 mod scan;
@@ -18,6 +19,7 @@ use archive::Archive;
 use dataset::{Blob, Dataset, Part};
 use diff::Differ;
 use holdall_core::Error;
+use model::Model;
 use package::Package;
 use scan::Scanner;
 use write::Writer;
@@ -34,6 +36,7 @@ pub(crate) struct Whole {
     scanner: Option<Scanner>,
     archive: Option<Archive>,
     package: Option<Package>,
+    model: Option<Model>,
 }
 
 impl Whole {
@@ -56,6 +59,10 @@ impl Whole {
 
     fn package(&mut self) -> Result<&mut Package, Error> {
         self.package.as_mut().ok_or_else(|| CALL.broken("no package is open"))
+    }
+
+    fn model(&mut self) -> Result<&mut Model, Error> {
+        self.model.as_mut().ok_or_else(|| CALL.broken("no model is being opened"))
     }
 
     fn differ(&mut self) -> Result<&mut Differ, Error> {
@@ -178,6 +185,48 @@ pub extern "C" fn archive_list(gap: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn archive_read(at: u32, gap: u64) -> u32 {
     call(|state| state.whole.archive()?.read(at, gap))
+}
+
+/// Begins to open a model of several files, under the limits of the last [`begin`]: see [`Model::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn model_begin(is_folder: u32) -> u32 {
+    call(|state| {
+        state.whole.model = Some(Model::begin(&state.take(), is_folder != 0, &state.limits));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Whether a file of the name in the input says which files a model is of, and has no tensors itself.
+#[unsafe(no_mangle)]
+pub extern "C" fn model_named() -> u32 {
+    call(|state| Ok(Answer::numbers([model::is_one(&state.take()).into()])))
+}
+
+/// The next of the files that [`model_step`] asked for: see [`Model::file`].
+#[unsafe(no_mangle)]
+pub extern "C" fn model_file(how: u32, len: u64) -> u32 {
+    call(|state| state.whole.model()?.file(how, len))
+}
+
+/// The input is what the file of that number has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn model_add(file: u32, offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.whole.model()?.add(file, offset, bytes)
+    })
+}
+
+/// Goes on, until the model is the open file: see [`Model::step`].
+#[unsafe(no_mangle)]
+pub extern "C" fn model_step(gap: u64) -> u32 {
+    call(|state| {
+        let (answer, file) = state.whole.model()?.step(gap)?;
+        if file.is_some() {
+            (state.file, state.whole.model) = (file, None);
+        }
+        Ok(answer)
+    })
 }
 
 /// Begins to look at the files of a package of `len` bytes, under the limits of the last [`begin`].

@@ -1,0 +1,187 @@
+//! What an index file says: which tensor is in which file.
+
+use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
+use crate::error::hash::HashMap;
+use crate::error::{Result, Shown as _};
+use crate::model::{Component, TensorInfo, Warning};
+use holdall_json::{Reader, Token};
+
+/// The most bytes of an index file.
+pub const MAX_INDEX: u64 = 10 << 20;
+
+/// What an index file says.
+#[derive(Debug, Default)]
+pub struct Map {
+    /// The number of each tensor's file.
+    tensors: HashMap<String, usize>,
+    /// The files, sorted.
+    files: Vec<String>,
+    /// The bytes of all tensors.
+    total: Option<u64>,
+}
+
+/// What an index file says of one of its files, beside what that has.
+#[derive(Debug)]
+pub struct Checked {
+    /// Tensors that it has and shall have.
+    found: usize,
+    /// The bytes of those; tied ones count once.
+    total: u64,
+    warnings: Vec<Warning>,
+}
+
+impl Map {
+    /// The files that it names, sorted.
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// Whether an index file of so many bytes is read.
+    ///
+    /// # Errors
+    /// [`SHARD_INDEX`].
+    pub fn check_len(len: u64) -> Result<()> {
+        match len > MAX_INDEX {
+            true => Err(SHARD_INDEX.broken(format!("it has {len} bytes, at most {MAX_INDEX}"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
+    pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
+        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
+        for t in shard.index.tensors() {
+            match self.tensors.get(t.name()) {
+                Some(file) if *file == number => {
+                    stored.extend(t.components().map(|c| c.stored));
+                    found += 1;
+                }
+                Some(_) => {
+                    shard.left_out.insert(t.name().to_owned());
+                }
+                None => unnamed.push(t),
+            }
+        }
+        stored.sort_unstable();
+        stored.dedup();
+        let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
+        // Tied ones need no names in the index.
+        let is_tied = |t: &TensorInfo| {
+            let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
+            t.components().len() > 0 && t.components().all(is_named)
+        };
+        let extra = |t: TensorInfo| {
+            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
+            Warning::new("shards/extra", message).in_tensor(t.name())
+        };
+        let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
+        Checked { found, total, warnings }
+    }
+
+    /// Looks at all files, in the order of [`files`](Self::files): what is odd.
+    ///
+    /// # Errors
+    /// [`SHARD_TENSOR`] for the first tensor by name that is not where it should be.
+    pub fn check_all(
+        &self,
+        shards: &[&Shard],
+        checked: Vec<Checked>,
+        name: &str,
+    ) -> Result<Vec<Warning>> {
+        let (mut warnings, mut found, mut total) = (Vec::new(), 0, 0u64);
+        for own in checked {
+            found += own.found;
+            total = total.saturating_add(own.total);
+            warnings.extend(own.warnings);
+        }
+        let is_missing = |(tensor, file): &(&String, &usize)| {
+            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        };
+        let all = (found < self.tensors.len()).then_some(&self.tensors);
+        if let Some((tensor, file)) = all.and_then(|all| all.iter().filter(is_missing).min()) {
+            let file = self.files.get(*file).map_or("", String::as_str);
+            let message = format!("`{}` should have it, and has not", file.shown());
+            return Err(SHARD_TENSOR.broken(message).in_tensor(tensor));
+        }
+        if let Some(said) = self.total.filter(|said| *said != total) {
+            let message =
+                format!("`{name}` says that all tensors have {said} bytes, they have {total}");
+            warnings.push(Warning::new("shards/total-size", message));
+        }
+        Ok(warnings)
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`SHARD_INDEX`]; `shards/outside`.
+    pub fn read(text: &[u8]) -> Result<Map> {
+        let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
+        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
+        let mut map = Map::default();
+        let mut numbers: HashMap<String, usize> = HashMap::default();
+        // That of the tensor before, as a rule.
+        let mut last = 0;
+        let mut read = || -> Result<bool> {
+            let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
+            let mut has_map = false;
+            reader.begin_object()?;
+            while let Some(field) = reader.next_key(&mut key)? {
+                match field {
+                    "weight_map" => {
+                        has_map = true;
+                        reader.begin_object()?;
+                        while let Some(tensor) = reader.next_key(&mut name)? {
+                            let file = reader.string(&mut file)?;
+                            if map.files.get(last).is_none_or(|last| last != file) {
+                                last = numbers.get(file).copied().unwrap_or(map.files.len());
+                            }
+                            if last == map.files.len() {
+                                numbers.insert(file.to_owned(), last);
+                                map.files.push(file.to_owned());
+                            }
+                            if map.tensors.insert(tensor.to_owned(), last).is_some() {
+                                return Err(
+                                    wrong("`weight_map` names a tensor twice").in_tensor(tensor)
+                                );
+                            }
+                        }
+                    }
+                    "metadata" if reader.peek()? == Token::Object => {
+                        reader.begin_object()?;
+                        while let Some(field) = reader.next_key(&mut name)? {
+                            match (field, reader.peek()?) {
+                                ("total_size", Token::Number) => {
+                                    // Some writers have a float there.
+                                    map.total = reader.number()?.text.parse().ok();
+                                }
+                                _ => reader.skip()?,
+                            }
+                        }
+                    }
+                    _ => reader.skip()?,
+                }
+            }
+            reader.end()?;
+            Ok(has_map)
+        };
+        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
+            return Err(wrong("there is no `weight_map`"));
+        }
+        if map.tensors.is_empty() {
+            return Err(wrong("`weight_map` names no tensor"));
+        }
+        map.files.sort();
+        check_names(&map.files)?;
+        let mut places = vec![0; map.files.len()];
+        for (place, file) in map.files.iter().enumerate() {
+            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
+                *at = place;
+            }
+        }
+        for file in map.tensors.values_mut() {
+            *file = places.get(*file).copied().unwrap_or_default();
+        }
+        Ok(map)
+    }
+}
