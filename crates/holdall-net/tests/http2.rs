@@ -173,6 +173,8 @@ fn many_ranges_come_at_once() {
     let (server, seen) = server(Bounds::default(), HttpOptions::default());
     block_on(async {
         let client = connect(server.address()).await;
+        // By then it knows how many requests it may have at once: more of them are refused.
+        ask(&client, request("GET", "/digits", &[])).await.unwrap();
         let large = Files::large();
         let ask = |at: usize| {
             let client = client.clone();

@@ -22,8 +22,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-/// Requests that a client may have sent, for each that is answered.
+/// Requests that a client may have sent, for each that is answered; and in any case, because clients begin with as many before they
+/// hear of it.
 const WAITING: usize = 4;
+const WAITING_MIN: usize = 100;
 /// Bytes of an answer that may have been read and not sent; the fewest where there are many clients are [`PIECE_MIN`].
 const BUFFER: u64 = 64 << 10;
 /// A client that has room for fewer bytes than so many is waited for a little: it may be about to have more, and if it is not,
@@ -58,14 +60,15 @@ pub(super) async fn serve<'a>(
 ) -> Option<Answering<'a>> {
     let requests = shared.service.bounds.requests.clamp(1, 1 << 12);
     let buffer = (visit.share() / requests as u64).clamp(PIECE_MIN, BUFFER);
+    let most = (requests * WAITING).max(WAITING_MIN);
     let mut builder = Builder::new();
     builder
-        .max_concurrent_streams((requests * WAITING) as u32)
+        .max_concurrent_streams(most as u32)
         .max_header_list_size(HEAD_MAX as u32)
         .max_send_buffer_size(buffer as usize);
     let mut connection = in_time(shared, builder.handshake(io)).await?.ok()?;
     let peer = Peer { shared, visit, turns: Semaphore::new(requests) };
-    peer.drive(&mut connection, requests * WAITING).await
+    peer.drive(&mut connection, most).await
 }
 
 impl<'a> Peer<'a> {

@@ -13,12 +13,13 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes of `large`.
-const LARGE: usize = 3 << 20;
+/// Bytes of `large`, and after how many it begins anew: a prime.
+const LARGE: usize = 48 * PART;
+const PART: usize = 65_521;
 /// `torn` can be read up to here.
 const TORN: u64 = 100_000;
 
@@ -69,8 +70,12 @@ impl Files {
     }
 
     /// What is in `large`, and in `torn`.
-    pub(crate) fn large() -> Vec<u8> {
-        (0..LARGE as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    pub(crate) fn large() -> Bytes {
+        static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
+            let noise = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
+            (0..PART as u32).map(noise).collect::<Vec<u8>>().repeat(LARGE / PART).into()
+        });
+        BYTES.clone()
     }
 }
 
@@ -92,7 +97,7 @@ impl Shelf for Files {
             "digits" => Bytes::from_static(b"0123456789"),
             "a b" => Bytes::from_static(b"a b"),
             "empty" => Bytes::new(),
-            "large" | "torn" => Files::large().into(),
+            "large" | "torn" => Files::large(),
             "broken" => return Err(FAILED.broken("it is broken")),
             _ => return Err(NO_FILE.broken("there is none")),
         };
