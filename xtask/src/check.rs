@@ -50,6 +50,7 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     lint(&["holdall", "holdall-cli"], "http,ztensor,metatensor,safetensors")?;
     lint(&["holdall"], "stores")?;
     lint(&["holdall", "holdall-cli"], "parquet,metatensor")?;
+    lint(&["holdall", "holdall-cli"], "quic")?;
     lint(&["holdall-net"], "")?;
     // The second engine for ONNX, without the first.
     lint(&["holdall-run", "holdall-cli"], "onnxruntime")

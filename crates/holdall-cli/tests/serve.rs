@@ -245,3 +245,46 @@ fn hashes_stand_in_addresses_where_they_are_asked_for() {
     );
     holdall(["verify", line.trim_end(), ALLOW[0], ALLOW[1]]).ends_with(0);
 }
+
+#[test]
+#[cfg(feature = "http2")]
+fn curl_reads_over_both_versions_and_tls() {
+    let run = |args: &[&str]| {
+        let out = std::process::Command::new("curl").args(args).output().ok()?;
+        Some((out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned()))
+    };
+    let Some((_, version)) = run(&["--version"]).filter(|(_, text)| text.contains("HTTP2")) else {
+        return eprintln!("skipped: there is no curl that speaks HTTP/2");
+    };
+    assert!(version.starts_with("curl "));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("noise.bin");
+    let bytes = noise(&path, 3_000_000);
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "sesame").unwrap();
+    let serving = Serving::new(&[path.to_str().unwrap(), "--token-file", tokens.to_str().unwrap()]);
+    assert_eq!(serving.told["https"], true);
+    let (out, who) = (folder.path().join("out"), "Authorization: Bearer sesame");
+    let out_at = out.to_str().unwrap();
+    for (scheme, how, version) in [
+        ("http", "--http1.1", "1.1"),
+        ("http", "--http2-prior-knowledge", "2"),
+        ("https", "--http1.1", "1.1"),
+        ("https", "--http2", "2"),
+    ] {
+        let url = format!("{scheme}://{}/noise.bin", serving.address());
+        let told = "%{http_version} %{http_code} %{size_download}";
+        let args = ["-s", "-k", how, "-w", told, "-o", out_at, &url];
+        let ask = |more: &[&str]| run(&[&args, more].concat()).unwrap();
+        assert_eq!(ask(&["-H", who]), (true, format!("{version} 200 3000000")), "{url} {how}");
+        assert!(std::fs::read(&out).unwrap() == bytes);
+        let part = ask(&["-H", who, "-r", "1000-1999999"]);
+        assert_eq!(part, (true, format!("{version} 206 1999000")), "{url} {how}");
+        assert!(std::fs::read(&out).unwrap() == bytes[1000..2_000_000]);
+        assert_eq!(ask(&[]).1, format!("{version} 401 21"), "{url} {how}");
+    }
+    serving.signal("-TERM");
+    let (status, log) = serving.ended();
+    assert_eq!(status, 0, "{log}");
+    assert_eq!(log.matches(" http noise.bin 3000000 whole\n").count(), 4, "{log}");
+}

@@ -16,6 +16,8 @@ pub mod quic;
 pub mod rules;
 mod service;
 mod shelf;
+#[cfg(feature = "quic")]
+mod wait;
 
 pub use service::Service;
 pub use shelf::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};

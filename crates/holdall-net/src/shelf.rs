@@ -44,6 +44,15 @@ pub trait Served: Send + Sync {
     /// `net/changed` where the file is another by now; Io.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
 
+    /// The same, into memory that is as long as the range.
+    ///
+    /// # Errors
+    /// As for reading.
+    fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(&self.read(range)?);
+        Ok(())
+    }
+
     /// The tree of its hashes, which takes reading it once.
     ///
     /// # Errors

@@ -111,6 +111,31 @@ impl NativeRecords {
         })?;
         Ok(out)
     }
+
+    /// Texts of one part of the records of these ranges.
+    fn strings<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        path: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        let mut left = records.limits().decoded_len;
+        let out = PyList::empty(py);
+        self.each(py, ranges, |record| {
+            let found = match records.heap() {
+                Some(_) => text(record, &part),
+                None => py.detach(|| text(record, &part)),
+            };
+            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
+            let rest = left.checked_sub(found.len() as u64);
+            let rest = rest.ok_or_else(|| too_large(records.tensor()));
+            left = rest.raise(py)?;
+            out.append(PyString::new(py, &found))
+        })?;
+        Ok(out)
+    }
 }
 
 /// Places that follow each other as ranges.
@@ -185,22 +210,17 @@ impl NativeRecords {
         start: u64,
         stop: u64,
     ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let mut left = records.limits().decoded_len;
-        let out = PyList::empty(py);
-        self.each(py, once(start..stop), |record| {
-            let found = match records.heap() {
-                Some(_) => text(record, &part),
-                None => py.detach(|| text(record, &part)),
-            };
-            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
-            let rest = left.checked_sub(found.len() as u64);
-            let rest = rest.ok_or_else(|| too_large(records.tensor()));
-            left = rest.raise(py)?;
-            out.append(PyString::new(py, &found))
-        })?;
-        Ok(out)
+        self.strings(py, once(start..stop), path)
+    }
+
+    /// The same of the records at these places.
+    fn texts_at<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        places: Vec<u64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.strings(py, ranges(&places), path)
     }
 
     /// The places, as int64, of the records of a range for which all conditions hold.

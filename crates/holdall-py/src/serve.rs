@@ -175,9 +175,13 @@ impl NativeServer {
         Ok(all.into_iter().map(|entry| (entry.name, entry.len)).collect())
     }
 
-    /// The address of a file, `holdall://…` or `http://…`; nothing where it is not served so.
-    fn url(&self, py: Python<'_>, name: &str, http: bool) -> PyResult<Option<String>> {
-        self.with(py, |s| if http { s.http_url(name) } else { s.url(name) })
+    /// The address of a file by its scheme, `holdall`, `http` or `https`; nothing where it is not served so.
+    fn url(&self, py: Python<'_>, name: &str, scheme: &str) -> PyResult<Option<String>> {
+        self.with(py, |s| match scheme {
+            "http" => s.http_url(name),
+            "https" => s.https_url(name),
+            _ => s.url(name),
+        })
     }
 
     /// Clients that are connected over QUIC.

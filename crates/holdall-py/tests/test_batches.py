@@ -150,6 +150,11 @@ def test_what_cannot_be_read_is_refused(paths, tmp_path):
     assert e.value.code == "records/which-dataset"
 
 
+class Shared(np.ndarray):
+    def share_memory_(self):
+        return self
+
+
 @pytest.fixture(params=["own", "stand-in"])
 def torch(request, monkeypatch):
     """torch itself, or as much of it as is called."""
@@ -162,6 +167,8 @@ def torch(request, monkeypatch):
     data.info = None
     data.get_worker_info = lambda: data.info
     module.from_numpy = lambda a: a
+    module.int64 = np.int64
+    module.zeros = lambda count, dtype: np.zeros(count, dtype).view(Shared)
     for name in ("Dataset", "IterableDataset"):
         monkeypatch.delitem(vars(holdall.torch), name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", module)
@@ -195,6 +202,40 @@ def test_workers_share_a_rank(torch, paths):
         data.skip(3)
         found = list(torch.utils.data.DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context="fork"))
     assert ids(found) == ids(holdall.Batches(paths, ["id"], batch=8, shuffle=4))[24:]
+
+
+def test_workers_that_stay(torch, paths):
+    def order(epoch):
+        return ids(holdall.Batches(paths, ["id"], batch=8, shuffle=4, epoch=epoch))
+
+    data = holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4)
+    if hasattr(torch.utils.data, "info"):
+        torch.utils.data.info = types.SimpleNamespace(id=0, num_workers=1)
+        loader = data
+    else:
+        loader = torch.utils.data.DataLoader(
+            data, batch_size=None, num_workers=2, persistent_workers=True, multiprocessing_context="fork"
+        )
+    assert ids(loader) == order(0) == ids(loader)
+    # Left in the middle: what workers made ahead is not lost.
+    assert next(iter(loader))["id"].tolist() == order(0)[:8]
+    assert ids(loader) == order(0)
+    data.set_epoch(1)
+    assert ids(loader) == order(1) != order(0)
+    assert next(iter(loader))["id"].tolist() == order(1)[:8]
+    data.set_epoch(2)
+    data.skip(3)
+    assert ids(loader) == order(2)[24:]
+    assert ids(loader) == order(2)
+
+
+def test_open_files_are_sources(torch, paths):
+    with holdall.open(paths[0]) as file:
+        count = len(file["rows"].records())
+        assert ids(holdall.Batches(file, ["id"], batch=8)) == list(range(count))
+        data = holdall.torch.Dataset([file, paths[1]], ["id"])
+        assert len(data) > count and data.__getitems__([0, count])["id"].tolist() == [0, count]
+        assert ids(pickle.loads(pickle.dumps(holdall.Batches(file, ["id"], batch=8)))) == list(range(count))
 
 
 def test_records_by_number(torch, paths):

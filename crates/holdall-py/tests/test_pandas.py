@@ -1,5 +1,7 @@
 """Records as pandas has them."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,19 @@ def test_to_pandas(records):
     assert some["id"].tolist() == [4, 2] and list(some.index) == [0, 1]
     chosen = records.where("label=dog").to_pandas()
     assert chosen["id"].tolist() == [1, 2, 4, 5] == list(chosen.index) and len(records[:0].to_pandas()) == 0
+
+
+def test_text_without_pyarrow(records, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for some in (records, records[::-1], records.where("label=dog"), records[[3, 0, 3]]):
+        frame = some.to_pandas()
+        assert frame["name"].tolist() == some.texts("name") == some.values("name")
+        assert str(frame["maybe"].dtype) == "string" and some.texts("maybe") == some.values("maybe")
+        assert some.texts("label") == some.values("label")
+    with pytest.raises(holdall.Misuse):
+        records[[1]].texts("id")
+    with pytest.raises(holdall.NotFound):
+        records[[1]].texts("none")
 
 
 def test_a_frame_of_records_has_their_columns(records):

@@ -1,9 +1,11 @@
 """Files served by Python, read over QUIC and HTTP, and tensors as they arrive."""
 
 import gc
+import hashlib
 import json
 import pickle
 import socket
+import ssl
 import threading
 import time
 import urllib.error
@@ -105,7 +107,20 @@ def test_who_may_ask_and_how(models, tmp_path):
         with pytest.raises(holdall.Misuse):
             server.url(http=True)
     with holdall.serve(file, only="http") as server:
-        assert server.sha256 is None and server.clients == 0
+        assert server.clients == 0
+        # Whoever has the hash knows whom it talks to.
+        host, port = server.address.split(":")
+        any_certificate = ssl.create_default_context()
+        any_certificate.check_hostname, any_certificate.verify_mode = False, ssl.CERT_NONE
+        any_certificate.set_alpn_protocols(["h2", "http/1.1"])
+        with any_certificate.wrap_socket(socket.create_connection((host, int(port)))) as stream:
+            assert hashlib.sha256(stream.getpeercert(binary_form=True)).hexdigest() == server.sha256
+            assert stream.selected_alpn_protocol() == "h2"
+        any_certificate.set_alpn_protocols(["http/1.1"])
+        with urllib.request.urlopen(server.url(https=True), timeout=10, context=any_certificate) as answer:
+            assert answer.read() == file.read_bytes()
+        with pytest.raises(TypeError):
+            server.url(https=True, token="sesame")
         with pytest.raises(holdall.Misuse):
             server.url()
 

@@ -322,6 +322,11 @@ impl Served for OneFile {
         self.unchanged().and(bytes)
     }
 
+    fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
+        let done = self.source.read_into(range.start, out);
+        self.unchanged().and(done)
+    }
+
     fn tree(&self) -> Result<Arc<Tree>> {
         let mut own = lock(&self.tree);
         let tree = match own.take().or_else(|| self.trees.find(self.id)) {

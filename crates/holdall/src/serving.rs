@@ -44,6 +44,12 @@ impl Over {
         self != Over::Http
     }
 
+    /// Whether it takes a certificate.
+    #[cfg(feature = "quic")]
+    fn is_secure(self) -> bool {
+        self.has_quic() || cfg!(feature = "http2")
+    }
+
     fn has_http(self) -> bool {
         match self {
             Over::Http => true,
@@ -131,9 +137,10 @@ impl ServeOptions {
 /// Servers of a [`Service`], until this is stopped or dropped.
 pub struct Serving {
     address: SocketAddr,
-    /// The server, and the SHA-256 of its certificate where no authority has signed that.
+    /// The SHA-256 of its certificate, where no authority has signed that.
+    pin: Option<String>,
     #[cfg(feature = "quic")]
-    quic: Option<(Server, Option<String>)>,
+    quic: Option<Server>,
     http: Option<HttpServer>,
     metrics: Option<HttpServer>,
     hashes: Option<BTreeMap<String, String>>,
@@ -157,7 +164,9 @@ impl Serving {
         let hashes = None;
         #[cfg(feature = "quic")]
         let options = &match options.identity {
-            None if options.over.has_quic() => options.clone().with_identity(Identity::generate()?),
+            None if options.over.is_secure() => {
+                options.clone().with_identity(Identity::generate()?)
+            }
             _ => options.clone(),
         };
         let mut tries = if options.listen.port() == 0 { PORTS } else { 1 };
@@ -172,15 +181,14 @@ impl Serving {
     }
 
     fn at(service: &Service, options: &ServeOptions) -> Result<Serving> {
-        let http_at = |service: Service, at, cors: Option<&String>| {
-            let mut options = HttpOptions::default();
-            options.cors = cors.cloned();
-            HttpServer::start(service, at, options)
-        };
         let mut address = options.listen;
         let mut http = None;
         if options.over.has_http() {
-            let server = http_at(service.clone(), address, options.cors.as_ref())?;
+            let mut how = HttpOptions::default();
+            how.cors = options.cors.clone();
+            #[cfg(feature = "http2")]
+            how.identity.clone_from(&options.identity);
+            let server = HttpServer::start(service.clone(), address, how)?;
             address = server.address();
             http = Some(server);
         }
@@ -190,14 +198,24 @@ impl Serving {
         if let Some(identity) = options.identity.as_ref().filter(|_| options.over.has_quic()) {
             let server = Server::start(service.clone(), address, identity)?;
             address = server.address()?;
-            quic = Some((server, identity.pin()));
+            quic = Some(server);
         }
+        #[cfg(feature = "quic")]
+        let identity = options.identity.as_ref().filter(|_| options.over.is_secure());
+        #[cfg(feature = "quic")]
+        let pin = identity.and_then(|identity| identity.pin());
+        #[cfg(not(feature = "quic"))]
+        let pin = None;
         let metrics = match options.metrics {
-            Some(at) => Some(http_at(Service::new(service.metrics()), at, None)?),
+            Some(at) => {
+                let service = Service::new(service.metrics());
+                Some(HttpServer::start(service, at, HttpOptions::default())?)
+            }
             None => None,
         };
         Ok(Serving {
             address,
+            pin,
             #[cfg(feature = "quic")]
             quic,
             http,
@@ -218,11 +236,7 @@ impl Serving {
 
     /// The SHA-256 of its certificate, in hex, where no authority has signed that.
     pub fn pin(&self) -> Option<&str> {
-        #[cfg(feature = "quic")]
-        let pin = self.quic.as_ref().and_then(|(_, pin)| pin.as_deref());
-        #[cfg(not(feature = "quic"))]
-        let pin = None;
-        pin
+        self.pin.as_deref()
     }
 
     /// The BLAKE3 hashes of all files, in hex, by their names, where they were asked for.
@@ -249,10 +263,16 @@ impl Serving {
         self.http.as_ref().map(|_| format!("http://{}/{}", self.address, encoded(name)))
     }
 
+    /// The same, `https://…`, where HTTP is spoken over TLS too.
+    pub fn https_url(&self, name: &str) -> Option<String> {
+        let is_secure = self.http.is_some() && cfg!(feature = "http2");
+        is_secure.then(|| format!("https://{}/{}", self.address, encoded(name)))
+    }
+
     /// Clients that are connected over QUIC.
     pub fn clients(&self) -> usize {
         #[cfg(feature = "quic")]
-        let count = self.quic.as_ref().map_or(0, |(server, _)| server.clients());
+        let count = self.quic.as_ref().map_or(0, Server::clients);
         #[cfg(not(feature = "quic"))]
         let count = 0;
         count
@@ -262,7 +282,7 @@ impl Serving {
     pub fn stop(self, patience: Duration) {
         std::thread::scope(|scope| {
             #[cfg(feature = "quic")]
-            if let Some((server, _)) = self.quic {
+            if let Some(server) = self.quic {
                 scope.spawn(move || server.stop(patience));
             }
             if let Some(server) = self.http {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Serve files and folders to other machines, read-only: over QUIC (`holdall://…`) and HTTP
+/// Serve files and folders to other machines, read-only: over QUIC (`holdall://…`) and HTTP, plain and over TLS
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall serve model.zt                            to this machine alone
@@ -129,9 +129,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
         Some(Only::Http) => options.with_over(Over::Http),
     };
     #[cfg(feature = "quic")]
-    if args.only != Some(Only::Http)
-        && let Some(identity) = quic::identity(&args.quic)?
-    {
+    if let Some(identity) = quic::identity(&args.quic)? {
         options = options.with_identity(identity);
     }
     #[cfg(feature = "quic")]
@@ -156,6 +154,7 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
             address: serving.address().to_string(),
             quic: serving.url("").is_some(),
             http: serving.http_url("").is_some(),
+            https: serving.https_url("").is_some(),
             sha256: serving.pin(),
             metrics: serving.metrics().map(|at| at.to_string()),
             files: Plain::list(names),
@@ -175,7 +174,7 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
         {
             writeln!(out, "… and {more} more")?;
         }
-        if let Some(url) = serving.http_url("") {
+        for url in [serving.http_url(""), serving.https_url("")].into_iter().flatten() {
             writeln!(out, "{url}")?;
         }
         if let Some(at) = serving.metrics() {

@@ -1,4 +1,4 @@
-//! Who the server is, over QUIC.
+//! Who the server is, over QUIC and TLS.
 
 use clap::Args;
 use holdall::Result;

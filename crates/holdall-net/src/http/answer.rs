@@ -5,23 +5,25 @@ use super::server::HttpOptions;
 use crate::rules::{FAILED, NO_FILE, TOKEN};
 use crate::service::Service;
 use crate::shelf::{Entry, Served};
+use holdall_core::Result;
 use holdall_json::write_string;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An answer: its head, and what follows.
+/// An answer, in whichever version of HTTP it goes out: its head, and what follows.
 pub(super) struct Answer {
     pub(super) status: u16,
     headers: Vec<(&'static str, String)>,
-    pub(super) body: Body,
+    body: Body,
     /// The broken rule that the request was refused for.
     pub(super) refused: Option<&'static str>,
 }
 
 /// What follows a head.
-pub(super) enum Body {
+enum Body {
     Text(String),
     File(Arc<dyn Served>, Range<u64>),
 }
@@ -194,38 +196,13 @@ impl Answer {
         self.headers.push((name, value.to_owned()));
     }
 
-    /// What comes before the body.
-    pub(super) fn head(&self, goes_on: bool) -> String {
-        let words = match self.status {
-            200 => "OK",
-            204 => "No Content",
-            206 => "Partial Content",
-            304 => "Not Modified",
-            400 => "Bad Request",
-            401 => "Unauthorized",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            412 => "Precondition Failed",
-            416 => "Range Not Satisfiable",
-            421 => "Misdirected Request",
-            503 => "Service Unavailable",
-            _ => "Internal Server Error",
-        };
-        let mut head = format!("HTTP/1.1 {} {words}\r\n", self.status);
-        let mut add = |name: &str, value: &str| {
-            for part in [name, ": ", value, "\r\n"] {
-                head.push_str(part);
-            }
-        };
-        self.headers.iter().for_each(|(name, value)| add(name, value));
+    /// What is said of the body, and besides.
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
+        let own = self.headers.iter().map(|(name, value)| (*name, Cow::Borrowed(value.as_str())));
         // Neither of these two has a body, nor says how long one would be.
-        if !matches!(self.status, 204 | 304) {
-            add("Content-Length", &self.len().to_string());
-        }
-        add("X-Content-Type-Options", "nosniff");
-        add("Connection", if goes_on { "keep-alive" } else { "close" });
-        head.push_str("\r\n");
-        head
+        let len = (!matches!(self.status, 204 | 304)).then(|| self.len().to_string());
+        let len = len.map(|len| ("Content-Length", Cow::Owned(len)));
+        own.chain(len).chain([("X-Content-Type-Options", Cow::Borrowed("nosniff"))])
     }
 
     /// Bytes of the body.
@@ -233,6 +210,19 @@ impl Answer {
         match &self.body {
             Body::Text(text) => text.len() as u64,
             Body::File(_, range) => range.end - range.start,
+        }
+    }
+
+    /// Reads the body from `at` on, into memory that ends inside it.
+    pub(super) fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let end = at + out.len() as u64;
+        match &self.body {
+            Body::Text(text) => {
+                let bytes = text.as_bytes().get(at as usize..end as usize);
+                out.copy_from_slice(bytes.unwrap_or_default());
+                Ok(())
+            }
+            Body::File(file, range) => file.read_into(range.start + at..range.start + end, out),
         }
     }
 }

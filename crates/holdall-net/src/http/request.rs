@@ -1,4 +1,4 @@
-//! What a client asks.
+//! What a client asks, and how HTTP/1.1 spells it.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use std::fmt::Write as _;
@@ -19,15 +19,13 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a head, with the empty line at its end; nothing where it is none, or a body follows it.
+    /// Reads a head of HTTP/1.1, with the empty line at its end; nothing where it is none, or a body follows it.
     pub(super) fn parse(head: &'a [u8]) -> Option<Request<'a>> {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
         let mut first = lines.next()?.split(' ');
         let (method, target, version) = (first.next()?, first.next()?, first.next()?);
-        let is_known = matches!(version, "HTTP/1.1" | "HTTP/1.0") && first.next().is_none();
-        let is_path = target.starts_with('/') || (target == "*" && method == "OPTIONS");
-        if !is_known || !is_path || target.contains(|c: char| c.is_control()) {
+        if !matches!(version, "HTTP/1.1" | "HTTP/1.0") || first.next().is_some() {
             return None;
         }
         let mut headers = Vec::new();
@@ -39,18 +37,28 @@ impl<'a> Request<'a> {
             }
             headers.push((name, value.trim_matches([' ', '\t'])));
         }
-        let mut request = Request { method, target, headers, goes_on: version == "HTTP/1.1" };
-        let has_body = request.header("transfer-encoding").is_some()
-            || request.header("content-length").is_some_and(|len| len != "0");
-        if has_body {
-            return None;
-        }
+        let mut request = Request::new(method, target, headers)?;
+        request.goes_on = version == "HTTP/1.1";
         if let Some(connection) = request.header("connection") {
             let has =
                 |word: &str| connection.split(',').any(|w| w.trim().eq_ignore_ascii_case(word));
             request.goes_on = !has("close") && (request.goes_on || has("keep-alive"));
         }
         Some(request)
+    }
+
+    /// A request, however its head was spelled; nothing where it is for no path, or a body follows it.
+    pub(super) fn new(
+        method: &'a str,
+        target: &'a str,
+        headers: Vec<(&'a str, &'a str)>,
+    ) -> Option<Request<'a>> {
+        let is_path = target.starts_with('/') || (target == "*" && method == "OPTIONS");
+        let request = Request { method, target, headers, goes_on: true };
+        let has_body = request.header("transfer-encoding").is_some()
+            || request.header("content-length").is_some_and(|len| len != "0");
+        let is_one = is_path && !has_body && !target.contains(|c: char| c.is_control());
+        is_one.then_some(request)
     }
 
     /// The first header of that name.

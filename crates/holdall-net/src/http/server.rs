@@ -1,14 +1,17 @@
-//! Connections.
+//! The server, and what its clients have in common.
 
-use super::answer::{Answer, Body, Ways};
+use super::answer::{Answer, Ways};
+use super::http1;
 use super::request::{HEAD_MAX, Request};
 use crate::meter::By;
+#[cfg(feature = "http2")]
+use crate::quic::Identity;
 use crate::rules::LISTEN;
-use crate::service::{Service, Visit};
+use crate::service::Service;
 use crate::shelf::Done;
 use holdall_core::{Error, Result};
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,42 +26,58 @@ pub struct HttpOptions {
     pub cors: Option<String>,
     /// Headers that every answer has besides its own: names and values.
     pub headers: Vec<(&'static str, &'static str)>,
+    /// Whom clients that speak TLS meet; without one TLS is not spoken. Plain text is, in any case.
+    #[cfg(feature = "http2")]
+    pub identity: Option<Arc<Identity>>,
 }
 
-/// Serves files over HTTP/1.1, on threads of its own, until it is stopped or dropped.
+/// Serves files over HTTP, on threads of its own, until it is stopped or dropped.
 pub struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     listener: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    service: Service,
+/// What clients of a server have in common.
+pub(super) struct Shared {
+    pub(super) service: Service,
     options: HttpOptions,
+    #[cfg(feature = "http2")]
+    pub(super) tls: Option<Arc<rustls::ServerConfig>>,
     is_loopback: bool,
     is_ending: AtomicBool,
-    /// Requests that are answered now.
+    /// What is answered now and must be sent before the server ends.
     answering: AtomicUsize,
 }
 
+/// While something is answered.
+pub(super) struct Answering<'a>(&'a AtomicUsize);
+
 /// The longest that what a client still sends is taken when all is said.
-const PARTING: Duration = Duration::from_secs(2);
+pub(super) const PARTING: Duration = Duration::from_secs(2);
 /// How often who waits for a client looks whether the server ends.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 impl HttpServer {
     /// Serves at `listen`.
     ///
     /// # Errors
-    /// `net/listen`.
+    /// `net/listen`, `net/identity`.
     pub fn start(service: Service, listen: SocketAddr, options: HttpOptions) -> Result<HttpServer> {
         let failed =
             |e: io::Error| LISTEN.broken(format!("nobody can listen at {listen} (TCP)")).because(e);
+        #[cfg(feature = "http2")]
+        let tls = match &options.identity {
+            Some(identity) => Some(Arc::new(identity.tls(super::begin::PROTOCOLS)?)),
+            None => None,
+        };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
             service,
             options,
+            #[cfg(feature = "http2")]
+            tls,
             is_loopback: address.ip().is_loopback(),
             is_ending: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
@@ -126,33 +145,25 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let own = Arc::clone(shared);
         let Ok(peer) = stream.peer_addr() else { continue };
         let Some(visit) = shared.service.enter(By::Http, peer) else {
-            let _ = refuse(&stream);
+            let _ = http1::refuse(&stream);
             continue;
         };
         let serve = move || {
             // A client that goes away is no reason to complain.
-            let _ = own.converse(&stream, &visit).and_then(|()| part_with(&stream));
-            let _ = stream.shutdown(Shutdown::Both);
+            #[cfg(feature = "http2")]
+            let _ = super::begin::serve(&own, stream, &visit);
+            #[cfg(not(feature = "http2"))]
+            let _ = http1::serve(&own, &stream, &visit);
         };
         // Where there are no more threads, the client is gone with what would have served it.
         let _ = std::thread::Builder::new().name("holdall-http".to_owned()).spawn(serve);
     }
 }
 
-/// Tells a client that there are enough of them.
-fn refuse(mut stream: &TcpStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(LOOK))?;
-    let answer = Answer::text(503, "there are as many clients as this server takes\n");
-    stream.write_all(answer.head(false).as_bytes())?;
-    match answer.body {
-        Body::Text(text) => stream.write_all(text.as_bytes()),
-        Body::File(..) => Ok(()),
-    }
-}
-
 /// Ends a connection on which all is said. Who still sends gets the answer nevertheless: closing with bytes unread would
-/// take it back.
-fn part_with(mut stream: &TcpStream) -> io::Result<()> {
+/// take it back. Who is silent for so long is done.
+pub(super) fn part_with(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(silence))?;
     stream.shutdown(Shutdown::Write)?;
     let until = Instant::now() + PARTING;
     let (mut part, mut left) = ([0; 4096], 4 * HEAD_MAX);
@@ -166,114 +177,31 @@ fn part_with(mut stream: &TcpStream) -> io::Result<()> {
 }
 
 impl Shared {
-    fn is_ending(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Answers one request after the other.
-    fn converse(&self, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
-        let patience = self.service.bounds.patience;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(patience))?;
-        let mut held = Vec::new();
-        while let Some(len) = self.head(stream, &mut held)? {
-            self.answering.fetch_add(1, Ordering::AcqRel);
-            let done = self.reply(stream, visit, held.get(..len).unwrap_or_default());
-            self.answering.fetch_sub(1, Ordering::AcqRel);
-            if !done? {
-                break;
-            }
-            held.drain(..len);
-        }
-        Ok(())
+    /// Something is answered until what this gives is dropped.
+    pub(super) fn answering(&self) -> Answering<'_> {
+        self.answering.fetch_add(1, Ordering::AcqRel);
+        Answering(&self.answering)
     }
 
-    /// The length of the next head, once it is in `held`; nothing, where none comes. One that is too long is as long as may
-    /// be, and none.
-    fn head(&self, mut stream: &TcpStream, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        let until = Instant::now() + self.service.bounds.patience;
-        let mut part = [0; 4096];
-        loop {
-            let end = held.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4);
-            if let Some(len) = end.or((held.len() >= HEAD_MAX).then_some(held.len())) {
-                return Ok(Some(len));
-            }
-            if self.is_ending() || Instant::now() >= until {
-                return Ok(None);
-            }
-            match stream.read(&mut part) {
-                Ok(0) => return Ok(None),
-                Ok(n) => held.extend_from_slice(part.get(..n).unwrap_or_default()),
-                Err(e) if is_passing(&e) => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Answers one request; whether another may follow.
-    fn reply(&self, stream: &TcpStream, visit: &Visit, head: &[u8]) -> io::Result<bool> {
-        let request = if head.len() > HEAD_MAX { None } else { Request::parse(head) };
-        let ways =
-            Ways { service: &self.service, options: &self.options, is_loopback: self.is_loopback };
-        let _answers = visit.answers();
-        let answer = ways.answer(request.as_ref());
-        let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !self.is_ending();
-        let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
-        let mut sent = 0;
-        let done = send(stream, visit, &answer, goes_on, is_head, &mut sent);
-        let name = request.as_ref().and_then(Request::name).unwrap_or_default();
-        let how = match (&done, answer.refused) {
-            (Err(Unsent::File(e)), _) => Done::Refused(e.code()),
-            (Err(Unsent::Client(_)), _) => Done::Left,
-            (Ok(()), Some(code)) => Done::Refused(code),
-            (Ok(()), None) => Done::Whole,
-        };
-        visit.tell(&name, sent, how);
-        match done {
-            Ok(()) => Ok(goes_on),
-            Err(Unsent::Client(e)) => Err(e),
-            // What is missing of the answer is how the client finds out.
-            Err(Unsent::File(_)) => Ok(false),
-        }
+    /// The answer to a request, or to what is none.
+    pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
+        let Shared { service, options, is_loopback, .. } = self;
+        Ways { service, options, is_loopback: *is_loopback }.answer(request)
     }
 }
 
-/// Sends an answer; `sent` counts bytes of its body.
-fn send(
-    mut stream: &TcpStream,
-    visit: &Visit,
-    answer: &Answer,
-    goes_on: bool,
-    is_head: bool,
-    sent: &mut u64,
-) -> Result<(), Unsent> {
-    stream.write_all(answer.head(goes_on).as_bytes())?;
-    match &answer.body {
-        _ if is_head => {}
-        Body::Text(text) => {
-            stream.write_all(text.as_bytes())?;
-            *sent += text.len() as u64;
-            visit.sent(*sent);
-        }
-        Body::File(file, range) => {
-            let mut start = range.start;
-            while start < range.end {
-                let end = range.end.min(start + visit.piece());
-                std::thread::sleep(visit.delay(end - start));
-                let bytes = file.read(start..end).map_err(Unsent::File)?;
-                stream.write_all(&bytes)?;
-                *sent += end - start;
-                visit.sent(end - start);
-                start = end;
-            }
-        }
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
-    Ok(())
 }
 
 /// Why an answer was not sent whole.
-enum Unsent {
+pub(super) enum Unsent {
     Client(io::Error),
     File(Error),
 }
@@ -284,7 +212,19 @@ impl From<io::Error> for Unsent {
     }
 }
 
-fn is_passing(e: &io::Error) -> bool {
+impl Answer {
+    /// How it ended.
+    pub(super) fn done(&self, sending: &Result<(), Unsent>) -> Done {
+        match (sending, self.refused) {
+            (Err(Unsent::File(e)), _) => Done::Refused(e.code()),
+            (Err(Unsent::Client(_)), _) => Done::Left,
+            (Ok(()), Some(code)) => Done::Refused(code),
+            (Ok(()), None) => Done::Whole,
+        }
+    }
+}
+
+pub(super) fn is_passing(e: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(e.kind(), E::WouldBlock | E::TimedOut | E::Interrupted)
 }

@@ -9,11 +9,12 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::fmt;
+use std::sync::Arc;
 
 /// A certificate and its key: made here, or given.
 pub struct Identity {
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
     pin: Option<[u8; 32]>,
 }
 
@@ -70,6 +71,22 @@ impl Identity {
     /// What is shown: its certificate, and those between that and an authority (DER).
     pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
         self.chain.iter().map(|der| der.as_ref())
+    }
+
+    /// TLS 1.3 by it, for these protocols.
+    pub(crate) fn tls(&self, protocols: &[&[u8]]) -> Result<rustls::ServerConfig> {
+        let wrong = |e: rustls::Error| {
+            IDENTITY.broken("the certificate and the key are of no use").because(e)
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(wrong)?
+            .with_no_client_auth()
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(wrong)?;
+        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(tls)
     }
 
     /// What an address has behind `#sha256=`, where the certificate was made here.

@@ -1,9 +1,9 @@
 //! Connections of this process to servers. All files that are open at one server share one, as long as any of them is open.
 
-use super::wait::{Failed, wait};
 use super::{Patience, Trust, number, trust};
 use crate::protocol::{Client, FileId, Root, Told, Why};
 use crate::rules::{ANSWER, FAILED};
+use crate::wait::{Failed, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::{

@@ -10,7 +10,6 @@ mod precedence;
 mod remote;
 mod server;
 mod trust;
-mod wait;
 
 pub use address::Address;
 pub use identity::Identity;

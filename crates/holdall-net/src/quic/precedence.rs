@@ -120,12 +120,12 @@ mod tests {
 
     #[test]
     fn who_waits_goes_on_when_it_is_due() {
-        let runtime = super::super::wait::runtime(2).unwrap();
+        let runtime = crate::wait::runtime(2).unwrap();
         let of = Precedence::default();
         let (low, high) = (of.enter(1, 0), of.enter(2, 1));
         high.goes();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| super::super::wait::wait(runtime.handle(), low.turn()));
+            let waits = scope.spawn(|| crate::wait::wait(runtime.handle(), low.turn()));
             // A long one that goes on all the time, and then ends.
             for _ in 0..100 {
                 high.goes();

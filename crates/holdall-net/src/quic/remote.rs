@@ -1,10 +1,10 @@
 //! A file on a server.
 
 use super::line::{Link, Opened, Place, Wanted, Whom, lock};
-use super::wait::{Failed, clients, wait};
 use super::{Address, Trust};
 use crate::protocol::{Arrival, Client, FileId, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
+use crate::wait::{Failed, shared, wait};
 use bytes::Bytes;
 use holdall_core::Result;
 use quinn::{ReadError, RecvStream, VarInt, WriteError};
@@ -340,7 +340,7 @@ impl Remote {
 
     /// A connection with the file open on it.
     fn connect(&self, known: Option<FileId>) -> Result<(Link, Opened), Failed> {
-        let handle = clients()?;
+        let handle = shared()?;
         // Whatever address another file has its connection to, this one may be connected to as well.
         let whom = |to| Whom {
             host: self.address.host.clone(),

@@ -2,7 +2,6 @@
 
 use super::line::lock;
 use super::precedence::{Place, Precedence};
-use super::wait::{runtime, wait};
 use super::{Identity, number};
 use crate::meter::By;
 use crate::protocol::{
@@ -12,6 +11,7 @@ use crate::protocol::{
 use crate::rules::{FAILED, IDENTITY, LISTEN};
 use crate::service::{PIECE, Service, Visit};
 use crate::shelf::{Bounds, Done, Served};
+use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
@@ -143,16 +143,7 @@ impl fmt::Debug for Server {
 }
 
 fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
-    let wrong =
-        |e: rustls::Error| IDENTITY.broken("the certificate and the key are of no use").because(e);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(wrong)?
-        .with_no_client_auth()
-        .with_single_cert(identity.chain.clone(), identity.key.clone_key())
-        .map_err(wrong)?;
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    let mut tls = identity.tls(&[PROTOCOL])?;
     // Tickets are kept in memory, and each is taken once: what somebody sends a second time is not early any more.
     tls.max_early_data_size = u32::MAX;
     let tls = QuicServerConfig::try_from(tls)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _holdall
+from ._file import File
 from ._file import open as _open
 from ._kinds import ndarray
 from ._records import Ragged, Records, Selection
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "Gather"]
 
-#: Where records come from: a file, or records that were chosen.
-Source = Union[str, "os.PathLike[str]", Records, Selection]
+#: Where records come from: a file, open or not, or records that were chosen.
+Source = Union[str, "os.PathLike[str]", File, Records, Selection]
 
 
 class Gather:
@@ -31,7 +32,7 @@ class Gather:
     def __init__(
         self, sources: Union[Source, Sequence[Source]], columns: Optional[Sequence[str]] = None, path: Optional[str] = None
     ) -> None:
-        one = isinstance(sources, (str, os.PathLike, Records, Selection))
+        one = isinstance(sources, (str, os.PathLike, File, Records, Selection))
         self._sources: list[Any] = [sources] if one else list(sources)  # type: ignore[arg-type]
         if not self._sources:
             raise Misuse("there is no file to read batches from", code="python/option", kind="misuse")
@@ -58,7 +59,7 @@ class Gather:
             return source._records, source._places
         if isinstance(source, Records):
             return source._whole(), source._range
-        file = _open(source)
+        file = source if isinstance(source, File) else _open(source)
         datasets = [t for t in map(file.__getitem__, file) if t.layout == "records"]
         if self._path is not None:
             datasets = [file[self._path]]
@@ -236,7 +237,7 @@ class Batches:
     there. It is pickled by the paths of its files.
 
     Args:
-        sources: Files, or records that were chosen (``r.where(…)``): one, or several with the same columns.
+        sources: Paths or open files, or records that were chosen (``r.where(…)``): one, or several with the same columns.
         columns: Paths of the columns; all unless said.
         batch: Records of a batch.
         path: The dataset, where a file has several.

@@ -68,7 +68,7 @@ def _texts(of: "Union[Records, Selection]", path: str) -> Any:
     try:
         import pyarrow as pa
     except ImportError:
-        return of.values(path)
+        return of.texts(path)
     return pa.table(of.arrow(path)).column(0)
 
 

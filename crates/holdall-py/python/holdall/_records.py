@@ -186,11 +186,14 @@ class Records(Sequence[Any]):
             Misuse: it is not text.
             Malformed: it is not UTF-8, or lies outside the heap.
         """
+        self._is_text(path)
+        low, high, step = self._run()
+        return self._native.texts(path, low, high)[::step]
+
+    def _is_text(self, path: str) -> None:
         at, _, _ = self._find(path)
         if self._types.rows[at].kind not in ("string", "enum", "json"):
             self._wrong(f"`{path}` is not text: {self._types.describe(at)}", "values(path) gives a list of anything")
-        low, high, step = self._run()
-        return self._native.texts(path, low, high)[::step]
 
     def ragged(self, path: str = "") -> Ragged:
         """An array of any length of all of them: all elements, and where those of each record start. A view where
@@ -536,6 +539,11 @@ class Selection(Sequence[Any]):
         """One member of all of them: see :meth:`Records.column`, of which it is a copy."""
         found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
         return found
+
+    def texts(self, path: str) -> "list[Optional[str]]":
+        """A string of all of them, or the name of an enum, or JSON as text: see :meth:`Records.texts`."""
+        self._records._is_text(path)
+        return self._records._native.texts_at(path, self._places.tolist())
 
     def values(self, path: str) -> list[Any]:
         """One part of all of them as Python objects: see :meth:`Records.values`."""

@@ -52,8 +52,8 @@ def serve(
     patience: float = 30.0,
     log: Optional[Callable[[Access], object]] = None,
 ) -> "Server":
-    """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP/1.1, on threads that need
-    nothing of Python. Where a path goes, the address of a file that is served goes as well.
+    """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP (1.1 and 2, in plain text and over
+    TLS), on threads that need nothing of Python. Where a path goes, the address of a file that is served goes as well.
 
     ::
 
@@ -133,8 +133,7 @@ class Server:
 
     #: Host and port where it listens.
     address: str
-    #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` where an authority has signed that, and without
-    #: QUIC.
+    #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` where an authority has signed that.
     sha256: Optional[str]
     #: Where numbers are told, ``http://…``, if they are.
     metrics: Optional[str]
@@ -149,12 +148,15 @@ class Server:
         """What is served now: the lengths in bytes, by name."""
         return dict(self._native.files())
 
-    def url(self, name: Optional[str] = None, *, http: bool = False, token: Optional[str] = None) -> str:
-        """The address of a file: ``holdall://…``, or ``http://…``.
+    def url(
+        self, name: Optional[str] = None, *, http: bool = False, https: bool = False, token: Optional[str] = None
+    ) -> str:
+        """The address of a file: ``holdall://…``, ``http://…`` or ``https://…``.
 
         Args:
             name: Its name, as in :attr:`files`; not needed where there is one file.
             http: That for clients of HTTP, which give their token in a header.
+            https: The same over TLS.
             token: A token that goes into the address. Who has the address has the token then.
 
         Raises:
@@ -165,15 +167,15 @@ class Server:
             if len(files) != 1:
                 raise Misuse(f"{len(files)} files are served; name one of them", code="python/option", kind="misuse")
             name = files[0]
-        url = self._native.url(name, bool(http))
+        scheme = "https" if https else "http" if http else "holdall"
+        url = self._native.url(name, scheme)
         if url is None:
-            raise Misuse(f"nothing is served over {'HTTP' if http else 'QUIC'}", code="python/option", kind="misuse")
+            raise Misuse(f"nothing is served over {'QUIC' if scheme == 'holdall' else 'HTTP'}", code="python/option", kind="misuse")
         if token is None:
             return url
-        if http:
+        if scheme != "holdall":
             raise TypeError("addresses of HTTP have no token: it goes into the header Authorization")
-        scheme, rest = url.split("://", 1)
-        return f"{scheme}://{token}@{rest}"
+        return url.replace("://", f"://{token}@", 1)
 
     @property
     def clients(self) -> int:

@@ -87,6 +87,12 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
                 rank, ranks = (of.get_rank(), of.get_world_size()) if runs else (0, 1)
             self._batches = Batches(sources, columns, rank=rank or 0, ranks=ranks or 1, **options)
             self._transform = transform
+            # What workers that stay are told, and what this process has heard of it: how often something was said, which epoch,
+            # batches to pass over.
+            self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
+            self._heard = 0
+            #: Where a worker began, until it has come to the end.
+            self._began: Optional[dict[str, int]] = None
 
         def __len__(self) -> int:
             return len(self._batches)
@@ -94,10 +100,17 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def set_epoch(self, epoch: int) -> None:
             """Starts an epoch: the same records in another order."""
             self._batches.set_epoch(epoch)
+            self._tell()
 
         def skip(self, batches: int) -> None:
             """Passes over the first batches of this rank."""
             self._batches.skip(batches)
+            self._tell()
+
+        def _tell(self) -> None:
+            state = self._batches.state_dict()
+            self._heard, self._began = self._heard + 1, None
+            self._told[1], self._told[2], self._told[0] = state["epoch"], state["first"], self._heard
 
         def state_dict(self) -> dict[str, int]:
             """How far this process got."""
@@ -106,13 +119,28 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         def load_state_dict(self, state: dict[str, int]) -> None:
             """Goes on from there."""
             self._batches.load_state_dict(state)
+            self._began = None
 
         def __iter__(self) -> Iterator[Any]:
             info = torch.utils.data.get_worker_info()
             worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
+            if info is not None:
+                self._begin()
             for batch in self._batches._share(worker, workers):
                 made = tensors(torch, batch)
                 yield made if self._transform is None else self._transform(made)
+            self._began = None
+
+        def _begin(self) -> None:
+            """Begins in a worker, which may have begun before: where nobody came to the end, batches were made that nobody took."""
+            told, epoch, first = (int(n) for n in self._told)
+            if told != self._heard:
+                self._heard = told
+                self._batches.set_epoch(epoch)
+                self._batches.skip(first)
+            elif self._began is not None:
+                self._batches.load_state_dict(self._began)
+            self._began = self._batches.state_dict()
 
     class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]
         """Records by their number, for a ``DataLoader`` with a sampler of its own::

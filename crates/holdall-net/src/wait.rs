@@ -9,26 +9,26 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The runtime of all clients of this process. One that a fork left behind has no threads: who has another number makes another.
-static CLIENTS: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+/// The runtime of this process. One that a fork left behind has no threads: who has another number makes another.
+static SHARED: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
 
-/// The runtime that connections of clients run on.
-pub(super) fn clients() -> Result<Handle> {
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+/// The runtime that all share whose own threads do the work: it has connections of clients, and tells when sockets and timers are due.
+pub(crate) fn shared() -> Result<Handle> {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
-    if let Some((of, runtime)) = *clients
+    if let Some((of, runtime)) = *shared
         && of == process
     {
         return Ok(runtime.handle().clone());
     }
     // As long as the process: connections outlive whoever opened the first.
     let runtime: &'static Runtime = Box::leak(Box::new(runtime(2)?));
-    *clients = Some((process, runtime));
+    *shared = Some((process, runtime));
     Ok(runtime.handle().clone())
 }
 
 /// A runtime of so many threads.
-pub(super) fn runtime(threads: usize) -> Result<Runtime> {
+pub(crate) fn runtime(threads: usize) -> Result<Runtime> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("holdall-net")
@@ -39,7 +39,7 @@ pub(super) fn runtime(threads: usize) -> Result<Runtime> {
 }
 
 /// What `future` comes to, on this thread, which may be one of another runtime; timers and sockets are those of `handle`.
-pub(super) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
+pub(crate) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -60,9 +60,9 @@ pub(super) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
 
 /// An error, and whether trying again may help.
 #[derive(Debug, Clone)]
-pub(super) struct Failed {
-    pub(super) error: Error,
-    pub(super) is_passing: bool,
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) is_passing: bool,
 }
 
 impl From<Error> for Failed {
@@ -72,7 +72,7 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
-    pub(super) fn passing(error: Error) -> Failed {
+    pub(crate) fn passing(error: Error) -> Failed {
         Failed { error, is_passing: true }
     }
 }

@@ -1,0 +1,160 @@
+//! HTTP/1.1: one request after the other, and an answer to each.
+
+use super::answer::Answer;
+use super::request::{HEAD_MAX, Request};
+use super::server::{LOOK, Shared, Unsent, is_passing, part_with};
+use crate::service::Visit;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
+
+/// Serves a client until it has no more requests, or is not to be understood.
+pub(super) fn serve(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
+    prepare(shared, stream)?;
+    converse(shared, &mut &*stream, visit)?;
+    part_with(stream, LOOK)?;
+    stream.shutdown(Shutdown::Both)
+}
+
+/// The same, over TLS.
+#[cfg(feature = "http2")]
+pub(super) fn serve_secure(
+    shared: &Shared,
+    mut stream: rustls::StreamOwned<rustls::ServerConnection, TcpStream>,
+    visit: &Visit,
+) -> io::Result<()> {
+    prepare(shared, &stream.sock)?;
+    converse(shared, &mut stream, visit)?;
+    stream.conn.send_close_notify();
+    stream.flush()?;
+    part_with(&stream.sock, LOOK)
+}
+
+/// Tells a client that there are enough of them.
+pub(super) fn refuse(mut stream: &TcpStream) -> io::Result<()> {
+    stream.set_write_timeout(Some(LOOK))?;
+    let answer = Answer::text(503, "there are as many clients as this server takes\n");
+    let mut text = vec![0; answer.len() as usize];
+    answer.read(0, &mut text).map_err(io::Error::other)?;
+    stream.write_all(head(&answer, false).as_bytes())?;
+    stream.write_all(&text)
+}
+
+fn prepare(shared: &Shared, stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(shared.service.bounds.patience))
+}
+
+fn converse(shared: &Shared, stream: &mut (impl Read + Write), visit: &Visit) -> io::Result<()> {
+    let mut held = Vec::new();
+    while let Some(len) = next(shared, stream, &mut held)? {
+        let answering = shared.answering();
+        let goes_on = reply(shared, stream, visit, held.get(..len).unwrap_or_default())?;
+        drop(answering);
+        if !goes_on {
+            break;
+        }
+        held.drain(..len);
+    }
+    Ok(())
+}
+
+/// The length of the next head, once it is in `held`; nothing, where none comes. One that is too long is as long as may
+/// be, and none.
+fn next(shared: &Shared, stream: &mut impl Read, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    let until = Instant::now() + shared.service.bounds.patience;
+    let mut part = [0; 4096];
+    loop {
+        let end = held.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4);
+        if let Some(len) = end.or((held.len() >= HEAD_MAX).then_some(held.len())) {
+            return Ok(Some(len));
+        }
+        if shared.is_ending() || Instant::now() >= until {
+            return Ok(None);
+        }
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(None),
+            Ok(n) => held.extend_from_slice(part.get(..n).unwrap_or_default()),
+            Err(e) if is_passing(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Answers one request; whether another may follow.
+fn reply(
+    shared: &Shared,
+    stream: &mut impl Write,
+    visit: &Visit,
+    asked: &[u8],
+) -> io::Result<bool> {
+    let request = if asked.len() > HEAD_MAX { None } else { Request::parse(asked) };
+    let _answers = visit.answers();
+    let answer = shared.answer(request.as_ref());
+    let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !shared.is_ending();
+    let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
+    let mut sent = 0;
+    let done = send(stream, visit, &answer, goes_on, is_head, &mut sent);
+    let name = request.as_ref().and_then(Request::name).unwrap_or_default();
+    visit.tell(&name, sent, answer.done(&done));
+    match done {
+        Ok(()) => Ok(goes_on),
+        Err(Unsent::Client(e)) => Err(e),
+        // What is missing of the answer is how the client finds out.
+        Err(Unsent::File(_)) => Ok(false),
+    }
+}
+
+/// Sends an answer; `sent` counts bytes of its body.
+fn send(
+    stream: &mut impl Write,
+    visit: &Visit,
+    answer: &Answer,
+    goes_on: bool,
+    is_head: bool,
+    sent: &mut u64,
+) -> Result<(), Unsent> {
+    stream.write_all(head(answer, goes_on).as_bytes())?;
+    let len = if is_head { 0 } else { answer.len() };
+    // One piece after the other goes through it.
+    let mut memory = vec![0; visit.piece().min(len) as usize];
+    while *sent < len {
+        let count = (memory.len() as u64).min(visit.piece()).min(len - *sent);
+        let piece = memory.get_mut(..count as usize).unwrap_or_default();
+        std::thread::sleep(visit.delay(count));
+        answer.read(*sent, piece).map_err(Unsent::File)?;
+        stream.write_all(piece)?;
+        *sent += count;
+        visit.sent(count);
+    }
+    Ok(stream.flush()?)
+}
+
+/// What comes before the body.
+fn head(answer: &Answer, goes_on: bool) -> String {
+    let words = match answer.status {
+        200 => "OK",
+        204 => "No Content",
+        206 => "Partial Content",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        412 => "Precondition Failed",
+        416 => "Range Not Satisfiable",
+        421 => "Misdirected Request",
+        503 => "Service Unavailable",
+        _ => "Internal Server Error",
+    };
+    let mut head = format!("HTTP/1.1 {} {words}\r\n", answer.status);
+    let connection = if goes_on { "keep-alive" } else { "close" };
+    for (name, value) in answer.headers().chain([("Connection", connection.into())]) {
+        for part in [name, ": ", &value, "\r\n"] {
+            head.push_str(part);
+        }
+    }
+    head.push_str("\r\n");
+    head
+}

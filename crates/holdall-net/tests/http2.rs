@@ -1,0 +1,422 @@
+//! Files over HTTP/2, in plain text and over TLS, and clients that do what they should not.
+
+mod shelf;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use holdall_net::http::{HttpOptions, HttpServer};
+use holdall_net::quic::Identity;
+use holdall_net::{Bounds, Service, Tokens};
+use shelf::{Files, server, start};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Status, headers but for those of a connection, and body.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Said {
+    fn new(status: u16, headers: impl Iterator<Item = (String, String)>, body: Vec<u8>) -> Said {
+        let mut headers: Vec<_> = headers.filter(|(name, _)| name != "connection").collect();
+        headers.sort();
+        Said { status, headers, body }
+    }
+}
+
+fn block_on<T>(doing: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), doing).await.unwrap() })
+}
+
+/// A connection that its own task drives.
+async fn over<T>(io: T) -> SendRequest<Bytes>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (client, connection) = h2::client::handshake(io).await.unwrap();
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    client
+}
+
+async fn connect(at: SocketAddr) -> SendRequest<Bytes> {
+    over(tokio::net::TcpStream::connect(at).await.unwrap()).await
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> http::Request<()> {
+    let address = format!("http://localhost{path}");
+    let mut request = http::Request::builder().method(method).uri(address);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap()
+}
+
+async fn ask(client: &SendRequest<Bytes>, asked: http::Request<()>) -> Result<Said, h2::Error> {
+    let mut client = client.clone().ready().await?;
+    let (answer, _) = client.send_request(asked, true)?;
+    let answer = answer.await?;
+    let (head, mut body) = answer.into_parts();
+    let mut bytes = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        body.flow_control().release_capacity(part.len())?;
+        bytes.extend_from_slice(&part);
+    }
+    let text = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
+    };
+    Ok(Said::new(head.status.as_u16(), head.headers.iter().map(text), bytes))
+}
+
+/// The same over HTTP/1.1.
+fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Said {
+    let mut stream = TcpStream::connect(at).unwrap();
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{text}\r\n").as_bytes()).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    let end = all.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(all[..end].to_vec()).unwrap();
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_ascii_lowercase(), value.to_owned())
+    };
+    Said::new(status, lines.map(pair), all[end + 4..].to_vec())
+}
+
+/// A client that says what it likes, and frames of it.
+fn raw(at: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+/// `GET /large`, by the static table and a path as it stands.
+fn get_large(stream: u32) -> Vec<u8> {
+    let block = [&[0x82, 0x86, 0x04, 6][..], b"/large"].concat();
+    frame(1, 5, stream, &block)
+}
+
+#[test]
+fn answers_are_those_of_http_1() {
+    let mut options = HttpOptions::default();
+    options.cors = Some("https://app.example".to_owned());
+    let (server, _) = server(Bounds::default(), options);
+    let at = server.address();
+    let etag = ask_first(at, "GET", "/digits", &[]);
+    let etag = etag.headers.iter().find(|(name, _)| name == "etag").unwrap().1.clone();
+    block_on(async {
+        let client = connect(at).await;
+        for (method, path, headers, status) in [
+            ("GET", "/digits", vec![], 200),
+            ("HEAD", "/digits", vec![], 200),
+            ("OPTIONS", "/digits", vec![], 204),
+            ("POST", "/digits", vec![], 405),
+            ("GET", "/", vec![], 200),
+            ("GET", "/a%20b", vec![], 200),
+            ("GET", "/empty", vec![], 200),
+            ("GET", "/broken", vec![], 500),
+            ("GET", "/none", vec![], 404),
+            ("GET", "/%ff", vec![], 404),
+            ("GET", "/../digits", vec![], 404),
+            ("GET", "/none/", vec![], 404),
+            ("GET", "/digits?x", vec![("range", "bytes=2-4")], 206),
+            ("GET", "/digits", vec![("range", "bytes=-3")], 206),
+            ("GET", "/digits", vec![("range", "bytes=10-")], 416),
+            ("GET", "/digits", vec![("range", "bytes=0-1,3-4")], 200),
+            ("GET", "/digits", vec![("range", "bytes=0-1"), ("if-range", &etag)], 206),
+            ("GET", "/digits", vec![("range", "bytes=0-1"), ("if-range", "\"x\"")], 200),
+            ("GET", "/digits", vec![("if-none-match", &etag)], 304),
+            ("GET", "/digits", vec![("if-match", "\"x\"")], 412),
+            ("GET", "/digits", vec![("content-length", "5")], 400),
+        ] {
+            let second = ask(&client, request(method, path, &headers)).await;
+            let first = ask_first(at, method, path, &headers);
+            assert_eq!(first.status, status, "{method} {path} {headers:?}");
+            match second {
+                Ok(second) => assert_eq!(second, first, "{method} {path} {headers:?}"),
+                // h2 does not take a head that says of a body what does not come.
+                Err(e) => assert!(status == 400 && e.is_reset(), "{method} {path}: {e}"),
+            }
+        }
+        let mut other = request("GET", "/digits", &[]);
+        *other.uri_mut() = "http://evil.example/digits".parse().unwrap();
+        assert_eq!(ask(&client, other).await.unwrap().status, 421);
+    });
+}
+
+#[test]
+fn many_ranges_come_at_once() {
+    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    block_on(async {
+        let client = connect(server.address()).await;
+        // By then it knows how many requests it may have at once: more of them are refused.
+        ask(&client, request("GET", "/digits", &[])).await.unwrap();
+        let large = Files::large();
+        let ask = |at: usize| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let (from, to) = (at * 1000, at * 5000 + 300_000);
+                let range = format!("bytes={from}-{}", to - 1);
+                let said = ask(&client, request("GET", "/large", &[("range", &range)])).await;
+                (from..to, said.unwrap())
+            })
+        };
+        let asked: Vec<_> = (0..150).map(ask).collect();
+        for answer in asked {
+            let (range, said) = answer.await.unwrap();
+            assert!(said.status == 206 && said.body == large[range]);
+        }
+    });
+    assert!(seen.most_at_once() > 1, "answers come one after the other");
+    assert_eq!(seen.ended("large whole"), 150);
+}
+
+#[test]
+fn a_token_is_asked_for() {
+    let tokens = Tokens::new(vec!["right".into()]).unwrap();
+    let (files, seen) = Files::served();
+    let service = Service::new(files).with_tokens(tokens).with_log(seen.log());
+    let server = start(service, HttpOptions::default());
+    block_on(async {
+        let client = connect(server.address()).await;
+        for (headers, status) in [
+            (vec![], 401),
+            (vec![("authorization", "Bearer wrong")], 401),
+            (vec![("authorization", "Bearer right")], 200),
+        ] {
+            let said = ask(&client, request("GET", "/digits", &headers)).await.unwrap();
+            assert_eq!(said.status, status, "{headers:?}");
+        }
+    });
+    assert_eq!((seen.ended("digits net/token"), seen.ended("digits whole")), (2, 1));
+}
+
+#[test]
+fn both_versions_are_spoken_over_tls() {
+    let mut options = HttpOptions::default();
+    let identity = Arc::new(Identity::generate().unwrap());
+    options.identity = Some(Arc::clone(&identity));
+    let (server, _) = server(Bounds::default(), options);
+    let at = server.address();
+    let shown = identity.certificates().next().unwrap().to_vec();
+    block_on(async {
+        let stream = shelf::secure(at, &[b"h2", b"http/1.1"], &shown).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let client = over(stream).await;
+        let mut asked = request("GET", "/large", &[]);
+        *asked.uri_mut() = "https://localhost/large".parse().unwrap();
+        assert!(ask(&client, asked).await.unwrap().body == Files::large());
+        for protocols in [&[&b"http/1.1"[..]][..], &[]] {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            let mut stream = shelf::secure(at, protocols, &shown).await;
+            let asked = b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            stream.write_all(asked).await.unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.unwrap();
+            assert!(all.starts_with(b"HTTP/1.1 200 OK\r\n") && all.ends_with(&Files::large()));
+        }
+    });
+    // In plain text at the same port, too.
+    assert_eq!(ask_first(at, "GET", "/digits", &[]).body, b"0123456789");
+}
+
+/// What the server says until it ends the connection.
+fn rest(mut stream: TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    // A reset is an end too.
+    let _ = stream.read_to_end(&mut all);
+    all
+}
+
+fn is_up(server: &HttpServer) {
+    assert_eq!(ask_first(server.address(), "GET", "/digits", &[]).status, 200);
+}
+
+fn impatient() -> Bounds {
+    let mut bounds = Bounds::default();
+    bounds.patience = Duration::from_millis(400);
+    bounds
+}
+
+#[test]
+fn requests_that_are_taken_back_at_once_end_the_connection() {
+    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let mut stream = raw(server.address());
+    let mut said = frame(4, 0, 0, &[]);
+    for at in 0..10_000 {
+        let id = 2 * at + 1;
+        said.extend(get_large(id));
+        said.extend(frame(3, 0, id, &8u32.to_be_bytes()));
+    }
+    // It may be gone in the middle.
+    let _ = stream.write_all(&said);
+    let _ = rest(stream);
+    is_up(&server);
+    assert!(seen.all().len() < 500, "{} requests were answered", seen.all().len());
+    assert!(seen.read() < 4 << 20, "{} bytes were read", seen.read());
+}
+
+#[test]
+fn what_is_not_http_2_ends() {
+    let (server, _) = server(impatient(), HttpOptions::default());
+    let noise: Vec<u8> =
+        (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let large = [frame(4, 0, 0, &[]), frame(1, 1, 1, &[0; 100])].concat();
+    let endless: Vec<u8> = (0..1000).flat_map(|_| frame(9, 0, 1, &[0x40; 1000])).collect();
+    for bad in [
+        noise,
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        // A frame that is longer than any may be.
+        [&[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1][..], &[0; 100]].concat(),
+        // A head that goes on for ever.
+        [large, endless].concat(),
+        // A head in no stream; a window of nothing.
+        [frame(4, 0, 0, &[]), frame(1, 5, 0, &[0x82])].concat(),
+        [frame(4, 0, 0, &[]), frame(8, 0, 0, &[0; 4])].concat(),
+        Vec::new(),
+        frame(4, 0, 0, &[]),
+    ] {
+        let began = Instant::now();
+        let mut stream = raw(server.address());
+        let _ = stream.write_all(&bad);
+        let _ = rest(stream);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", &bad[..bad.len().min(20)]);
+    }
+    // Half of the first words.
+    for half in [&b"P"[..], b"PR", b"PRI", b"PRI * HTTP/2.0\r\n"] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(half).unwrap();
+        let _ = rest(stream);
+    }
+    is_up(&server);
+}
+
+#[test]
+fn handshakes_of_tls_that_stop_or_are_none_end() {
+    let mut options = HttpOptions::default();
+    options.identity = Some(Arc::new(Identity::generate().unwrap()));
+    let (server, _) = server(impatient(), options);
+    for hello in [&[22][..], &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], &[22; 3000]] {
+        let began = Instant::now();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(hello).unwrap();
+        let _ = rest(stream);
+        assert!(began.elapsed() < Duration::from_secs(10), "{hello:?}");
+    }
+    is_up(&server);
+}
+
+#[test]
+fn no_more_is_read_than_a_client_has_room_for() {
+    let mut bounds = impatient();
+    bounds.patience = Duration::from_secs(2);
+    let (server, seen) = server(bounds, HttpOptions::default());
+    // As much as a window holds that nobody opens again.
+    let mut stream = raw(server.address());
+    let all: Vec<u8> = (0..40).flat_map(|at| get_large(2 * at + 1)).collect();
+    stream.write_all(&[frame(4, 0, 0, &[]), all.clone()].concat()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!((1..=65_535).contains(&seen.read()), "{}", seen.read());
+    drop(stream);
+    // One whose windows have no end, and who takes nothing: what the sockets hold, and 64 KiB for each answer.
+    let windows = [0, 4, 0x7f, 0xff, 0xff, 0xff];
+    let mut stream = raw(server.address());
+    let open = [frame(4, 0, 0, &windows), frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes())].concat();
+    let before = seen.read();
+    stream.write_all(&[open, all].concat()).unwrap();
+    std::thread::sleep(Duration::from_millis(1000));
+    let held = seen.read() - before;
+    assert!(held < 16 << 20, "{held} bytes");
+    // It is let go.
+    let until = Instant::now() + Duration::from_secs(20);
+    while seen.ended("large left") < 40 {
+        assert!(Instant::now() < until, "{:?}", seen.all());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    is_up(&server);
+}
+
+#[test]
+fn answers_on_their_way_are_sent_to_the_end() {
+    let mut bounds = Bounds::default();
+    bounds.rate = std::num::NonZeroU64::new(2_000_000);
+    let (server, seen) = server(bounds, HttpOptions::default());
+    let at = server.address();
+    let mut server = Some(server);
+    block_on(async {
+        let client = connect(at).await;
+        let mut ready = client.clone().ready().await.unwrap();
+        let (answer, _) = ready.send_request(request("GET", "/large", &[]), true).unwrap();
+        let mut body = answer.await.unwrap().into_body();
+        let mut bytes = body.data().await.unwrap().unwrap().to_vec();
+        let server = server.take().unwrap();
+        let stopping = std::thread::spawn(move || server.stop(Duration::from_secs(20)));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        // It takes nothing more.
+        let late = ask(&client, request("GET", "/digits", &[])).await;
+        assert!(late.is_err());
+        body.flow_control().release_capacity(bytes.len()).unwrap();
+        while let Some(part) = body.data().await {
+            let part = part.unwrap();
+            body.flow_control().release_capacity(part.len()).unwrap();
+            bytes.extend_from_slice(&part);
+        }
+        assert!(bytes == Files::large());
+        drop((client, ready, body));
+        stopping.join().unwrap();
+    });
+    assert_eq!(seen.ended("large whole"), 1);
+    assert!(TcpStream::connect_timeout(&at, Duration::from_millis(200)).is_err());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_ends_its_stream_alone() {
+    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    block_on(async {
+        let client = connect(server.address()).await;
+        let e = ask(&client, request("GET", "/torn", &[])).await.unwrap_err();
+        assert_eq!(e.reason(), Some(h2::Reason::INTERNAL_ERROR));
+        assert_eq!(ask(&client, request("GET", "/digits", &[])).await.unwrap().status, 200);
+    });
+    assert_eq!(seen.ended("torn net/changed"), 1);
+}
+
+#[test]
+fn a_client_that_leaves_is_told_so() {
+    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let mut stream = raw(server.address());
+    stream.write_all(&[frame(4, 0, 0, &[]), get_large(1)].concat()).unwrap();
+    stream.read_exact(&mut [0; 1000]).unwrap();
+    drop(stream);
+    let until = Instant::now() + Duration::from_secs(20);
+    while seen.ended("large left") < 1 {
+        assert!(Instant::now() < until, "{:?}", seen.all());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
