@@ -12,15 +12,17 @@ use crate::open::{OpenOptions, index};
 use crate::source::{ByteSource, FileSource};
 use crate::workers;
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::error::hash::HashSet;
 use holdall_core::formats::by_name;
 #[cfg(feature = "gguf")]
 use holdall_core::formats::gguf::Part;
 use holdall_core::model::Warning;
-use holdall_core::{Component, Format, Index, IndexBuilder, Result, TensorInfo};
-use holdall_json::{Reader, Token};
+use holdall_core::{Attributes, Format, Index, IndexBuilder, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+mod map;
+use map::{KERAS, Map};
 
 /// Of more files than this each is opened when it is read, not before.
 pub(crate) const MANY: usize = 64;
@@ -126,7 +128,12 @@ pub fn is_model_folder(path: &Path) -> bool {
 /// Whether these are the files of a folder that holds a model.
 pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
     !folder.join("carton.toml").exists()
-        && all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n, all) || is_chunks(n))
+        && all.iter().any(|n| is_index(n) || is_tensors(n, all) || is_chunks(n))
+}
+
+/// Whether a file of that name is an index.
+fn is_index(name: &str) -> bool {
+    name.ends_with(INDEX) || name.ends_with(KERAS)
 }
 
 /// Whether a file of that name describes a distributed checkpoint, in a build that reads those.
@@ -227,7 +234,7 @@ impl OpenOptions {
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
         match &home {
-            Home::Web(..) if name.ends_with(INDEX) => {
+            Home::Web(..) if is_index(name) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, None, shown).map(Some);
             }
@@ -239,7 +246,7 @@ impl OpenOptions {
                 return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();
             }
             Home::Web(..) => return Ok(None),
-            Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
+            Home::Folder(folder) if is_index(name) && path.is_file() => {
                 return self.of_file(folder, name, None, path.display().to_string()).map(Some);
             }
             Home::Folder(_) if is_checkpoint(name) && path.is_file() => {
@@ -289,7 +296,7 @@ impl OpenOptions {
     fn open_folder(&self, home: &Home) -> Result<File> {
         let all = self.names(home)?;
         let shown = home.shown();
-        let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let mut indices: Vec<&String> = all.iter().filter(|name| is_index(name)).collect();
         let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name, &all)).collect();
         if tensors.iter().any(|name| !is_beside(name)) {
             tensors.retain(|name| !is_beside(name));
@@ -385,7 +392,7 @@ impl OpenOptions {
             let message = format!("it has {len} bytes, at most {MAX_INDEX}");
             return Err(place(SHARD_INDEX.broken(message)));
         }
-        let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
+        let map = Map::read(&source.read_range(0..len).map_err(place)?, name).map_err(place)?;
         let files = map.files.iter().enumerate().collect();
         let checked = home.each(files, |(number, file)| {
             let mut shard = self.shard(home, file)?;
@@ -400,13 +407,8 @@ impl OpenOptions {
             total = total.saturating_add(own.total);
             warnings.extend(own.warnings);
         }
-        let is_missing = |(tensor, file): &(&String, &usize)| {
-            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
-        };
-        let all = (found < map.tensors.len()).then_some(&map.tensors);
-        let missing = all.and_then(|all| all.iter().filter(is_missing).min());
-        if let Some((tensor, file)) = missing {
-            let file = map.files.get(*file).map_or("", String::as_str);
+        if let Some((tensor, file)) = map.missing(&shards, found) {
+            let file = map.files.get(file).map_or("", String::as_str);
             let message = format!("`{}` should have it, and has not", file.shown());
             return Err(place(SHARD_TENSOR.broken(message).in_tensor(tensor)));
         }
@@ -415,7 +417,17 @@ impl OpenOptions {
                 format!("`{name}` says that all tensors have {said} bytes, they have {total}");
             warnings.push(Warning::new("shards/total-size", message));
         }
-        self.joined(shards, warnings, shown)
+        if !map.of_groups {
+            return self.joined(shards, warnings, shown);
+        }
+        // Those of a group are in the first of its files.
+        let mut attributes = Attributes::new();
+        for (key, value) in shards.iter().flat_map(|shard| shard.index.attributes().iter()) {
+            if attributes.get(key).is_none() {
+                attributes.push(key, value.clone());
+            }
+        }
+        self.joined_with(shards, attributes, warnings, shown)
     }
 
     /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
@@ -449,8 +461,20 @@ impl OpenOptions {
         Ok(Shard::new(name, source, index))
     }
 
-    /// Files as one.
+    /// Files as one, with the attributes of the first.
     fn joined(&self, shards: Vec<Shard>, warnings: Vec<Warning>, shown: String) -> Result<File> {
+        let first = shards.first();
+        let attributes = first.map(|first| first.index.attributes().clone()).unwrap_or_default();
+        self.joined_with(shards, attributes, warnings, shown)
+    }
+
+    fn joined_with(
+        &self,
+        shards: Vec<Shard>,
+        mut attributes: Attributes,
+        warnings: Vec<Warning>,
+        shown: String,
+    ) -> Result<File> {
         let (format, version) = shards
             .first()
             .map_or(("", String::new()), |s| (s.index.format(), s.index.version().to_owned()));
@@ -459,17 +483,14 @@ impl OpenOptions {
             let taken = builder.absorb(&shard.index, |tensor| !shard.left_out.contains(tensor));
             taken.map_err(|e| e.in_source(&shard.name))?;
         }
-        if let Some(first) = shards.first() {
-            let mut attributes = first.index.attributes().clone();
-            // Together they are not parts.
-            #[cfg(feature = "gguf")]
-            if format == "gguf" {
-                holdall_core::formats::gguf::leave_parts(&mut attributes);
-            }
-            #[cfg(not(feature = "gguf"))]
-            let _ = &mut attributes;
-            builder.attributes(attributes);
+        // Together they are not parts.
+        #[cfg(feature = "gguf")]
+        if format == "gguf" {
+            holdall_core::formats::gguf::leave_parts(&mut attributes);
         }
+        #[cfg(not(feature = "gguf"))]
+        let _ = &mut attributes;
+        builder.attributes(attributes);
         warnings.into_iter().for_each(|warning| builder.add_warning(warning));
         let index = builder.finish().and_then(|index| self.judged(index));
         let sources = shards.into_iter().map(|shard| shard.source).collect();
@@ -539,129 +560,6 @@ fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
     let (stem, number) = stem.rsplit_once('-')?;
     let read = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
     Some((stem, read(number)?, read(count)?))
-}
-
-/// What an index file says.
-#[derive(Default)]
-struct Map {
-    /// The number of each tensor's file.
-    tensors: HashMap<String, usize>,
-    /// The files, sorted.
-    files: Vec<String>,
-    /// The bytes of all tensors.
-    total: Option<u64>,
-}
-
-/// What an index file says of one of its files, beside what that has.
-struct Checked {
-    /// Tensors that it has and shall have.
-    found: usize,
-    /// The bytes of those; tied ones count once.
-    total: u64,
-    warnings: Vec<Warning>,
-}
-
-impl Map {
-    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
-    fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
-        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
-        for t in shard.index.tensors() {
-            match self.tensors.get(t.name()) {
-                Some(file) if *file == number => {
-                    stored.extend(t.components().map(|c| c.stored));
-                    found += 1;
-                }
-                Some(_) => {
-                    shard.left_out.insert(t.name().to_owned());
-                }
-                None => unnamed.push(t),
-            }
-        }
-        stored.sort_unstable();
-        stored.dedup();
-        let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
-        // Tied ones need no names in the index.
-        let is_tied = |t: &TensorInfo| {
-            let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
-            t.components().len() > 0 && t.components().all(is_named)
-        };
-        let extra = |t: TensorInfo| {
-            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
-            Warning::new("shards/extra", message).in_tensor(t.name())
-        };
-        let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
-        Checked { found, total, warnings }
-    }
-
-    fn read(text: &[u8]) -> Result<Map> {
-        let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
-        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
-        let mut map = Map::default();
-        let mut numbers: HashMap<String, usize> = HashMap::default();
-        // That of the tensor before, as a rule.
-        let mut last = 0;
-        let mut read = || -> Result<bool> {
-            let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
-            let mut has_map = false;
-            reader.begin_object()?;
-            while let Some(field) = reader.next_key(&mut key)? {
-                match field {
-                    "weight_map" => {
-                        has_map = true;
-                        reader.begin_object()?;
-                        while let Some(tensor) = reader.next_key(&mut name)? {
-                            let file = reader.string(&mut file)?;
-                            if map.files.get(last).is_none_or(|last| last != file) {
-                                last = numbers.get(file).copied().unwrap_or(map.files.len());
-                            }
-                            if last == map.files.len() {
-                                numbers.insert(file.to_owned(), last);
-                                map.files.push(file.to_owned());
-                            }
-                            if map.tensors.insert(tensor.to_owned(), last).is_some() {
-                                return Err(
-                                    wrong("`weight_map` names a tensor twice").in_tensor(tensor)
-                                );
-                            }
-                        }
-                    }
-                    "metadata" if reader.peek()? == Token::Object => {
-                        reader.begin_object()?;
-                        while let Some(field) = reader.next_key(&mut name)? {
-                            match (field, reader.peek()?) {
-                                ("total_size", Token::Number) => {
-                                    // Some writers have a float there.
-                                    map.total = reader.number()?.text.parse().ok();
-                                }
-                                _ => reader.skip()?,
-                            }
-                        }
-                    }
-                    _ => reader.skip()?,
-                }
-            }
-            reader.end()?;
-            Ok(has_map)
-        };
-        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
-            return Err(wrong("there is no `weight_map`"));
-        }
-        if map.tensors.is_empty() {
-            return Err(wrong("`weight_map` names no tensor"));
-        }
-        map.files.sort();
-        check_names(&map.files)?;
-        let mut places = vec![0; map.files.len()];
-        for (place, file) in map.files.iter().enumerate() {
-            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
-                *at = place;
-            }
-        }
-        for file in map.tensors.values_mut() {
-            *file = places.get(*file).copied().unwrap_or_default();
-        }
-        Ok(map)
-    }
 }
 
 /// Refuses names of files that are not beside the file that has them, or in folders beside it.

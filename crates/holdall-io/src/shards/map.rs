@@ -1,0 +1,193 @@
+//! What an index of a model in several files says.
+
+use super::{Shard, check_names};
+use crate::error::SHARD_INDEX;
+use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::model::Warning;
+use holdall_core::{Component, Index, Result, TensorInfo};
+use holdall_json::{Reader, Token};
+
+/// What the names of index files of Keras end in. They name groups of HDF5, each with the files that have tensors of it.
+pub(super) const KERAS: &str = ".weights.json";
+
+/// What an index file says.
+#[derive(Default)]
+pub(super) struct Map {
+    /// The number of each tensor's file.
+    tensors: HashMap<String, usize>,
+    /// Of an index of Keras: groups of tensors, each with the number of a file that has some of it.
+    groups: HashSet<(String, usize)>,
+    /// The files, sorted.
+    pub(super) files: Vec<String>,
+    /// The bytes of all tensors.
+    pub(super) total: Option<u64>,
+    pub(super) of_groups: bool,
+}
+
+/// What an index file says of one of its files, beside what that has.
+pub(super) struct Checked {
+    /// Tensors that it has and shall have.
+    pub(super) found: usize,
+    /// The bytes of those; tied ones count once.
+    pub(super) total: u64,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Map {
+    /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
+    pub(super) fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
+        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
+        let mut groups = HashSet::default();
+        for t in shard.index.tensors() {
+            if self.of_groups {
+                match group_of(t.name())
+                    .filter(|group| self.groups.contains(&(group.clone(), number)))
+                {
+                    Some(group) => {
+                        stored.extend(t.components().map(|c| c.stored));
+                        groups.insert(group);
+                    }
+                    None => unnamed.push(t),
+                }
+                continue;
+            }
+            match self.tensors.get(t.name()) {
+                Some(file) if *file == number => {
+                    stored.extend(t.components().map(|c| c.stored));
+                    found += 1;
+                }
+                Some(_) => {
+                    shard.left_out.insert(t.name().to_owned());
+                }
+                None => unnamed.push(t),
+            }
+        }
+        found += groups.len();
+        stored.sort_unstable();
+        stored.dedup();
+        let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
+        // Tied ones need no names in the index.
+        let is_tied = |t: &TensorInfo| {
+            let is_named = |c: Component| stored.binary_search(&c.stored).is_ok();
+            t.components().len() > 0 && t.components().all(is_named)
+        };
+        let extra = |t: TensorInfo| {
+            let message = format!("`{name}` does not name it, `{}` has it", shard.name);
+            Warning::new("shards/extra", message).in_tensor(t.name())
+        };
+        let warnings = unnamed.into_iter().filter(|t| !is_tied(t)).map(extra).collect();
+        Checked { found, total, warnings }
+    }
+
+    /// A tensor, or a group of them, that the file which should have it has not, and the number of that file. `found` were found.
+    pub(super) fn missing(&self, shards: &[Shard], found: usize) -> Option<(&str, usize)> {
+        if found == self.tensors.len() + self.groups.len() {
+            return None;
+        }
+        let tensors = self.tensors.iter().filter(|(tensor, file)| {
+            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        });
+        let has = |index: &Index, group: &str| {
+            index.tensors().any(|t| group_of(t.name()).as_deref() == Some(group))
+        };
+        let groups = self.groups.iter().filter(|(group, file)| {
+            shards.get(*file).is_none_or(|shard| !has(&shard.index, group))
+        });
+        let tensors = tensors.map(|(tensor, file)| (tensor.as_str(), *file));
+        tensors.chain(groups.map(|(group, file)| (group.as_str(), *file))).min()
+    }
+
+    /// What the index file of that name says.
+    pub(super) fn read(text: &[u8], name: &str) -> Result<Map> {
+        let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
+        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
+        let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
+        let mut numbers: HashMap<String, usize> = HashMap::default();
+        // That of the tensor before, as a rule.
+        let mut last = 0;
+        let mut read = || -> Result<bool> {
+            let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
+            let mut has_map = false;
+            reader.begin_object()?;
+            while let Some(field) = reader.next_key(&mut key)? {
+                match field {
+                    "weight_map" => {
+                        has_map = true;
+                        reader.begin_object()?;
+                        while let Some(tensor) = reader.next_key(&mut name)? {
+                            // Keras names one file, or the several that a group is in.
+                            let is_list = map.of_groups && reader.peek()? == Token::Array;
+                            if is_list {
+                                reader.begin_array()?;
+                            }
+                            while !is_list || reader.next_item()? {
+                                let file = reader.string(&mut file)?;
+                                if map.files.get(last).is_none_or(|last| last != file) {
+                                    last = numbers.get(file).copied().unwrap_or(map.files.len());
+                                }
+                                if last == map.files.len() {
+                                    numbers.insert(file.to_owned(), last);
+                                    map.files.push(file.to_owned());
+                                }
+                                let is_new = match map.of_groups {
+                                    true => map.groups.insert((tensor.to_owned(), last)),
+                                    false => map.tensors.insert(tensor.to_owned(), last).is_none(),
+                                };
+                                if !is_new {
+                                    return Err(wrong("`weight_map` names a tensor twice")
+                                        .in_tensor(tensor));
+                                }
+                                if !is_list {
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                    "metadata" if reader.peek()? == Token::Object => {
+                        reader.begin_object()?;
+                        while let Some(field) = reader.next_key(&mut name)? {
+                            match (field, reader.peek()?) {
+                                ("total_size", Token::Number) => {
+                                    // Some writers have a float there.
+                                    map.total = whole(reader.number()?.text);
+                                }
+                                _ => reader.skip()?,
+                            }
+                        }
+                    }
+                    _ => reader.skip()?,
+                }
+            }
+            reader.end()?;
+            Ok(has_map)
+        };
+        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
+            return Err(wrong("there is no `weight_map`"));
+        }
+        if map.tensors.is_empty() && map.groups.is_empty() {
+            return Err(wrong("`weight_map` names no tensor"));
+        }
+        map.files.sort();
+        check_names(&map.files)?;
+        let mut places = vec![0; map.files.len()];
+        for (place, file) in map.files.iter().enumerate() {
+            if let Some(at) = numbers.get(file).and_then(|number| places.get_mut(*number)) {
+                *at = place;
+            }
+        }
+        let place = |file: usize| places.get(file).copied().unwrap_or_default();
+        map.tensors.values_mut().for_each(|file| *file = place(*file));
+        map.groups = map.groups.into_iter().map(|(group, file)| (group, place(file))).collect();
+        Ok(map)
+    }
+}
+
+/// A number that may have a fraction of nothing.
+fn whole(text: &str) -> Option<u64> {
+    text.strip_suffix(".0").unwrap_or(text).parse().ok()
+}
+
+/// The group that a tensor of HDF5 is in, as Keras names it: `/layers/dense/vars`.
+fn group_of(name: &str) -> Option<String> {
+    name.rsplit_once('/').map(|(group, _)| format!("/{group}"))
+}
