@@ -24,6 +24,7 @@ const WARNINGS: [&str; 42] = [
     "pytorch/restore",
     "onnx-file/renamed",
     "flax/passed-over",
+    "npy/passed-over",
     "npz/passed-over",
     "npz/restore",
     "hdf5/not-closed",
