@@ -114,8 +114,9 @@ fn time(n: i128, unit: &str) -> Option<String> {
     Some(out)
 }
 
+/// Four characters at least, a sign among them.
 fn year(n: i128) -> String {
-    if n < 0 { format!("-{:04}", -n) } else { format!("{n:04}") }
+    format!("{n:04}")
 }
 
 /// So many days since 1970 in the calendar of Gregory, whose years are counted from March in eras of 400.
@@ -140,7 +141,7 @@ mod tests {
         for (descr, json, wanted) in [
             ("<M8[D]", "19782", Some("2024-02-29")),
             ("<M8[D]", "-1", Some("1969-12-31")),
-            ("<M8[Y]", "-1971", Some("-0001")),
+            ("<M8[Y]", "-1971", Some("-001")),
             ("<M8[M]", "-1", Some("1969-12")),
             ("<M8[W]", "1", Some("1970-01-08")),
             ("<M8[2h]", "5", Some("1970-01-01T10")),
