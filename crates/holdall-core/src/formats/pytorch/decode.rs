@@ -467,8 +467,8 @@ fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> R
     let imaginary = element.is_complex().then(|| mask(flags.neg != flags.conj));
     let mask: Vec<u8> = mask(flags.neg).chain(imaginary.into_iter().flatten()).collect();
     let width = element.width();
-    let count = stored.len() / width;
-    let step = (PIECE / width).max(1);
+    let count = stored.len().checked_div(width).unwrap_or(0);
+    let step = PIECE.checked_div(width).unwrap_or(1).max(1);
     let starts: Vec<u64> =
         (0..count.div_ceil(step)).map(|piece| piece.saturating_mul(step)).collect();
     let chunk = |(number, first): (u64, &u64)| {
