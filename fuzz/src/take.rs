@@ -78,11 +78,8 @@ impl<'a> Take<'a> {
     /// A dtype and, in some cases, a logical type.
     pub fn types(&mut self) -> (DType, Option<LogicalType>) {
         let dtype = self.dtype();
-        let logical = match usize::from(self.u8()) {
-            n @ 1..=10 => Some(LogicalType::KNOWN[n - 1].clone()),
-            11 => Some(LogicalType::from_name("q7")),
-            _ => None,
-        };
+        let number = usize::from(self.u8());
+        let logical = number.checked_sub(1).and_then(|at| logical_types().nth(at));
         // Others become unknown ones when a file is opened.
         let fits = |t: &LogicalType| t.storage().is_none_or(|storage| storage == dtype);
         (dtype, logical.filter(fits))
@@ -121,7 +118,7 @@ impl Put {
     pub(crate) fn types(&mut self, dtype: DType, logical: Option<&LogicalType>) {
         let place = DType::ALL.iter().position(|d| *d == dtype);
         self.u8(place.unwrap_or_default() as u8);
-        let number = |t: &LogicalType| LogicalType::KNOWN.iter().position(|k| k == t);
+        let number = |t: &LogicalType| logical_types().position(|k| k == *t);
         self.u8(logical.map_or(0, |t| number(t).map_or(11, |n| n as u8 + 1)));
     }
 
@@ -129,4 +126,10 @@ impl Put {
         self.types(c.dtype, c.logical_type.as_ref());
         self.run(decoded);
     }
+}
+
+/// Logical types by the numbers that inputs have for them, which do not change.
+fn logical_types() -> impl Iterator<Item = LogicalType> {
+    let first = LogicalType::KNOWN.into_iter().filter(|t| *t != LogicalType::Complex32);
+    first.chain([LogicalType::from_name("q7"), LogicalType::Complex32])
 }

@@ -396,6 +396,7 @@ export class Tensor {
   /** @internal Bytes of an element of a sparse tensor's dense form. */
   get width(): number {
     const [type = '', logical] = this.elementType().split(' ')
+    if (logical === 'complex32') return 4
     if (logical === 'complex64') return 8
     if (logical === 'complex128') return 16
     return /64$/.test(type) ? 8 : /32$/.test(type) ? 4 : /16$/.test(type) ? 2 : 1

@@ -64,6 +64,7 @@ type Found = [position: number, order: number, error: HoldallError]
 /** What a layout that was checked counts as. */
 const COUNTED: Record<string, 'sparse' | 'quantized' | 'records' | 'blobs'> = {
   sparse_csr: 'sparse', sparse_coo: 'sparse', sparsecsr: 'sparse', sparsecoo: 'sparse',
+  sparse_blocks: 'sparse', sparse_hybrid: 'sparse',
   quantized_group: 'quantized', records: 'records', blob: 'blobs',
 }
 

@@ -53,8 +53,8 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
     ranges.iter().zip(read).map(one).collect()
 }
 
-/// Elements `ranges` of a view that is not row by row, which is gathered whole.
-pub(crate) fn of_strided(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+/// Elements `ranges` of a tensor whose elements are not row by row, which is gathered whole.
+pub(crate) fn gathered(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let dense = tensor.to_dense()?;
     let count = tensor.count().max(1);
     let width = dense.bytes().len() as u64 / count;

@@ -381,7 +381,7 @@ fn write(
 /// Refuses to convert elements that are not one number each, or of which nobody knows what they are.
 fn check_numbers(extraction: &Extraction) -> Result<()> {
     match &extraction.logical_type {
-        Some(pair @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
+        Some(pair) if pair.is_complex() => {
             let e = NOT_A_NUMBER.broken(format!("elements of {pair} are pairs of numbers"));
             Err(e.with_hint("leave `--as` out: both parts are written, as .npy has complex types"))
         }

@@ -235,3 +235,17 @@ fn files_become_members_and_members_files() {
         (&json!("schema/unknown-path"), &json!("did you mean `image`?"))
     );
 }
+
+/// A table has the times and texts of NumPy's fields as NumPy writes them; lines of JSON have what is stored.
+#[test]
+fn a_table_shows_times_and_texts_of_numpy() {
+    let path = command::accept("numpy/numpy_records.npz");
+    let args = ["records", &path, "--path", "big", "--columns", "t,d,u,s"];
+    let table = holdall(args).ends_with(0).out;
+    let row = table.lines().nth(2).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    let (time, span) = ("-189806-11-19T06:05:39.044140", "383570273116232196");
+    assert_eq!(cells, ["1", time, span, "s", "語", "ab"]);
+    let json = lines(&holdall([&args[..], &["--json"]].concat()).ends_with(0).out);
+    assert_eq!((&json[1]["u"], &json[1]["s"]), (&json!([0x8a9e, 0]), &json!([97, 98, 0])));
+}

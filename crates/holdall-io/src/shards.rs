@@ -278,7 +278,7 @@ impl OpenOptions {
     ) -> Result<File> {
         let place = |e: holdall_core::Error| e.in_source(home.join(name).display());
         let len = source.len();
-        let read = || Map::read(&source.read_range(0..len)?);
+        let read = || Map::read(&source.read_range(0..len)?, name);
         let map = Map::check_len(len).and_then(|()| read()).map_err(place)?;
         let files = map.files().iter().enumerate().collect();
         let checked = home.each(files, |(number, file)| {

@@ -13,7 +13,7 @@ use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::described::{Described, Description};
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
-use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::layout::strided::Strided;
 use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role};
 use std::ops::Range;
@@ -107,6 +107,17 @@ impl Tensor {
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
+    /// A sparse tensor whose entries are arrays, its indices checked.
+    ///
+    /// # Errors
+    /// As [`Tensor::csr`].
+    pub fn tiles(&self) -> Result<Tiles> {
+        self.sound()?;
+        let get = |role: &Role| self.bytes(role);
+        let view = Tiles::of(self.info(), get, self.file().limits());
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+    }
+
     /// A quantized tensor's words, scales and zero points.
     ///
     /// # Errors
@@ -186,6 +197,9 @@ impl Tensor {
             Layout::Dense => self.dense(),
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
+            Layout::SparseBlocks | Layout::SparseHybrid => {
+                self.tiles()?.to_dense(limits).map_err(placed)
+            }
             layout if layout.is_computed() => {
                 on_all_cores(&*self.computed()?, limits).map_err(placed)
             }

@@ -40,7 +40,7 @@ pub(crate) fn storage(dtype: DType) -> &'static str {
     }
 }
 
-static LOGICAL: [(LogicalType, &str); 10] = [
+static LOGICAL: [(LogicalType, &str); 11] = [
     (LogicalType::F8E4M3Fn, "float8_e4m3fn"),
     (LogicalType::F8E5M2, "float8_e5m2"),
     (LogicalType::F8E4M3FnUz, "float8_e4m3fnuz"),
@@ -49,6 +49,7 @@ static LOGICAL: [(LogicalType, &str); 10] = [
     (LogicalType::F6E2M3, "float6_e2m3fn"),
     (LogicalType::F6E3M2, "float6_e3m2fn"),
     (LogicalType::F4E2M1, "float4_e2m1fn"),
+    (LogicalType::Complex32, "complex32"),
     (LogicalType::Complex64, "complex64"),
     (LogicalType::Complex128, "complex128"),
 ];

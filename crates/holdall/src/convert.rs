@@ -555,10 +555,15 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
     let has_elements =
         || is_sparse(tensor) || tensor.layout().is_computed() || tensor.description().is_some();
-    if *tensor.layout() == Layout::Strided || (options.dense && has_elements()) {
+    if is_made_dense(tensor.layout()) || (options.dense && has_elements()) {
         return dense_item(tensor);
     }
     forms.item(tensor)
+}
+
+/// Whether tensors of a layout are made dense whatever they are written to: what formats but PyTorch have no form for.
+fn is_made_dense(layout: &Layout) -> bool {
+    matches!(layout, Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
@@ -610,7 +615,7 @@ fn drop_logical_types(spec: &mut TensorSpec) {
             continue;
         }
         match t {
-            LogicalType::Complex64 | LogicalType::Complex128 => spec.shape.push(2),
+            t if t.is_complex() => spec.shape.push(2),
             LogicalType::F4E2M1 | LogicalType::F6E2M3 | LogicalType::F6E3M2 => {
                 let bits = t.bits().unwrap_or(8);
                 match spec.shape.last_mut() {

@@ -197,8 +197,10 @@ impl Reforms {
         if is_of(tensor, form) {
             return Ok(None);
         }
-        let simple =
-            matches!(tensor.layout(), Layout::Dense | Layout::Strided) || is_sparse(tensor);
+        let simple = matches!(
+            tensor.layout(),
+            Layout::Dense | Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid
+        ) || is_sparse(tensor);
         let suits = match by_name {
             true => true,
             false => simple && tensor.dense_type().is_some_and(|of| suits(tensor, form, &of)),

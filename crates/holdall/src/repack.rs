@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
+use holdall_core::layout::sparse::tiles;
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec,
 };
@@ -17,6 +18,7 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
         Layout::Strided => {
             attributes.remove("strides");
         }
+        Layout::SparseBlocks | Layout::SparseHybrid => return tiles::without(attributes),
         _ => {}
     }
     attributes

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 42] = [
+const WARNINGS: [&str; 43] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -24,6 +24,7 @@ const WARNINGS: [&str; 42] = [
     "pytorch/restore",
     "onnx-file/renamed",
     "flax/passed-over",
+    "npy/passed-over",
     "npz/passed-over",
     "npz/restore",
     "hdf5/not-closed",

@@ -174,7 +174,9 @@ fn what_is_written_reads_as_it_was() {
     for dtype in holdall::DType::ALL {
         specs.push(holdall::TensorSpec::dense(format!("g/h/{dtype}"), dtype, [2, 3]));
     }
-    for logical in holdall::LogicalType::KNOWN.into_iter().filter(|of| of.bits() >= Some(8)) {
+    let is_there =
+        |of: &holdall::LogicalType| of.bits() >= Some(8) && *of != holdall::LogicalType::Complex32;
+    for logical in holdall::LogicalType::KNOWN.into_iter().filter(is_there) {
         let name = format!("logical/{logical}");
         let storage = logical.storage().unwrap();
         let mut spec = holdall::TensorSpec::dense(name, storage, [3]);

@@ -55,7 +55,7 @@ fn files_of_numpy_have_its_elements() {
             assert!(report.read_len <= report.stored_len, "{}: bytes count once", path.display());
         }
     }
-    assert_eq!(files.len(), 7);
+    assert_eq!(files.len(), 8);
 }
 
 /// Structured arrays are datasets: their bytes those of NumPy's fields one after the other, little-endian, as a whole, by ranges and record by

@@ -99,6 +99,28 @@ fn numbers_come_in_every_form() {
     assert_eq!(x(22, &[3], &[field(5, &[0x21, 0x03])]).unwrap(), [0x21, 0x03]);
 }
 
+/// A count of elements that does not fill whole bytes has bytes of a type by ONNX's name.
+#[test]
+fn elements_that_do_not_fill_bytes_are_bytes() {
+    for (of, count, bytes, name) in [
+        (23, 3, &[0x21, 0x07][..], "float4e2m1"),
+        (23, 4, &[0x21, 0x07], "f4_e2m1"),
+        (27, 1, &[0x3f], "float6e2m3"),
+        (28, 3, &[1, 2, 3], "float6e3m2"),
+        (21, 3, &[0x21, 0x0f], "uint4"),
+        (22, 5, &[0x21, 0xf0, 0x0f], "int4"),
+        (25, 5, &[0xe4, 0x03], "uint2"),
+        (26, 1, &[0x03], "int2"),
+    ] {
+        let file = open(model(&[raw("w", of, &[count], bytes)]));
+        let w = file.tensor("w").unwrap();
+        assert!(w.fault().is_none(), "{name}: {:?}", w.fault());
+        let c = w.components().next().unwrap();
+        assert_eq!((c.dtype, c.logical_type.unwrap().as_str()), (DType::U8, name));
+        assert_eq!((w.shape(), &w.bytes(&Role::Data).unwrap()[..]), (&[count][..], bytes));
+    }
+}
+
 #[test]
 fn one_bad_tensor_leaves_the_others() {
     let text = field(5, &tensor("text", 8, &[1], &[field(6, b"hello")]));

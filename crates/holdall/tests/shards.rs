@@ -467,3 +467,44 @@ fn pickles_with_an_index_are_one_model() {
     let file = holdall::open(dir.path()).unwrap();
     assert_eq!((file.format(), file.len()), ("safetensors", 1));
 }
+
+/// Weights that Keras 3.15 wrote into several files are those that it wrote into one: `interop/others/keras_files.py`.
+#[test]
+fn weights_of_keras_in_several_files_are_one_model() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keras");
+    let whole = holdall::open(folder.join("whole.weights.h5")).unwrap();
+    let parts = holdall::open(folder.join("parts.weights.json")).unwrap();
+    let found = holdall::diff(&whole, &parts, &Default::default()).unwrap();
+    assert!(found.is_same(), "{found:?}");
+    assert!(parts.warnings().is_empty(), "{:?}", parts.warnings());
+    assert_eq!(parts.all_sources().len(), 3);
+    let said = |file: &holdall::File, key: &str| file.index().attributes().get(key).cloned();
+    let name = "layers/dense_2/vars/name";
+    assert!(said(&parts, name).is_some());
+    assert_eq!(said(&parts, name), said(&whole, name));
+
+    // Beside it, the model of a folder; a file that a group is in alone, as older ones name it; what does not fit.
+    let dir = tempfile::tempdir().unwrap();
+    for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name();
+        if name.to_str().unwrap().starts_with("parts") {
+            std::fs::copy(entry.path(), dir.path().join(name)).unwrap();
+        }
+    }
+    assert_eq!(holdall::open(dir.path()).unwrap().len(), parts.len());
+    let index = dir.path().join("parts.weights.json");
+    let text = std::fs::read_to_string(&index).unwrap();
+    let open = |from: &str, to: &str| {
+        assert!(text.contains(from));
+        std::fs::write(&index, text.replacen(from, to, 1)).unwrap();
+        holdall::open(&index)
+    };
+    let first = r#"[
+            "parts_00000.weights.h5"
+        ]"#;
+    assert_eq!(open(first, r#""parts_00000.weights.h5""#).unwrap().len(), parts.len());
+    assert_eq!(open("/layers/dense_1/vars", "/x/vars").unwrap_err().code(), "shards/tensor");
+    assert_eq!(open("\"parts_00001", "\"../parts_00001").unwrap_err().code(), "shards/outside");
+    let file = open("24176.0", "24000.0").unwrap();
+    assert_eq!(file.warnings()[0].code, "shards/total-size");
+}

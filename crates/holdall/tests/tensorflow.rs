@@ -100,6 +100,38 @@ fn slices_are_put_together() {
     let values = file.tensor("s").unwrap().to_dense().unwrap().to_f32().unwrap();
     assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     sound(&file);
+    // No grid: a row of two, two columns of one and two, and a corner. The whole, and any part of it, is put together.
+    let boxes: [&[(u64, u64)]; 5] = [
+        &[(0, 1), (0, 2)],
+        &[(0, 2), (2, 1)],
+        &[(1, 2), (0, 1)],
+        &[(1, 1), (1, 1)],
+        &[(2, 1), (1, 2)],
+    ];
+    let runs: [&[f32]; 5] = [&[0.0, 1.0], &[2.0, 5.0], &[3.0, 6.0], &[4.0], &[7.0, 8.0]];
+    let of_boxes = floats(&runs.concat());
+    let (mut entries, mut start) = (Vec::new(), 0);
+    for (place, run) in boxes.iter().zip(runs) {
+        let dims = [place[0].1, place[1].1];
+        entries.push((slice_key("s", place), entry("", 1, &dims, 0, start, &floats(run)).1));
+        start += run.len() as u64 * 4;
+    }
+    entries.sort();
+    let with = |slices: &[&[(u64, u64)]]| {
+        let all = [&entries[..], &[sliced("s", 1, &[3, 3], slices)]].concat();
+        holdall::open(written(dir.path(), &all, false, &[&of_boxes])).unwrap()
+    };
+    let file = with(&boxes);
+    let s = file.tensor("s").unwrap();
+    let wanted: Vec<f32> = (0..9u8).map(f32::from).collect();
+    assert_eq!(s.to_dense().unwrap().to_f32().unwrap(), wanted);
+    for row in 0..3 {
+        let own = s.rows(row..row + 1).unwrap().to_f32().unwrap();
+        assert_eq!(own, wanted[row as usize * 3..][..3]);
+    }
+    sound(&file);
+    let fault = |slices| with(slices).tensor("s").unwrap().fault().map(|e| e.code());
+    assert_eq!(fault(&boxes[1..]), Some("tensorflow/slices"), "a hole");
     // A hole, one that is there twice, one of another shape.
     for (dims, slices) in
         [([2, 4], &places[..]), ([2, 3], &[places[0], places[0]]), ([3, 3], &places[..])]

@@ -8,7 +8,7 @@ use crate::{Answer, le};
 use holdall_core::error::sort::sort;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{Runs, kind};
-use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo, formats};
 use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
@@ -19,6 +19,9 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
     let found = match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => Csr::of(&info, get(&info, held), limits).map(drop),
         Layout::SparseCoo | Layout::PackedCoo => Coo::of(&info, get(&info, held), limits).map(drop),
+        Layout::SparseBlocks | Layout::SparseHybrid => {
+            Tiles::of(&info, get(&info, held), limits).map(drop)
+        }
         Layout::QuantizedGroup => Quantized::of(&info, get(&info, held)).map(drop),
         Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
         Layout::Records => records::check(&info, held, limits),

@@ -107,6 +107,8 @@ pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<
             let coo = Coo::of(info, get, limits)?;
             stored_values(coo.values(), coo.places(), info.count())
         }
+        // Their entries are looked at as they lie in the whole.
+        Layout::SparseBlocks | Layout::SparseHybrid => None,
         _ => return Err(CALL.broken("the tensor is not sparse")),
     };
     Ok(Answer::Done(found.map_or_else(Vec::new, |(values, zeros)| {

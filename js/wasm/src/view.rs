@@ -7,7 +7,7 @@ use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
-use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::layout::{Computed as _, float, strided::Strided};
 use holdall_core::{Bytes, DType, Error, Layout, Limits, LogicalType, Role, TensorInfo};
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, E
     match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => Csr::of(info, get, limits)?.to_dense(limits),
         Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits)?.to_dense(limits),
+        Layout::SparseBlocks | Layout::SparseHybrid => {
+            Tiles::of(info, get, limits)?.to_dense(limits)
+        }
         Layout::QuantizedGroup => Quantized::of(info, get)?.to_dense(limits),
         Layout::Blocks(_) => Blocks::of(info, get)?.to_dense(limits),
         Layout::Strided => Strided::of(info, get)?.to_dense(limits),

@@ -1,7 +1,8 @@
 //! Values as text: numbers with one look, nested in brackets, the middle of long dimensions left out.
 
 use holdall::layout::dense::Dense;
-use holdall::{DType, LogicalType, Result};
+use holdall::layout::number::ElementType;
+use holdall::{DType, Result};
 use std::ops::Range;
 
 /// Tensors of at most this many elements are shown whole, when their rows are not long either.
@@ -145,7 +146,7 @@ pub(super) fn texts(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
         };
     }
     match (first.logical_type(), first.dtype()) {
-        (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => complex(parts),
+        (Some(t), _) if t.is_complex() => complex(parts),
         (Some(t), _) if t.bits().is_some() => floats(parts),
         (_, DType::F64 | DType::F32 | DType::F16 | DType::Bf16) => floats(parts),
         (_, DType::I64) => plain!(i64),
@@ -176,10 +177,9 @@ fn floats(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 
 fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let one = |p: &Dense| -> Result<Vec<[f64; 2]>> {
-        if p.logical_type() == Some(&LogicalType::Complex128) {
-            return p.to_vec::<[f64; 2]>();
-        }
-        Ok(p.to_vec::<[f32; 2]>()?.into_iter().map(|x| x.map(f64::from)).collect())
+        let mut values = Vec::new();
+        let of = ElementType::new(p.dtype(), p.logical_type().cloned());
+        of.read_complex(p.bytes(), &mut values).map(|()| values)
     };
     let values: Vec<Vec<[f64; 2]>> = parts.iter().map(one).collect::<Result<_>>()?;
     let look = Look::of(values.iter().flatten().flatten().copied());
@@ -233,6 +233,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdall::LogicalType;
 
     fn shown(shape: &[u64]) -> String {
         let preview = Preview::new(shape);

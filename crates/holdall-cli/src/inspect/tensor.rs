@@ -158,6 +158,8 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
             | Layout::PackedCsr
             | Layout::SparseCoo
             | Layout::PackedCoo
+            | Layout::SparseBlocks
+            | Layout::SparseHybrid
     ) || tensor.description().is_some();
     if is_read_whole {
         components.iter().try_for_each(|c| tensor.check_digest(&c.role))?;
@@ -167,7 +169,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         layout if layout.is_computed() => computed(tensor),
         Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
-        Layout::Strided => strided(tensor),
+        Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => gathered(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
         _ if tensor.description().is_some() => described(tensor),
@@ -205,9 +207,9 @@ fn computed(tensor: &Tensor) -> Result<String> {
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
 }
 
-fn strided(tensor: &Tensor) -> Result<String> {
+fn gathered(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
-    let parts = elements::of_strided(tensor, &preview.ranges())?;
+    let parts = elements::gathered(tensor, &preview.ranges())?;
     preview.render(&parts)
 }
 

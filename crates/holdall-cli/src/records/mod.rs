@@ -1,6 +1,7 @@
 //! `holdall records`: what is in the records and blobs of a file.
 
 mod blob;
+mod numpy;
 mod write;
 
 use crate::exit::{Failure, Status};
@@ -16,6 +17,7 @@ use clap::{ArgGroup, Args};
 use holdall::records::{self, Export, Form, Group, Migration, Sample};
 use holdall::schema::Reading;
 use holdall::{File, Records, TensorRecords as _};
+use holdall_schema::KIND_ATTRIBUTE;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -171,7 +173,9 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     }
     let mut export = args.export(&records)?;
     let whole = args.is_whole(records.len());
-    let mut output = Output::new(session, args, columns.names(), whole && export.is_none());
+    let schema = tensor.attributes().get(KIND_ATTRIBUTE).and_then(holdall::Value::as_text);
+    let mut output =
+        Output::new(session, args, columns.names(), whole && export.is_none()).with_schema(schema);
     for record in query.run()? {
         if output.is_full() {
             output.more = true;

@@ -1,5 +1,6 @@
 //! Records as lines of JSON, as CSV, as a table.
 
+use super::numpy::{Meaning, meanings};
 use super::{RecordsArgs, SHOWN};
 use crate::exit::{Failure, Status};
 use crate::output::as_json;
@@ -19,6 +20,8 @@ const WIDEST: usize = 40;
 pub(super) struct Output {
     form: Form,
     titles: Vec<String>,
+    /// What the numbers of columns are, of a table.
+    meanings: Vec<Option<Meaning>>,
     /// The rows of a table, each after the place of its record.
     rows: Vec<(u64, Vec<String>)>,
     written: u64,
@@ -53,12 +56,21 @@ impl Output {
         Output {
             form,
             titles: titles.to_vec(),
+            meanings: Vec::new(),
             rows: Vec::new(),
             written: 0,
             most,
             has_columns: !args.columns.is_empty(),
             more: false,
         }
+    }
+
+    /// What members of records are in NumPy, by their schema: a table shows times and texts.
+    pub(super) fn with_schema(mut self, schema: Option<&str>) -> Output {
+        if let (Form::Table, Some(schema)) = (self.form, schema) {
+            self.meanings = meanings(schema, &self.titles);
+        }
+        self
     }
 
     /// Whether no more is to be shown.
@@ -126,7 +138,12 @@ impl Output {
             }
             Form::Table => {
                 self.written += 1;
-                let cells = values.into_iter().map(cell);
+                let meanings =
+                    self.meanings.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+                let cells = values.into_iter().zip(meanings).map(|(json, meaning)| {
+                    let text = meaning.and_then(|meaning| meaning.text(json.as_deref()?));
+                    text.unwrap_or_else(|| cell(json))
+                });
                 let cells = cells.map(|c| cut_end(&printable(&c), WIDEST)).collect();
                 self.rows.push((index, cells));
                 Ok(())

@@ -35,6 +35,8 @@ pub enum Filter {
     Lzf,
     /// Records whose members lie otherwise.
     Members(Arc<Members>),
+    /// Bits that are turned over: those of a pattern, which begins again where it ends.
+    Turned(Arc<[u8]>),
     /// An `.npy` file with a header in front, as one stream of Deflate: the header is left out.
     DeflateNpy,
 }
@@ -47,7 +49,7 @@ impl Filter {
             Filter::Members(members) => members.decoded_len(stored_len),
             // Three bytes for 264.
             Filter::Lzf => stored_len.saturating_mul(88),
-            Filter::Shuffle(_) | Filter::Fletcher32 => stored_len,
+            Filter::Shuffle(_) | Filter::Fletcher32 | Filter::Turned(_) => stored_len,
         }
     }
 }
@@ -70,6 +72,9 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             Filter::Lzf => unlzf(input, most)?,
             Filter::Shuffle(width) => unshuffle(input, *width as usize),
             Filter::Members(members) => members.decode(input)?,
+            Filter::Turned(bits) => {
+                input.iter().zip(bits.iter().cycle()).map(|(byte, bits)| byte ^ bits).collect()
+            }
             Filter::DeflateNpy => {
                 let mut out = vec![0; stored_len_of(filters, number, len)];
                 super::deflate::decode_into(super::deflate::Stream::of_npy(), input, &mut out)?;
@@ -239,6 +244,8 @@ mod tests {
     fn what_filters_made_is_undone() {
         assert_eq!(unshuffle(&[1, 3, 5, 2, 4, 6, 7], 2), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(unshuffle(&[1, 2, 3], 1), [1, 2, 3]);
+        let turned = [Filter::Turned([0, 0x80].into())];
+        assert_eq!(decode(&turned, 0, &[1, 2, 3, 0x84, 5], 5).unwrap(), [1, 0x82, 3, 4, 5]);
         // "aaaaaaaaaa" and "b": a run of one, a copy of nine from one back, a run of one.
         assert_eq!(unlzf(&[0, b'a', 0xe0, 0, 0, 0, b'b'], 20).unwrap(), b"aaaaaaaaaab");
         assert_eq!(unlzf(&[0x20, 0], 20).unwrap_err().code(), "chunks/broken");

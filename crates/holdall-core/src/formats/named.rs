@@ -12,7 +12,7 @@ pub(super) struct Element {
 /// A type: its storage, if it has one of its own, its dtype, and what else that is called.
 type Named = (DType, Option<LogicalType>, Option<&'static str>, &'static str, &'static str);
 
-const TYPES: [Named; 20] = [
+const TYPES: [Named; 21] = [
     (DType::F64, None, Some("DoubleStorage"), "float64", "double"),
     (DType::F32, None, Some("FloatStorage"), "float32", "float"),
     (DType::F16, None, Some("HalfStorage"), "float16", "half"),
@@ -26,6 +26,7 @@ const TYPES: [Named; 20] = [
     (DType::U16, None, None, "uint16", ""),
     (DType::U8, None, Some("ByteStorage"), "uint8", ""),
     (DType::Bool, None, Some("BoolStorage"), "bool", ""),
+    (DType::F16, Some(LogicalType::Complex32), None, "complex32", "chalf"),
     (DType::F32, Some(LogicalType::Complex64), Some("ComplexFloatStorage"), "complex64", "cfloat"),
     (
         DType::F64,
@@ -50,6 +51,11 @@ impl Element {
             Some(t) => t.bits().unwrap_or(8) / 8,
             None => self.dtype.width(),
         }
+    }
+
+    /// Whether it is two numbers.
+    pub(super) fn is_complex(&self) -> bool {
+        self.logical.as_ref().is_some_and(LogicalType::is_complex)
     }
 
     /// Turns the bytes of each number around: a complex element is two.
@@ -104,8 +110,7 @@ impl Element {
 }
 /// Dtypes that torch has and that are values of attributes at most.
 pub(crate) fn is_dtype(name: &str) -> bool {
-    const OTHERS: [&str; 12] = [
-        "complex32",
+    const OTHERS: [&str; 11] = [
         "qint8",
         "quint8",
         "qint32",

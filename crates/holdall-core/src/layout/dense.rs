@@ -99,6 +99,7 @@ macro_rules! complex {
 }
 
 complex! {
+    f16 => F16, Complex32;
     f32 => F32, Complex64;
     f64 => F64, Complex128;
 }

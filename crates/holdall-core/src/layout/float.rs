@@ -295,7 +295,7 @@ fn small_float(logical: Option<&LogicalType>) -> Result<Option<Small>> {
         Some(LogicalType::F6E2M3) => Small::SixBits(&E2M3),
         Some(LogicalType::F6E3M2) => Small::SixBits(&E3M2),
         Some(LogicalType::F4E2M1) => Small::Nibbles(&E2M1),
-        Some(t @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
+        Some(t @ (LogicalType::Complex32 | LogicalType::Complex64 | LogicalType::Complex128)) => {
             return Err(NOT_A_NUMBER.broken(format!("{t} has a real and an imaginary part")));
         }
         // What is stored may be codes, parts or bits of anything.

@@ -3,6 +3,7 @@
 use super::float::decode_f64;
 use crate::error::Result;
 use crate::model::{DType, LogicalType};
+use half::f16;
 use std::fmt;
 
 /// One element, or something computed from elements, without loss.
@@ -93,7 +94,7 @@ impl ElementType {
     /// Of an unknown logical type, how its storage elements are held.
     pub fn class(&self) -> Class {
         match (&self.logical_type, self.dtype) {
-            (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => Class::Complex,
+            (Some(t), _) if t.is_complex() => Class::Complex,
             (Some(t), _) if t.bits().is_some() => Class::Float,
             (_, DType::F64 | DType::F32 | DType::F16 | DType::Bf16) => Class::Float,
             (_, DType::I64 | DType::U64) => Class::Wide,
@@ -176,6 +177,12 @@ impl ElementType {
             DType::F64 => {
                 for part in bytes.as_chunks::<8>().0.as_chunks::<2>().0 {
                     let [re, im] = part.map(f64::from_le_bytes);
+                    each(re, im);
+                }
+            }
+            DType::F16 => {
+                for part in bytes.as_chunks::<2>().0.as_chunks::<2>().0 {
+                    let [re, im] = part.map(f16::from_le_bytes).map(f64::from);
                     each(re, im);
                 }
             }

@@ -778,8 +778,8 @@ pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
         | Layout::PackedCoo
         | Layout::Blocks(_)
         | Layout::Strided => &[Role::Data],
-        Layout::SparseCsr => &[Role::Values, Role::Indices, Role::Indptr],
-        Layout::SparseCoo => &[Role::Values, Role::Coords],
+        Layout::SparseCsr | Layout::SparseBlocks => &[Role::Values, Role::Indices, Role::Indptr],
+        Layout::SparseCoo | Layout::SparseHybrid => &[Role::Values, Role::Coords],
         // `zeros` may be left out by symmetric quantization, and real files do.
         Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
         // The heap is there where a record has entries, which the layout alone does not tell.

@@ -104,6 +104,8 @@ pub enum LogicalType {
     F6E3M2,
     /// `f4_e2m1`: OCP MX FP4, two elements a byte, low nibble first.
     F4E2M1,
+    /// `complex32`: pairs of f16, real then imaginary.
+    Complex32,
     /// `complex64`: pairs of f32, real then imaginary.
     Complex64,
     /// `complex128`: pairs of f64, real then imaginary.
@@ -114,7 +116,7 @@ pub enum LogicalType {
 
 impl LogicalType {
     /// The types with a meaning here.
-    pub const KNOWN: [LogicalType; 10] = [
+    pub const KNOWN: [LogicalType; 11] = [
         LogicalType::F8E4M3Fn,
         LogicalType::F8E5M2,
         LogicalType::F8E4M3FnUz,
@@ -123,6 +125,7 @@ impl LogicalType {
         LogicalType::F6E2M3,
         LogicalType::F6E3M2,
         LogicalType::F4E2M1,
+        LogicalType::Complex32,
         LogicalType::Complex64,
         LogicalType::Complex128,
     ];
@@ -138,6 +141,7 @@ impl LogicalType {
             LogicalType::F6E2M3 => "f6_e2m3",
             LogicalType::F6E3M2 => "f6_e3m2",
             LogicalType::F4E2M1 => "f4_e2m1",
+            LogicalType::Complex32 => "complex32",
             LogicalType::Complex64 => "complex64",
             LogicalType::Complex128 => "complex128",
             LogicalType::Other(name) => name,
@@ -155,6 +159,7 @@ impl LogicalType {
     /// The storage dtype this type is defined over; `None` for an unknown type.
     pub fn storage(&self) -> Option<DType> {
         match self {
+            LogicalType::Complex32 => Some(DType::F16),
             LogicalType::Complex64 => Some(DType::F32),
             LogicalType::Complex128 => Some(DType::F64),
             LogicalType::Other(_) => None,
@@ -172,10 +177,16 @@ impl LogicalType {
             | LogicalType::F8E8M0 => Some(8),
             LogicalType::F6E2M3 | LogicalType::F6E3M2 => Some(6),
             LogicalType::F4E2M1 => Some(4),
+            LogicalType::Complex32 => Some(32),
             LogicalType::Complex64 => Some(64),
             LogicalType::Complex128 => Some(128),
             LogicalType::Other(_) => None,
         }
+    }
+
+    /// Whether an element is two numbers.
+    pub fn is_complex(&self) -> bool {
+        matches!(self, LogicalType::Complex32 | LogicalType::Complex64 | LogicalType::Complex128)
     }
 }
 

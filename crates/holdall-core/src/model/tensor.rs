@@ -60,6 +60,11 @@ open_names! {
         SparseCsr = "sparse_csr",
         /// `values` and `coords` (ndim × nnz, one dimension after the other).
         SparseCoo = "sparse_coo",
+        /// Blocks of matrices, perhaps in batches, by compressed rows or columns: `values`, `indices` and `indptr`; what else there is to
+        /// know in the attributes.
+        SparseBlocks = "sparse_blocks",
+        /// `values` and `coords` of some dimensions: entries are arrays of the others.
+        SparseHybrid = "sparse_hybrid",
         /// `packed_weight`, `scales` and `zeros`; parameters in the attributes.
         QuantizedGroup = "quantized_group",
         /// zTensor 0.1's CSR: indptr, indices and values in one component, `data`.
@@ -85,9 +90,9 @@ open_names! {
         Data = "data",
         /// The non-zero elements of a sparse tensor.
         Values = "values",
-        /// Column of each value (CSR).
+        /// Column of each value (CSR); of blocks by columns the row of each.
         Indices = "indices",
-        /// Where each row's values start (CSR).
+        /// Where each row's values start (CSR), or each column's.
         Indptr = "indptr",
         /// Coordinates of each value (COO).
         Coords = "coords",

@@ -26,10 +26,22 @@ pub struct Chunked {
 pub struct Grid {
     /// Dimensions of the array, in elements.
     shape: Vec<u64>,
-    cuts: Vec<Cuts>,
+    cut: Cut,
     /// Bytes of an element.
     width: u64,
 }
+
+/// How an array is cut into chunks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Cut {
+    /// Into the cells of a grid: each dimension by itself.
+    Cells(Vec<Cuts>),
+    /// Into any boxes that fill it, by their first elements.
+    Boxes(Vec<Span>),
+}
+
+/// The most boxes of an array that are no grid: each is held against all others.
+const MOST_BOXES: usize = 4096;
 
 /// How a dimension is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +97,7 @@ impl Cuts {
 }
 
 /// Where a chunk is: in each dimension its first element, how many of its elements are in the array, and how many are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
     origin: Vec<u64>,
     inside: Vec<u64>,
@@ -122,8 +135,8 @@ impl Grid {
             && width > 0
             && product(chunk).is_some_and(|len| len > 0)
             && product(&full).is_some();
-        let cuts = || chunk.iter().map(|step| Cuts::Every(*step)).collect();
-        fits.then(|| Grid { shape: shape.to_vec(), cuts: cuts(), width })
+        let cut = || Cut::Cells(chunk.iter().map(|step| Cuts::Every(*step)).collect());
+        fits.then(|| Grid { shape: shape.to_vec(), cut: cut(), width })
     }
 
     /// An array of `shape` that is cut, in each dimension, where `starts` says: at 0, and at rising numbers inside of it. `None` where
@@ -139,8 +152,75 @@ impl Grid {
             && width > 0
             && product.is_some()
             && starts.iter().zip(shape).all(fits);
-        let cuts = || starts.into_iter().map(Cuts::At).collect();
-        fits.then(|| Grid { shape: shape.to_vec(), cuts: cuts(), width })
+        let cut = || Cut::Cells(starts.into_iter().map(Cuts::At).collect());
+        fits.then(|| Grid { shape: shape.to_vec(), cut: cut(), width })
+    }
+
+    /// An array of `shape` that is cut into these boxes, and the number of each: its first element, and how many it has in each dimension. `None`
+    /// where they do not fill the array, each element once, where bytes pass 2^64, and where more than 4096 are no grid.
+    pub fn of_boxes(
+        shape: &[u64],
+        boxes: &[(Vec<u64>, Vec<u64>)],
+        width: u64,
+    ) -> Option<(Grid, Vec<u64>)> {
+        let mut starts: Vec<Vec<u64>> = vec![Vec::new(); shape.len()];
+        for (origin, _) in boxes {
+            starts.iter_mut().zip(origin).for_each(|(all, at)| all.push(*at));
+        }
+        for all in &mut starts {
+            sort_by(all, |a, b| a.cmp(b));
+            all.dedup();
+        }
+        let grid = Grid::cut(shape, starts, width)?;
+        let numbers: Option<Vec<u64>> =
+            boxes.iter().map(|(origin, shape)| grid.number_of(origin, shape)).collect();
+        let cells = grid.cells().try_fold(1u64, u64::checked_mul);
+        if let Some(numbers) = numbers.filter(|_| cells == Some(boxes.len() as u64)) {
+            let mut rising = numbers.clone();
+            sort_by(&mut rising, |a, b| a.cmp(b));
+            rising.dedup();
+            return (rising.len() == numbers.len()).then_some((grid, numbers));
+        }
+        grid.irregular(boxes)
+    }
+
+    /// The same array cut into boxes that are no grid.
+    fn irregular(mut self, boxes: &[(Vec<u64>, Vec<u64>)]) -> Option<(Grid, Vec<u64>)> {
+        let mut spans = Vec::new();
+        let mut filled = 0u64;
+        for (number, (origin, inside)) in boxes.iter().enumerate().take(MOST_BOXES + 1) {
+            let is_inside = |((at, len), dim): ((&u64, &u64), &u64)| {
+                *len > 0 && at.checked_add(*len).is_some_and(|end| end <= *dim)
+            };
+            let ranks = [origin.len(), inside.len()];
+            if number == MOST_BOXES
+                || ranks != [self.shape.len(); 2]
+                || !origin.iter().zip(inside).zip(&self.shape).all(is_inside)
+            {
+                return None;
+            }
+            filled = filled.checked_add(inside.iter().product())?;
+            let (origin, inside, stored) = (origin.clone(), inside.clone(), inside.clone());
+            spans.push((number, Span { origin, inside, stored }));
+        }
+        let is_apart = |a: &Span, b: &Span| {
+            let mut dims = (0..self.shape.len()).map(|d| (d, a.origin[d], b.origin[d]));
+            dims.any(|(d, x, y)| x + a.inside[d] <= y || y + b.inside[d] <= x)
+        };
+        let are_apart = spans
+            .iter()
+            .enumerate()
+            .all(|(at, (_, a))| spans[at + 1..].iter().all(|(_, b)| is_apart(a, b)));
+        if !are_apart || filled != self.shape.iter().product::<u64>() {
+            return None;
+        }
+        sort_by(&mut spans, |(_, a), (_, b)| a.origin.cmp(&b.origin));
+        let mut numbers = vec![0; spans.len()];
+        for (place, (number, _)) in spans.iter().enumerate() {
+            numbers[*number] = place as u64;
+        }
+        self.cut = Cut::Boxes(spans.into_iter().map(|(_, span)| span).collect());
+        Some((self, numbers))
     }
 
     /// Bytes of the array.
@@ -155,26 +235,41 @@ impl Grid {
 
     /// Bytes of the largest chunk.
     pub fn chunk_len(&self) -> u64 {
-        self.shape.iter().zip(&self.cuts).map(|(dim, cuts)| cuts.most(*dim)).product::<u64>()
-            * self.width
+        let most = match &self.cut {
+            Cut::Cells(cuts) => {
+                self.shape.iter().zip(cuts).map(|(dim, cuts)| cuts.most(*dim)).product()
+            }
+            Cut::Boxes(all) => {
+                all.iter().map(|span| span.stored.iter().product::<u64>()).max().unwrap_or(0)
+            }
+        };
+        most * self.width
     }
 
-    /// Chunks in each dimension.
-    pub fn cells(&self) -> impl Iterator<Item = u64> {
-        self.shape.iter().zip(&self.cuts).map(|(dim, cuts)| cuts.cells(*dim))
+    /// How each dimension is cut; nothing of boxes that are no grid.
+    fn cuts(&self) -> &[Cuts] {
+        match &self.cut {
+            Cut::Cells(cuts) => cuts,
+            Cut::Boxes(_) => &[],
+        }
     }
 
-    /// The number of the chunk at that place, in chunks from the start in each dimension; `None` where it is outside of the array.
+    /// Chunks in each dimension of a grid.
+    fn cells(&self) -> impl Iterator<Item = u64> {
+        self.shape.iter().zip(self.cuts()).map(|(dim, cuts)| cuts.cells(*dim))
+    }
+
+    /// The number of the cell of a grid at that place, in cells from the start in each dimension; `None` where it is outside of the array.
     pub fn number(&self, place: &[u64]) -> Option<u64> {
-        let fits = place.len() == self.shape.len();
+        let fits = place.len() == self.shape.len() && self.cuts().len() == place.len();
         let mut places = self.cells().zip(place);
         fits.then_some(())?;
         places.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
     }
 
-    /// The number of the chunk that is this box of elements: its first one, and how many it has in each dimension.
-    pub fn number_of(&self, origin: &[u64], shape: &[u64]) -> Option<u64> {
-        let cells = self.cuts.iter().zip(origin).map(|(cuts, at)| cuts.cell(*at));
+    /// The number of the cell that is this box of elements.
+    fn number_of(&self, origin: &[u64], shape: &[u64]) -> Option<u64> {
+        let cells = self.cuts().iter().zip(origin).map(|(cuts, at)| cuts.cell(*at));
         let number = self.number(&cells.collect::<Vec<_>>())?;
         let span = self.span(number);
         (span.origin == origin && span.inside == shape).then_some(number)
@@ -183,8 +278,11 @@ impl Grid {
     fn span(&self, number: u64) -> Span {
         let rank = self.shape.len();
         let mut span = Span { origin: vec![0; rank], inside: vec![0; rank], stored: vec![0; rank] };
+        if let Cut::Boxes(all) = &self.cut {
+            return all.get(number as usize).cloned().unwrap_or(span);
+        }
         let mut rest = number;
-        for (at, (cuts, dim)) in self.cuts.iter().zip(&self.shape).enumerate().rev() {
+        for (at, (cuts, dim)) in self.cuts().iter().zip(&self.shape).enumerate().rev() {
             let cells = cuts.cells(*dim).max(1);
             (span.origin[at], span.inside[at], span.stored[at]) = cuts.span(rest % cells, *dim);
             rest /= cells;
@@ -201,6 +299,10 @@ impl Grid {
     fn numbers(&self, bytes: &Range<u64>) -> Range<u64> {
         if bytes.start >= bytes.end || self.is_empty() {
             return 0..0;
+        }
+        if let Cut::Boxes(all) = &self.cut {
+            let first = |span: &Span| self.element(span.origin.iter().copied()) * self.width;
+            return 0..all.partition_point(|span| first(span) < bytes.end) as u64;
         }
         let place = |mut element: u64| {
             let mut place: Vec<u64> = self
@@ -220,7 +322,7 @@ impl Grid {
         let (mut low, mut high, mut is_same) = (0, 0, true);
         for (at, cells) in self.cells().enumerate() {
             let (from, upto) = match is_same {
-                true => (self.cuts[at].cell(first[at]), self.cuts[at].cell(last[at])),
+                true => (self.cuts()[at].cell(first[at]), self.cuts()[at].cell(last[at])),
                 false => (0, cells - 1),
             };
             (low, high) = (low * cells + from, high * cells + upto);
@@ -410,7 +512,9 @@ impl Chunked {
 
     /// Bytes of a chunk, decoded.
     fn len_of(&self, chunk: &Chunk) -> u64 {
-        if self.grid.cuts.iter().all(|cuts| matches!(cuts, Cuts::Every(_))) {
+        if let Cut::Cells(cuts) = &self.grid.cut
+            && cuts.iter().all(|cuts| matches!(cuts, Cuts::Every(_)))
+        {
             return self.grid.chunk_len();
         }
         self.grid.span(chunk.number).stored.iter().product::<u64>() * self.grid.width

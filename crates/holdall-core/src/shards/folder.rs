@@ -1,5 +1,6 @@
 //! Which files of a folder are its model, by their names.
 
+use super::map::KERAS;
 use super::{NO_MODEL, split};
 use crate::error::{Error, Shown as _};
 use crate::formats::{Format, by_name};
@@ -90,7 +91,7 @@ pub fn are_model(all: &[String]) -> bool {
 
 /// Whether a file of that name is an index file.
 pub fn is_index(name: &str) -> bool {
-    name.ends_with(INDEX)
+    name.ends_with(INDEX) || name.ends_with(KERAS)
 }
 
 /// The format that the extension of a file's name says.

@@ -1,23 +1,28 @@
 //! What an index file says: which tensor is in which file.
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
-use crate::error::hash::HashMap;
+use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
-use crate::model::{Component, TensorInfo, Warning};
+use crate::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
 
 /// The most bytes of an index file.
 pub const MAX_INDEX: u64 = 10 << 20;
+/// What the names of index files of Keras end in. They name groups of HDF5, each with the files that have tensors of it.
+pub(super) const KERAS: &str = ".weights.json";
 
 /// What an index file says.
 #[derive(Debug, Default)]
 pub struct Map {
     /// The number of each tensor's file.
     tensors: HashMap<String, usize>,
+    /// Of an index of Keras: groups of tensors, each with the number of a file that has some of it.
+    groups: HashSet<(String, usize)>,
     /// The files, sorted.
     files: Vec<String>,
     /// The bytes of all tensors.
     total: Option<u64>,
+    of_groups: bool,
 }
 
 /// What an index file says of one of its files, beside what that has.
@@ -50,7 +55,20 @@ impl Map {
     /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
     pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
         let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
+        let mut groups = HashSet::default();
         for t in shard.index.tensors() {
+            if self.of_groups {
+                match group_of(t.name())
+                    .filter(|group| self.groups.contains(&(group.clone(), number)))
+                {
+                    Some(group) => {
+                        stored.extend(t.components().map(|c| c.stored));
+                        groups.insert(group);
+                    }
+                    None => unnamed.push(t),
+                }
+                continue;
+            }
             match self.tensors.get(t.name()) {
                 Some(file) if *file == number => {
                     stored.extend(t.components().map(|c| c.stored));
@@ -62,6 +80,7 @@ impl Map {
                 None => unnamed.push(t),
             }
         }
+        found += groups.len();
         stored.sort_unstable();
         stored.dedup();
         let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
@@ -94,12 +113,8 @@ impl Map {
             total = total.saturating_add(own.total);
             warnings.extend(own.warnings);
         }
-        let is_missing = |(tensor, file): &(&String, &usize)| {
-            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
-        };
-        let all = (found < self.tensors.len()).then_some(&self.tensors);
-        if let Some((tensor, file)) = all.and_then(|all| all.iter().filter(is_missing).min()) {
-            let file = self.files.get(*file).map_or("", String::as_str);
+        if let Some((tensor, file)) = self.missing(shards, found) {
+            let file = self.files.get(file).map_or("", String::as_str);
             let message = format!("`{}` should have it, and has not", file.shown());
             return Err(SHARD_TENSOR.broken(message).in_tensor(tensor));
         }
@@ -111,14 +126,32 @@ impl Map {
         Ok(warnings)
     }
 
-    /// Reads it.
+    /// A tensor, or a group of them, that the file which should have it has not, and the number of that file. `found` were found.
+    fn missing(&self, shards: &[&Shard], found: usize) -> Option<(&str, usize)> {
+        if found == self.tensors.len() + self.groups.len() {
+            return None;
+        }
+        let tensors = self.tensors.iter().filter(|(tensor, file)| {
+            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        });
+        let has = |index: &Index, group: &str| {
+            index.tensors().any(|t| group_of(t.name()).as_deref() == Some(group))
+        };
+        let groups = self.groups.iter().filter(|(group, file)| {
+            shards.get(*file).is_none_or(|shard| !has(&shard.index, group))
+        });
+        let tensors = tensors.map(|(tensor, file)| (tensor.as_str(), *file));
+        tensors.chain(groups.map(|(group, file)| (group.as_str(), *file))).min()
+    }
+
+    /// Reads the index file of that name.
     ///
     /// # Errors
     /// [`SHARD_INDEX`]; `shards/outside`.
-    pub fn read(text: &[u8]) -> Result<Map> {
+    pub fn read(text: &[u8], name: &str) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
-        let mut map = Map::default();
+        let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
         let mut numbers: HashMap<String, usize> = HashMap::default();
         // That of the tensor before, as a rule.
         let mut last = 0;
@@ -132,18 +165,31 @@ impl Map {
                         has_map = true;
                         reader.begin_object()?;
                         while let Some(tensor) = reader.next_key(&mut name)? {
-                            let file = reader.string(&mut file)?;
-                            if map.files.get(last).is_none_or(|last| last != file) {
-                                last = numbers.get(file).copied().unwrap_or(map.files.len());
+                            // Keras names one file, or the several that a group is in.
+                            let is_list = map.of_groups && reader.peek()? == Token::Array;
+                            if is_list {
+                                reader.begin_array()?;
                             }
-                            if last == map.files.len() {
-                                numbers.insert(file.to_owned(), last);
-                                map.files.push(file.to_owned());
-                            }
-                            if map.tensors.insert(tensor.to_owned(), last).is_some() {
-                                return Err(
-                                    wrong("`weight_map` names a tensor twice").in_tensor(tensor)
-                                );
+                            while !is_list || reader.next_item()? {
+                                let file = reader.string(&mut file)?;
+                                if map.files.get(last).is_none_or(|last| last != file) {
+                                    last = numbers.get(file).copied().unwrap_or(map.files.len());
+                                }
+                                if last == map.files.len() {
+                                    numbers.insert(file.to_owned(), last);
+                                    map.files.push(file.to_owned());
+                                }
+                                let is_new = match map.of_groups {
+                                    true => map.groups.insert((tensor.to_owned(), last)),
+                                    false => map.tensors.insert(tensor.to_owned(), last).is_none(),
+                                };
+                                if !is_new {
+                                    return Err(wrong("`weight_map` names a tensor twice")
+                                        .in_tensor(tensor));
+                                }
+                                if !is_list {
+                                    break;
+                                }
                             }
                         }
                     }
@@ -153,7 +199,7 @@ impl Map {
                             match (field, reader.peek()?) {
                                 ("total_size", Token::Number) => {
                                     // Some writers have a float there.
-                                    map.total = reader.number()?.text.parse().ok();
+                                    map.total = whole(reader.number()?.text);
                                 }
                                 _ => reader.skip()?,
                             }
@@ -168,7 +214,7 @@ impl Map {
         if !read().map_err(|e| e.under(&SHARD_INDEX))? {
             return Err(wrong("there is no `weight_map`"));
         }
-        if map.tensors.is_empty() {
+        if map.tensors.is_empty() && map.groups.is_empty() {
             return Err(wrong("`weight_map` names no tensor"));
         }
         map.files.sort();
@@ -179,9 +225,19 @@ impl Map {
                 *at = place;
             }
         }
-        for file in map.tensors.values_mut() {
-            *file = places.get(*file).copied().unwrap_or_default();
-        }
+        let place = |file: usize| places.get(file).copied().unwrap_or_default();
+        map.tensors.values_mut().for_each(|file| *file = place(*file));
+        map.groups = map.groups.into_iter().map(|(group, file)| (group, place(file))).collect();
         Ok(map)
     }
+}
+
+/// A number that may have a fraction of nothing.
+fn whole(text: &str) -> Option<u64> {
+    text.strip_suffix(".0").unwrap_or(text).parse().ok()
+}
+
+/// The group that a tensor of HDF5 is in, as Keras names it: `/layers/dense/vars`.
+fn group_of(name: &str) -> Option<String> {
+    name.rsplit_once('/').map(|(group, _)| format!("/{group}"))
 }

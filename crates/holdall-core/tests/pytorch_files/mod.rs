@@ -84,6 +84,29 @@ pub(crate) fn storage(class: &str, key: &str, len: u8) -> Vec<u8> {
     .concat()
 }
 
+/// A sparse tensor of that layout and shape, whose parts have these shapes and bytes of 1.
+fn sparse(layout: &str, parts: &[&[u8]], shape: &[u8]) -> Vec<u8> {
+    let bytes = storage("ByteStorage", "0", 16);
+    let part = |shape: &&[u8]| {
+        let mut strides = vec![1; shape.len()];
+        for at in (1..shape.len()).rev() {
+            strides[at - 1] = strides[at] * shape[at];
+        }
+        let alone = tensor(&bytes, 0, shape, &strides);
+        alone[9..alone.len() - 2].to_vec()
+    };
+    let mut out = b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_sparse_tensor\n(".to_vec();
+    out.extend(b"ctorch.serialization\n_get_layout\n(X");
+    out.extend((layout.len() as u32).to_le_bytes());
+    out.extend(layout.as_bytes());
+    out.extend(b"tR(");
+    out.extend(parts.iter().flat_map(part));
+    out.push(b'(');
+    out.extend(shape.iter().flat_map(|n| [b'K', *n]));
+    out.extend(b"tttRs.");
+    file_of(&out)
+}
+
 /// Files by `area.what.case`, which is their name in the corpus.
 pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let float = storage("FloatStorage", "0", 4);
@@ -91,8 +114,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         |offset, shape: &[u8], strides: &[u8]| file_of(&tensor(&float, offset, shape, strides));
     let of = |class, key, len| file_of(&tensor(&storage(class, key, len), 0, &[1], &[1]));
     let sound = tensor(&float, 0, &[4], &[1]);
-    let mut flagged = sound[..sound.len() - 4].to_vec();
-    flagged.extend(b"}X\x04\0\0\0conj\x88stRs.");
+    let integers = tensor(&storage("IntStorage", "0", 4), 0, &[4], &[1]);
+    let mut flagged = integers[..integers.len() - 4].to_vec();
+    flagged.extend(b"}X\x03\0\0\0neg\x88stRs.");
     let old = |rest: &[u8]| [&b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."[..], rest].concat();
     let mut method = zip(&[("a/data.pkl", &sound), ("a/data/0", &[1; 16])]);
     let name = method.windows(8).position(|w| w == b"a/data/0").unwrap();
@@ -164,7 +188,11 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("pytorch.view.one-more", view(0, &[5], &[1])),
         ("pytorch.view.offset", view(4, &[1], &[1])),
         ("pytorch.view.strides", view(0, &[2, 2], &[3, 1])),
-        ("pytorch.no-elements.conj", file_of(&flagged)),
+        ("pytorch.call.sparse", sparse("torch.sparse_csc", &[&[3], &[1], &[1, 2]], &[2, 2])),
+        ("sparse.attribute.blocks", sparse("torch.sparse_bsr", &[&[2], &[1], &[1, 2, 2]], &[3, 2])),
+        ("sparse.indptr-start.blocks", sparse("torch.sparse_csc", &[&[3], &[1], &[1]], &[2, 2])),
+        ("sparse.index-bounds.hybrid", sparse("torch.sparse_coo", &[&[1, 2], &[2, 3]], &[1, 3])),
+        ("pytorch.no-elements.neg", file_of(&flagged)),
         (
             "pytorch.byte-order.middle",
             zip(&[("a/data.pkl", &sound), ("a/byteorder", b"middle"), ("a/data/0", &[1; 16])]),

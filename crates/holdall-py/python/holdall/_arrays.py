@@ -41,6 +41,7 @@ DLPACK = {
     "float32": (2, 32),
     "float64": (2, 64),
     "bfloat16": (4, 16),
+    "complex32": (5, 32),
     "complex64": (5, 64),
     "complex128": (5, 128),
     "bool": (6, 8),

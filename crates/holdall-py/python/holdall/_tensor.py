@@ -376,7 +376,7 @@ class Tensor:
         native = self._native()
         versioned = max_version is not None and max_version[0] >= 1
         width = max(1, code[1] // 8)
-        if self.dtype == "complex64" or self.dtype == "complex128":
+        if self.dtype.startswith("complex"):
             width //= 2
         shape = list(self.shape)
         if versioned and not copy:

@@ -70,6 +70,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
     let (checked, count) = match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => (tensor.csr().map(drop), &counts.sparse),
         Layout::SparseCoo | Layout::PackedCoo => (tensor.coo().map(drop), &counts.sparse),
+        Layout::SparseBlocks | Layout::SparseHybrid => (tensor.tiles().map(drop), &counts.sparse),
         Layout::QuantizedGroup => (tensor.quantized().map(drop), &counts.quantized),
         // All that can be wrong with blocks is their length, which opening checks.
         Layout::Blocks(_) | Layout::Strided => return Ok(()),

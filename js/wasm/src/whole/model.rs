@@ -204,7 +204,7 @@ impl Model {
                 let at = self.there(&[name.to_owned()])?[0];
                 let len = self.window(at)?.len();
                 Map::check_len(len).map_err(place)?;
-                let map = Map::read(&self.bytes(at, 0..len)?).map_err(place)?;
+                let map = Map::read(&self.bytes(at, 0..len)?, name).map_err(place)?;
                 self.map.insert(Rc::new(map)).clone()
             }
         };

@@ -21,6 +21,8 @@ use std::ops::Range;
 
 /// What an array that stands alone is called.
 const ALONE: &str = "data";
+/// What a header begins with.
+const MAGIC: &[u8] = b"\x93NUMPY";
 /// Bytes that tell how long a header is.
 const START: u64 = 12;
 /// Bytes in which most headers end.
@@ -29,19 +31,47 @@ const USUAL: u64 = 128;
 const FIRST: u64 = 256;
 
 pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(6)?.as_ref() == b"\x93NUMPY")
+    Ok(window.head(6)?.as_ref() == MAGIC)
 }
 
 pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let len = npy::header_len(&window.head(START)?)?;
-    let header = npy::read_any(&window.head(len)?)?;
-    let data = header.len..window.len();
+    let first = header_at(window, 0)?;
+    let data = first.len..window.len();
     let mut builder = IndexBuilder::new(NPY.id, "", window.len(), data.clone(), limits);
-    let len = data.end.saturating_sub(data.start);
-    let elements = Elements { stored: data.into(), encoding: Encoding::Raw, len, digest: None };
-    add_array(&mut builder, ALONE, &header, elements, Attributes::new())?;
+    let (mut header, mut start, mut number) = (first, data.start, 0u64);
+    loop {
+        let there = window.len().saturating_sub(start);
+        let len = header.elements_len().map_or(there, |len| len.min(there));
+        let end = start.saturating_add(len);
+        let stored = (start..end).into();
+        let elements = Elements { stored, encoding: Encoding::Raw, len, digest: None };
+        let name = if number == 0 { ALONE.to_owned() } else { format!("{ALONE}.{number}") };
+        add_array(&mut builder, &name, &header, elements, Attributes::new())?;
+        // What `numpy.save` was given an open file for again.
+        let rest = window.len().saturating_sub(end);
+        if rest < START || window.bytes(end..end.saturating_add(6))?.as_ref() != MAGIC {
+            if rest > 0 {
+                builder.unkept(|| format!("{rest} bytes behind the array"));
+                builder.warn("npy/passed-over", None, None, || {
+                    format!("{rest} bytes behind the array are passed over").into()
+                });
+            }
+            break;
+        }
+        header = header_at(window, end)?;
+        start = end.saturating_add(header.len);
+        number = number.saturating_add(1);
+    }
+    let index = builder.finish()?;
     // Whose only tensor cannot be read has nothing.
-    Ok(builder.finish()?.sound()?)
+    if number == 0 { Ok(index.sound()?) } else { Ok(index) }
+}
+
+/// The header that begins at that byte.
+fn header_at(window: &Window, at: u64) -> Result<Header, Stop> {
+    let upto = |len: u64| at..at.saturating_add(len).min(window.len());
+    let len = npy::header_len(&window.bytes(upto(START))?)?;
+    Ok(npy::read_any(&window.bytes(upto(len))?)?)
 }
 
 /// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it

@@ -3,7 +3,9 @@
 use super::graph::Graph;
 use super::tensor::{Data, External, Proto, over};
 use super::value::{Pairs, count, described, entry, integer, lossy};
-use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, element};
+use super::{
+    DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
+};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
@@ -469,7 +471,12 @@ impl<'w> Walk<'w> {
             Data::Made(bytes) => self.builder.stated(&bytes),
             Data::External(of) => self.external(of, proto.len()?)?,
         };
-        let (dtype, logical_type) = element(proto.data_type).unwrap_or((DType::U8, None));
+        let bits = element_count(proto.shape()?).and_then(|n| n.checked_mul(bits(proto.data_type)));
+        let of = match bits.is_some_and(|bits| bits.is_multiple_of(8)) {
+            true => element(proto.data_type),
+            false => unfilled(proto.data_type),
+        };
+        let (dtype, logical_type) = of.unwrap_or((DType::U8, None));
         Ok(component(role, dtype, logical_type, stored))
     }
 

@@ -1,6 +1,6 @@
 //! A model whose weights are written anew: all of its bytes but the elements, as they are, and what of them changes.
 
-use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of};
+use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of, unfilled};
 use crate::encode::TensorSpec;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Remedy, Result, Shown as _};
@@ -231,7 +231,8 @@ fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
 pub(super) fn data_type(tensor: &TensorSpec) -> Option<u64> {
     let data = tensor.components.first()?;
     let wanted: (DType, Option<LogicalType>) = (data.dtype, data.logical_type.clone());
-    (1..=28).find(|number| element(*number).as_ref() == Some(&wanted))
+    let is_it = |of: Option<(DType, Option<LogicalType>)>| of.as_ref() == Some(&wanted);
+    (1..=28).find(|number| is_it(element(*number)) || is_it(unfilled(*number)))
 }
 
 /// The version of the model, and that of its standard operators.

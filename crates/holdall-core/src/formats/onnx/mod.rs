@@ -175,6 +175,17 @@ fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
     })
 }
 
+/// What elements of that type are that do not fill whole bytes: as those of 4 and 2 bits, bytes of a type that is not known otherwise.
+fn unfilled(number: u64) -> Option<(DType, Option<LogicalType>)> {
+    let name = match number {
+        23 => "float4e2m1",
+        27 => "float6e2m3",
+        28 => "float6e3m2",
+        _ => return element(number),
+    };
+    Some((DType::U8, Some(LogicalType::Other(name.into()))))
+}
+
 /// Bits of an element of that type.
 fn bits(number: u64) -> u64 {
     match (number, element(number)) {

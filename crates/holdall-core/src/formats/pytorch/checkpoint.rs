@@ -4,7 +4,6 @@
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::error::hash::HashMap;
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, is_dtype};
 use crate::limits::Limits;
@@ -425,33 +424,27 @@ impl Joined<'_> {
         if tensor.shape.contains(&0) {
             return Ok((component(ByteOrder::Little), None));
         }
-        let odd = || CHUNKS.broken(format!("the chunks of shape {:?} are no grid", tensor.shape));
-        let mut starts: Vec<Vec<u64>> = vec![Vec::new(); tensor.shape.len()];
+        let odd = || CHUNKS.broken(format!("the chunks do not fill the shape {:?}", tensor.shape));
+        // A chunk that is stored more than once is taken once.
+        let mut distinct: HashMap<(&[u64], &[u64]), &Piece> = HashMap::default();
         for piece in filled() {
-            starts.iter_mut().zip(&piece.origin).for_each(|(all, at)| all.push(*at));
+            distinct.insert((&piece.origin, &piece.shape), piece);
         }
-        for all in &mut starts {
-            sort(all);
-            all.dedup();
-        }
-        let grid = Grid::cut(&tensor.shape, starts, width).ok_or_else(odd)?;
-        let cells: u64 = grid.cells().product();
-        let (mut chunks, mut order): (HashMap<u64, Chunk>, _) = (HashMap::default(), None);
-        for piece in filled() {
-            let number = grid.number_of(&piece.origin, &piece.shape).ok_or_else(odd)?;
+        let pieces: Vec<&Piece> = distinct.into_values().collect();
+        let boxes: Vec<_> =
+            pieces.iter().map(|piece| (piece.origin.clone(), piece.shape.clone())).collect();
+        let (grid, numbers) = Grid::of_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
+        let (mut chunks, mut order) = (Vec::new(), None);
+        for (piece, number) in pieces.into_iter().zip(numbers) {
             let (_, data) = self.chunk(tensor, piece, false)?;
             let data = data.ok_or_else(odd)?;
             if *order.get_or_insert(data.byte_order) != data.byte_order {
                 return Err(CHUNKS.broken("chunks differ in the order of their bytes"));
             }
             let stored = self.of.moved(data.stored, piece.item);
-            chunks.insert(number, Chunk { number, stored, left_out: 0 });
-        }
-        if chunks.len() as u64 != cells {
-            return Err(odd());
+            chunks.push(Chunk { number, stored, left_out: 0 });
         }
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];
-        let chunks = chunks.into_values().collect();
         let array = Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)?;
         Ok((component(order.unwrap_or(ByteOrder::Little)), Some(array)))
     }

@@ -1,20 +1,23 @@
 //! The index of a file: what its pickle describes, and where the storages are.
 
 use super::REQUIRES_GRAD;
-use super::object::{Objects, Storage, Tensor, View};
+use super::object::{Flags, Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
+use crate::codec::filter::Filter;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
+use crate::formats::array::DESCR;
 use crate::formats::kept;
+use crate::formats::named::Element;
 use crate::layout::strided::column_major;
 use crate::limits::Limits;
 use crate::model::{
     Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
     Role, Value, element_count,
 };
-use crate::read::Extent;
+use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
 use crate::window::{Looked, Stop, Window};
 use crate::wire::pickle::{self, Graph, Id, Node};
 use crate::wire::zip::{Directory, Entry, Method};
@@ -342,7 +345,7 @@ impl Places<'_> {
                 if view.requires_grad {
                     attributes.set(REQUIRES_GRAD, Value::Bool(true));
                 }
-                let component = self.component(Role::Data, view)?;
+                let component = self.component(Role::Data, view, builder)?;
                 let layout = match is_row_major(&view.shape, &view.strides) {
                     true => Layout::Dense,
                     false => {
@@ -354,25 +357,31 @@ impl Places<'_> {
                 builder.tensor_attributes(attributes);
                 builder.component(component)
             }
-            Tensor::Coo { shape, coords, values } => {
-                builder.tensor(name, shape, Layout::SparseCoo)?;
-                builder.component(self.whole(Role::Coords, coords)?)?;
-                builder.component(self.whole(Role::Values, values)?)
-            }
-            Tensor::Csr { shape, indptr, indices, values } => {
-                builder.tensor(name, shape, Layout::SparseCsr)?;
-                builder.component(self.whole(Role::Indptr, indptr)?)?;
-                builder.component(self.whole(Role::Indices, indices)?)?;
-                builder.component(self.whole(Role::Values, values)?)
-            }
-            Tensor::Array { shape, element, order, is_fortran, bytes } => {
-                match column_major(shape, None).filter(|_| *is_fortran) {
-                    Some(strides) => {
-                        builder.tensor(name, shape, Layout::Strided)?;
-                        builder.tensor_attributes(strides);
+            Tensor::Sparse { shape, layout, attributes, parts } => {
+                let mut components = Vec::new();
+                for (role, view) in parts {
+                    if !is_row_major(&view.shape, &view.strides) {
+                        return Err(VIEW
+                            .broken("a part of a sparse tensor is not row by row")
+                            .in_component(role));
                     }
-                    None => builder.tensor(name, shape, Layout::Dense)?,
+                    components.push(self.component(role.clone(), view, builder)?);
                 }
+                builder.tensor(name, shape, layout.clone())?;
+                builder.tensor_attributes(attributes.clone());
+                components.into_iter().try_for_each(|component| builder.component(component))
+            }
+            Tensor::Array { shape, element, order, is_fortran, descr, inner, bytes } => {
+                let outer = shape.len().saturating_sub(inner.iter().len());
+                let outer = shape.get(..outer).unwrap_or_default();
+                let strides = column_major(outer, *inner).filter(|_| *is_fortran);
+                let layout = if strides.is_some() { Layout::Strided } else { Layout::Dense };
+                builder.tensor(name, shape, layout)?;
+                let mut said = strides.unwrap_or_default();
+                if let Some(descr) = descr {
+                    said.push(DESCR, Value::Text(descr.clone()));
+                }
+                builder.tensor_attributes(said);
                 // Stated bytes are little-endian.
                 let mut bytes = bytes.clone();
                 if *order == ByteOrder::Big {
@@ -395,17 +404,8 @@ impl Places<'_> {
         }
     }
 
-    /// A component that is all of a view, row by row.
-    fn whole(&self, role: Role, view: &View) -> Result<Component> {
-        if !is_row_major(&view.shape, &view.strides) {
-            let message = "a part of a sparse tensor is not row by row";
-            return Err(VIEW.broken(message).in_component(role));
-        }
-        self.component(role, view)
-    }
-
     /// The bytes from the first element of a view to its last.
-    fn component(&self, role: Role, view: &View) -> Result<Component> {
+    fn component(&self, role: Role, view: &View, builder: &mut IndexBuilder) -> Result<Component> {
         let storage = &view.storage;
         let Some(place) = (self.find)(&storage.key) else {
             return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
@@ -446,10 +446,41 @@ impl Places<'_> {
         let range =
             range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
         let start = place.start.saturating_add(range.start);
-        let stored = start..place.start.saturating_add(range.end);
+        let mut stored = Extent::from(start..place.start.saturating_add(range.end));
         let View { element, .. } = view;
-        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored.into()))
+        if view.flags != Flags::default() && !stored.is_empty() {
+            let turned = signs(element, view.flags, self.order, stored)?;
+            stored = builder.chunked(turned)?;
+        }
+        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored))
     }
+}
+
+/// Bytes of a piece of elements whose signs are turned.
+const PIECE: u64 = 1 << 20;
+
+/// Elements whose signs torch turns when it reads them.
+fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> Result<Chunked> {
+    let number = usize::try_from(element.dtype.width()).unwrap_or(1);
+    let sign = if order == ByteOrder::Big { 0 } else { number.saturating_sub(1) };
+    let mask = |turns: bool| (0..number).map(move |at| if turns && at == sign { 0x80 } else { 0 });
+    let imaginary = element.is_complex().then(|| mask(flags.neg != flags.conj));
+    let mask: Vec<u8> = mask(flags.neg).chain(imaginary.into_iter().flatten()).collect();
+    let width = element.width();
+    let count = stored.len().checked_div(width).unwrap_or(0);
+    let step = PIECE.checked_div(width).unwrap_or(1).max(1);
+    let starts: Vec<u64> =
+        (0..count.div_ceil(step)).map(|piece| piece.saturating_mul(step)).collect();
+    let chunk = |(number, first): (u64, &u64)| {
+        let from = stored.start.saturating_add(first.saturating_mul(width));
+        let upto = from.saturating_add(step.saturating_mul(width)).min(stored.end);
+        Chunk { number, stored: Extent::new(stored.source, from..upto), left_out: 0 }
+    };
+    let chunks = (0u64..).zip(&starts).map(chunk).collect();
+    let grid = Grid::cut(&[count], vec![starts], width);
+    let grid = grid.ok_or_else(|| VIEW.broken("its elements pass 2^64 bytes"))?;
+    let fill = vec![0; mask.len()];
+    Chunked::new(grid, fill, vec![Filter::Turned(mask.into())], Edges::Filtered, chunks)
 }
 
 fn component(

@@ -20,7 +20,7 @@
 //!
 //! # Support
 //! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
-//! not row by row have the layout `strided`; tensors that share a storage; sparse tensors (COO, CSR); quantized ones, as integers
+//! not row by row have the layout `strided`; tensors that share a storage; sparse tensors; views whose signs are turned; quantized ones, as integers
 //! with their scales in attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes of the file.
 //! Writes a dict of dense and strided tensors, which `torch.load` maps; attributes in entries of our own.
 //!
@@ -105,7 +105,7 @@ crate::error::rules! {
         "The item of a chunk is what `torch.save` makes of one tensor, of the type and shape that `.metadata` says.";
     /// Chunks that are not put together.
     pub CHUNKS: Unsupported "pytorch/chunks"
-        "The chunks of a tensor are the cells of one grid, all of them, row by row.";
+        "The chunks of a tensor fill its shape, each element once, and are stored row by row; of those that are no grid there are 4096 at most.";
     /// Items that are not stored as they are.
     pub TRANSFORMED: Unsupported "pytorch/transformed"
         "The items of a distributed checkpoint are stored as they are."

@@ -5,7 +5,8 @@ use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, is_dtype};
 use crate::layout::dense::Dense;
-use crate::model::{ByteOrder, DType, LogicalType, Value};
+use crate::layout::sparse::tiles::{self, Compressed};
+use crate::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
 use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};
 
@@ -40,6 +41,16 @@ pub(super) struct View {
     pub(super) shape: Vec<u64>,
     pub(super) strides: Vec<u64>,
     pub(super) requires_grad: bool,
+    pub(super) flags: Flags,
+}
+
+/// What torch does to elements when it reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Flags {
+    /// Imaginary parts have the other sign.
+    pub(super) conj: bool,
+    /// Numbers have the other sign.
+    pub(super) neg: bool,
 }
 
 /// A tensor.
@@ -48,16 +59,12 @@ pub(super) enum Tensor {
     Dense(View),
     /// With what its numbers mean, for attributes.
     Quantized(View, Vec<(&'static str, Value)>),
-    Coo {
+    /// With what else there is to know, as attributes.
+    Sparse {
         shape: Vec<u64>,
-        coords: View,
-        values: View,
-    },
-    Csr {
-        shape: Vec<u64>,
-        indptr: View,
-        indices: View,
-        values: View,
+        layout: Layout,
+        attributes: Attributes,
+        parts: Vec<(Role, View)>,
     },
     /// An array whose bytes stand in the pickle.
     Array {
@@ -65,6 +72,9 @@ pub(super) enum Tensor {
         element: Element,
         order: ByteOrder,
         is_fortran: bool,
+        /// As in a header of `.npy`, where NumPy's type has no like here; then perhaps how many elements one of NumPy's is.
+        descr: Option<String>,
+        inner: Option<u64>,
         bytes: Vec<u8>,
     },
     /// Listed, but not there: why.
@@ -76,8 +86,7 @@ impl Tensor {
     pub(super) fn views(&self) -> Vec<&View> {
         match self {
             Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
-            Tensor::Coo { coords, values, .. } => vec![coords, values],
-            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Sparse { parts, .. } => parts.iter().map(|(_, view)| view).collect(),
             Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
         }
     }
@@ -85,8 +94,7 @@ impl Tensor {
     pub(super) fn views_mut(&mut self) -> Vec<&mut View> {
         match self {
             Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
-            Tensor::Coo { coords, values, .. } => vec![coords, values],
-            Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+            Tensor::Sparse { parts, .. } => parts.iter_mut().map(|(_, view)| view).collect(),
             Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
         }
     }
@@ -164,6 +172,7 @@ impl<'g> Objects<'g> {
                     strides: vec![1],
                     offset: 0,
                     requires_grad: false,
+                    flags: Flags::default(),
                     element,
                     storage,
                 };
@@ -228,24 +237,18 @@ impl<'g> Objects<'g> {
                 let element = storage.element.clone().ok_or_else(wrong)?;
                 let view =
                     self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
-                let view = View { requires_grad: self.is_true(args.get(4)), ..view };
-                if let Some(flag) = args.get(6).and_then(|id| self.flag(*id)) {
-                    let message =
-                        format!("its elements are `{flag}` only when they are read by torch");
-                    return tensor(Tensor::Missing(view.shape, NO_ELEMENTS.broken(message)));
-                }
-                tensor(Tensor::Dense(view))
+                tensor(self.flagged(view, args.get(4), args.get(6)))
             }
             (
                 "torch._utils",
                 "_rebuild_tensor_v3",
-                [storage, offset, shape, strides, _, _, dtype, ..],
+                [storage, offset, shape, strides, _, _, dtype, rest @ ..],
             ) => {
                 let storage = self.storage(*storage)?;
                 let element = self.dtype(*dtype)?;
                 let view =
                     self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
-                tensor(Tensor::Dense(View { requires_grad: self.is_true(args.get(4)), ..view }))
+                tensor(self.flagged(view, args.get(4), rest.first()))
             }
             (
                 "torch._utils",
@@ -341,14 +344,17 @@ impl<'g> Objects<'g> {
                 let Thing::Plain(Value::Bytes(mut bytes)) = self.at(*bytes, depth)? else {
                     return Err(wrong());
                 };
-                // Times, texts and records are no values that attributes have.
-                let Some((element, order)) = self.numpy_dtype(*dtype) else {
+                // Times and records are no values that attributes have.
+                let of = self.numpy_dtype(*dtype);
+                let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
                     return Ok(Thing::Unknown(name.shown().to_string()));
                 };
-                if order == ByteOrder::Big {
+                let element = Element { dtype: of.dtype, logical: of.logical_type.clone() };
+                if of.byte_order == ByteOrder::Big {
                     element.swap(&mut bytes);
                 }
-                number(&element, &bytes).map(Thing::Plain).ok_or_else(wrong)
+                let value = if is_text(&of) { text(&of, bytes) } else { number(&element, &bytes) };
+                value.map(Thing::Plain).ok_or_else(wrong)
             }
             (
                 "numpy.core.numeric" | "numpy._core.numeric",
@@ -373,14 +379,17 @@ impl<'g> Objects<'g> {
         depth: usize,
     ) -> Result<Thing<'g>> {
         let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
-        let Some((element, order)) = self.numpy_dtype(dtype) else {
-            let e = DTYPE.broken("its elements are not numbers");
+        let Some(of) = self.numpy_dtype(dtype) else {
+            let e = DTYPE.broken("its elements are not numbers, times or texts");
             return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
         };
         let Thing::Plain(Value::Bytes(bytes)) = self.at(bytes, depth)? else {
             return Err(wrong());
         };
-        let array = Tensor::Array { shape, element, order, is_fortran, bytes };
+        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
+        let (element, shape) =
+            (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
+        let array = Tensor::Array { shape, element, order, is_fortran, descr, inner, bytes };
         Ok(Thing::Tensor(Box::new(array)))
     }
 
@@ -424,9 +433,9 @@ impl<'g> Objects<'g> {
     ) -> Option<View> {
         let offset = self.graph.integer(offset).and_then(|n| u64::try_from(n).ok())?;
         let (shape, strides) = (self.numbers(shape)?, self.numbers(strides)?);
-        let requires_grad = false;
+        let (requires_grad, flags) = (false, Flags::default());
         let fits = shape.len() == strides.len();
-        fits.then_some(View { storage, element, offset, shape, strides, requires_grad })
+        fits.then_some(View { storage, element, offset, shape, strides, requires_grad, flags })
     }
 
     fn is_true(&self, id: Option<&Id>) -> bool {
@@ -456,16 +465,25 @@ impl<'g> Objects<'g> {
         })
     }
 
-    /// What the last argument of a tensor says of its elements.
-    fn flag(&self, id: Id) -> Option<&'static str> {
-        let Node::Dict(pairs) = self.graph.get(id) else { return None };
+    /// A view as what the last argument of a tensor says of its elements makes of it.
+    fn flagged(&self, view: View, wants: Option<&Id>, said: Option<&Id>) -> Tensor {
         let is_set = |name: &str| {
+            let Some(Node::Dict(pairs)) = said.map(|id| self.graph.get(*id)) else { return false };
             pairs.iter().any(|(key, value)| {
                 self.graph.text(*key) == Some(name)
                     && matches!(self.graph.get(*value), Node::Bool(true))
             })
         };
-        ["conj", "neg"].into_iter().find(|name| is_set(name))
+        let conj = is_set("conj") && view.element.is_complex();
+        let flags = Flags { conj, neg: is_set("neg") };
+        let Element { dtype, logical } = &view.element;
+        let has_sign = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
+            && (logical.is_none() || view.element.is_complex());
+        if flags.neg && !has_sign {
+            let e = NO_ELEMENTS.broken("its elements are negated only when torch reads them");
+            return Tensor::Missing(view.shape, e);
+        }
+        Tensor::Dense(View { requires_grad: self.is_true(wants), flags, ..view })
     }
 
     fn sparse(&self, layout: Id, data: Id, depth: usize) -> Result<Option<Tensor>> {
@@ -481,33 +499,30 @@ impl<'g> Objects<'g> {
             },
             _ => Ok(None),
         };
-        Ok(match (layout.as_str(), items) {
+        let (of, is_block) = match (layout.as_str(), items) {
             ("torch.sparse_coo", [coords, values, shape, ..]) => {
                 let parts = view(*coords)?.zip(view(*values)?).zip(self.numbers(*shape));
-                parts.map(|((coords, values), shape)| {
-                    match coords.shape.first() == Some(&(shape.len() as u64))
-                        && values.shape.len() == 1
-                    {
-                        true => Tensor::Coo { shape, coords, values },
-                        false => Tensor::Missing(shape, hybrid()),
-                    }
-                })
+                return Ok(
+                    parts.and_then(|((coords, values), shape)| at_coords(shape, coords, values))
+                );
             }
-            ("torch.sparse_csr", [indptr, indices, values, shape, ..]) => {
-                let parts = view(*indptr)?.zip(view(*indices)?).zip(view(*values)?);
-                parts.zip(self.numbers(*shape)).map(|(((indptr, indices), values), shape)| {
-                    if shape.len() != 2 || values.shape.len() != 1 {
-                        return Tensor::Missing(shape, hybrid());
-                    }
-                    Tensor::Csr { shape, indptr, indices, values }
-                })
-            }
+            ("torch.sparse_csr", _) => (Compressed::Rows, false),
+            ("torch.sparse_csc", _) => (Compressed::Columns, false),
+            ("torch.sparse_bsr", _) => (Compressed::Rows, true),
+            ("torch.sparse_bsc", _) => (Compressed::Columns, true),
             (other, _) => {
                 let e =
                     DTYPE.broken(format!("tensors of the layout `{}` are not read", other.shown()));
-                Some(Tensor::Missing(Vec::new(), e))
+                return Ok(Some(Tensor::Missing(Vec::new(), e)));
             }
-        })
+        };
+        let [indptr, indices, values, shape, ..] = items else { return Ok(None) };
+        let parts = view(*indptr)?.zip(view(*indices)?).zip(view(*values)?);
+        let parts = parts.zip(self.numbers(*shape));
+        Ok(parts.and_then(|(((indptr, indices), values), shape)| {
+            let parts = [(Role::Indptr, indptr), (Role::Indices, indices), (Role::Values, values)];
+            compressed(of, is_block, shape, parts)
+        }))
     }
 
     fn quantizer(&self, id: Id) -> Option<Vec<(&'static str, Value)>> {
@@ -553,24 +568,92 @@ impl<'g> Objects<'g> {
         };
         let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
         let order = if order == "=" { "<" } else { order };
-        let order = if name.ends_with('1') { "|" } else { order };
-        Some(format!("{order}{name}"))
+        let order = if matches!(name.as_str(), "b1" | "i1" | "u1") { "|" } else { order };
+        let unit = self.unit(id).unwrap_or_default();
+        Some(format!("{order}{name}{unit}"))
     }
 
-    fn numpy_dtype(&self, id: Id) -> Option<(Element, ByteOrder)> {
-        let name = self.numpy_name(id)?;
-        if let Ok((dtype, logical, order)) = npy::element(&name) {
-            return Some((Element { dtype, logical }, order));
+    /// The unit that the state of a type of times says: `[25us]`.
+    fn unit(&self, id: Id) -> Option<String> {
+        let Node::Built(_, state) = self.graph.get(id) else { return None };
+        let [.., said] = self.graph.items(*state)? else { return None };
+        let [_, said] = self.graph.items(*said)? else { return None };
+        let [unit, count, ..] = self.graph.items(*said)? else { return None };
+        let Ok(Thing::Plain(Value::Bytes(unit))) = self.at(*unit, 0) else { return None };
+        let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
+        match self.graph.integer(*count)? {
+            1 => Some(format!("[{unit}]")),
+            count => Some(format!("[{count}{unit}]")),
         }
-        Element::of_dtype(&name).map(|element| (element, ByteOrder::Little))
+    }
+
+    /// What elements of a type of NumPy's or of ml_dtypes are made of; nothing of objects and records.
+    fn numpy_dtype(&self, id: Id) -> Option<npy::Element> {
+        let name = self.numpy_name(id)?;
+        if let Node::Built(_, state) = self.graph.get(id) {
+            // Fields, and arrays as elements.
+            let has = |at: usize| {
+                let item = self.graph.items(*state).and_then(|items| items.get(at));
+                item.is_some_and(|id| !matches!(self.graph.get(*id), Node::None))
+            };
+            if has(2) || has(3) {
+                return None;
+            }
+        }
+        if let Ok(element) = npy::any_element(&name) {
+            return Some(element);
+        }
+        let Element { dtype, logical: logical_type } = Element::of_dtype(&name)?;
+        let byte_order = ByteOrder::Little;
+        Some(npy::Element { dtype, logical_type, byte_order, descr: None, inner: None })
     }
 }
 
-/// Why a sparse tensor is not read.
-fn hybrid() -> Error {
-    DTYPE.broken(
-        "sparse tensors in batches, and those whose values are tensors themselves, are not read",
-    )
+/// A sparse tensor by coordinates of all dimensions, or of the first ones: then its values are tensors.
+fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
+    let &[dims, count] = coords.shape.as_slice() else { return None };
+    let inner = shape.get(usize::try_from(dims).ok()?..)?;
+    if values.shape.split_first() != Some((&count, inner)) {
+        return None;
+    }
+    let (layout, attributes) = match (inner, dims) {
+        ([], _) => (Layout::SparseCoo, Attributes::new()),
+        (_, 0) => {
+            let e = DTYPE.broken("sparse tensors without coordinates are not read");
+            return Some(Tensor::Missing(shape, e));
+        }
+        _ => (Layout::SparseHybrid, tiles::hybrid(dims)),
+    };
+    let parts = vec![(Role::Coords, coords), (Role::Values, values)];
+    Some(Tensor::Sparse { shape, layout, attributes, parts })
+}
+
+/// One in compressed rows or columns, of single elements or of blocks, perhaps in batches, perhaps of tensors.
+fn compressed(
+    of: Compressed,
+    is_block: bool,
+    shape: Vec<u64>,
+    parts: [(Role, View); 3],
+) -> Option<Tensor> {
+    let [(_, indptr), (_, indices), (_, values)] = &parts;
+    let (_, batch) = indptr.shape.split_last()?;
+    let (count, of_indices) = indices.shape.split_last()?;
+    let own = values.shape.strip_prefix(batch)?.strip_prefix(&[*count])?;
+    let (block, inner) = match (is_block, own) {
+        (true, [height, width, inner @ ..]) => ([*height, *width], inner),
+        (true, _) => return None,
+        (false, inner) => ([1, 1], inner),
+    };
+    let matrix = shape.strip_prefix(batch)?;
+    if of_indices != batch || matrix.get(2..)? != inner {
+        return None;
+    }
+    let is_plain = of == Compressed::Rows && !is_block && batch.is_empty() && inner.is_empty();
+    let (layout, attributes) = match is_plain {
+        true => (Layout::SparseCsr, Attributes::new()),
+        false => (Layout::SparseBlocks, tiles::blocks(of, block, batch.len() as u64)),
+    };
+    Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
 }
 
 /// The storage that a persistent id names.
@@ -618,12 +701,30 @@ fn integer(n: i128) -> Value {
     Value::Tag(tag, Box::new(Value::Bytes(bytes.get(first..).unwrap_or_default().to_vec())))
 }
 
+/// Whether elements are texts, of characters or of bytes.
+fn is_text(of: &npy::Element) -> bool {
+    of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
+}
+
+/// The text that the bytes of an element are, without the zeros behind it.
+fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
+    if of.dtype == DType::U32 {
+        let (chars, _) = bytes.as_chunks::<4>();
+        let chars = chars.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
+        let text: String = chars.collect::<Option<_>>()?;
+        return Some(Value::Text(text.trim_end_matches('\0').to_owned()));
+    }
+    let len = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last.saturating_add(1));
+    bytes.truncate(len);
+    Some(Value::Bytes(bytes))
+}
+
 /// The number that the bytes of an element are; of a complex one both parts.
 fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
     if bytes.len() as u64 != element.width() {
         return None;
     }
-    if matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128)) {
+    if element.is_complex() {
         let part = Element { dtype: element.dtype, logical: None };
         let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
         return Some(Value::Array(vec![number(&part, real)?, number(&part, imaginary)?]));

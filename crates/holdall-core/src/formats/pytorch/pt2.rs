@@ -1,7 +1,7 @@
 //! Archives of `torch.export`: weights and constants, which are files of the zip, and JSON that says what each is. Graphs and example
 //! inputs are not looked at.
 
-use super::object::{Storage, Tensor, View};
+use super::object::{Flags, Storage, Tensor, View};
 use super::walk::Content;
 use super::{EXPORT, NO_ELEMENTS};
 use crate::error::{Result, Shown as _};
@@ -138,7 +138,8 @@ impl Config<'_> {
         let len = entry.decoded_len();
         let storage = Storage { key, element: None, len, start: 0, count: len };
         let Meta { sizes: shape, strides, offset, requires_grad, .. } = meta;
-        let view = View { storage, element, offset, shape, strides, requires_grad };
+        let flags = Flags::default();
+        let view = View { storage, element, offset, shape, strides, requires_grad, flags };
         self.content.tensors.push((name, Tensor::Dense(view)));
         Ok(())
     }
@@ -219,6 +220,7 @@ fn dtype(number: u64) -> Option<&'static str> {
         6 => "float16",
         7 => "float32",
         8 => "float64",
+        9 => "complex32",
         10 => "complex64",
         11 => "complex128",
         12 => "bool",

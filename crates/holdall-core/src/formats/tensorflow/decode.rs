@@ -287,8 +287,9 @@ impl<'a> Joined<'a> {
             return Err(ENTRY.broken(wrong));
         }
         let (dtype, logical) = type_of(entry)?;
-        let odd =
-            || -> Error { SLICES.broken(format!("slices of shape {:?} are no grid", entry.shape)) };
+        let odd = || -> Error {
+            SLICES.broken(format!("slices do not fill the shape {:?}", entry.shape))
+        };
         let mut found = Vec::new();
         for slice in &entry.slices {
             let own = key(name, slice);
@@ -313,34 +314,20 @@ impl<'a> Joined<'a> {
             if part.shape != shape {
                 return Err(odd());
             }
-            found.push((origin, shape, self.place(part)?));
+            found.push(((origin, shape), self.place(part)?));
         }
         if entry.shape.contains(&0) {
             let nothing = self.builder.stated(&[]);
             return self.component(entry, nothing, None);
         }
-        let mut starts: Vec<Vec<u64>> = vec![Vec::new(); entry.shape.len()];
-        for (origin, ..) in &found {
-            starts.iter_mut().zip(origin).for_each(|(all, at)| all.push(*at));
-        }
-        for all in &mut starts {
-            sort(all);
-            all.dedup();
-        }
         let width = match &logical {
             Some(of) => of.bits().unwrap_or(8) / 8,
             None => dtype.width(),
         };
-        let grid = Grid::cut(&entry.shape, starts, width).ok_or_else(odd)?;
-        let cells = grid.cells().try_fold(1u64, u64::checked_mul);
-        if cells != Some(found.len() as u64) {
-            return Err(odd());
-        }
-        let mut chunks = Vec::new();
-        for (origin, shape, stored) in found {
-            let number = grid.number_of(&origin, &shape).ok_or_else(odd)?;
-            chunks.push(Chunk { number, stored, left_out: 0 });
-        }
+        let (boxes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (grid, numbers) = Grid::of_boxes(&entry.shape, &boxes, width).ok_or_else(odd)?;
+        let chunk = |(number, stored)| Chunk { number, stored, left_out: 0 };
+        let chunks = numbers.into_iter().zip(places).map(chunk).collect();
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];
         let array = Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)
             .map_err(|e| e.under(&SLICES))?;

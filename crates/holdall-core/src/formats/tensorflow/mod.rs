@@ -71,7 +71,7 @@ crate::error::rules! {
         remedies [LeaveOut];
     /// Slices that make no tensor.
     pub SLICES: Unsupported "tensorflow/slices"
-        "The slices of a variable are stored, and are a grid that fills its shape."
+        "The slices of a variable are stored, and fill its shape, each element once; of those that are no grid there are 4096 at most."
         remedies [LeaveOut];
     /// A file that is not there.
     pub DATA: Unsupported "tensorflow/data"

@@ -82,7 +82,7 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         Layout::QuantizedGroup => version == Version::V1_2,
         Layout::Blocks(_) => version != Version::V0_1,
         // Made dense on the way.
-        Layout::Strided => false,
+        Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => false,
         // They mean nothing without their schema, an attribute of the tensor.
         Layout::Records | Layout::Blob => version == Version::V1_2,
         // A name that would be read back as a layout with a meaning is not an unknown one.

@@ -43,8 +43,7 @@ impl Given<'_> {
     fn is_float(&self) -> bool {
         match self.logical {
             None => matches!(self.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16),
-            Some(LogicalType::Other(_) | LogicalType::Complex64 | LogicalType::Complex128) => false,
-            Some(_) => true,
+            Some(t) => t.bits().is_some() && !t.is_complex(),
         }
     }
 }

@@ -236,7 +236,7 @@ impl Csr {
     }
 }
 
-fn check_indptr(indptr: &[u64], rows: u64, count: usize) -> Result<()> {
+pub(super) fn check_indptr(indptr: &[u64], rows: u64, count: usize) -> Result<()> {
     if Some(indptr.len() as u64) != rows.checked_add(1) {
         let message = format!("{} row pointers for {rows} rows", indptr.len());
         return Err(COUNTS.broken(message));

@@ -7,15 +7,19 @@
 //! Layouts `sparse_csr` and `sparse_coo` keep each kind of index in a component of its own. zTensor
 //! 0.1 packs everything into one: for rows the pointers, the columns, then the values; for coordinates
 //! one record after the other, each its coordinates (u64) and its value.
+//!
+//! Of layouts `sparse_blocks` and `sparse_hybrid` entries are arrays: see [`tiles`].
 
 mod coo;
 mod csr;
 mod indices;
 mod sum;
+pub mod tiles;
 
 pub use coo::{Coo, CooEntry};
 pub use csr::{Csr, CsrEntry};
 pub use indices::Indices;
+pub use tiles::Tiles;
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, Decoded, ELEMENT_SIZE, LENGTH, WRONG_LAYOUT};
@@ -31,6 +35,9 @@ crate::error::rules! {
 
     /// A shape that the layout cannot have.
     pub RANK: Malformed "sparse/rank" "A tensor by compressed rows has two dimensions.";
+    /// Attributes that say nothing, or what cannot be.
+    pub ATTRIBUTE: Malformed "sparse/attribute"
+        "The attributes of a tensor whose entries are arrays say what these are: `compressed`, `block` and `batch`, or `coordinates`.";
     /// Indices that are not integers.
     pub INDEX_DTYPE: Malformed "sparse/index-dtype" "Indices are integers of 8 to 64 bits.";
     /// An index below 0.

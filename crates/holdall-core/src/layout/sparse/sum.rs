@@ -13,7 +13,7 @@ pub(super) fn add(
     dtype: DType,
     logical: Option<&LogicalType>,
 ) -> Result<()> {
-    if let Some(t) = logical.filter(|t| !is_complex(t)) {
+    if let Some(t) = logical.filter(|t| !t.is_complex()) {
         return Err(no_sum(t.as_str()));
     }
     macro_rules! sum {
@@ -37,10 +37,6 @@ pub(super) fn add(
         DType::Bool => sum!(u8, |a, b| a | b),
     }
     Ok(())
-}
-
-fn is_complex(t: &LogicalType) -> bool {
-    matches!(t, LogicalType::Complex64 | LogicalType::Complex128)
 }
 
 #[cold]

@@ -34,7 +34,7 @@ mod literal;
 pub use fields::{DESCR_KEYWORD, Fields};
 
 use crate::error::{Result, Shown as _};
-use crate::model::{ByteOrder, DType, LogicalType};
+use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
 use crate::wire::cursor::Cursor;
 use literal::{Descr, Literal};
 use std::borrow::Cow;
@@ -283,6 +283,17 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
     Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner, fields })
 }
 
+impl Header {
+    /// Bytes that the elements take. `None` where that passes 2^64.
+    pub fn elements_len(&self) -> Option<u64> {
+        let count = element_count(&self.shape)?;
+        match &self.fields {
+            Some(fields) => count.checked_mul(fields.size()),
+            None => stored_size(count, self.dtype, self.logical_type.as_ref()).ok().flatten(),
+        }
+    }
+}
+
 impl Element {
     /// A byte.
     const BYTE: Element = Element {
@@ -367,27 +378,45 @@ pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
     };
     let (order, name) = ordered(descr);
     let (dtype, logical_type) = match name {
-        "f8" => (DType::F64, None),
-        "f4" => (DType::F32, None),
-        "f2" => (DType::F16, None),
-        "i8" => (DType::I64, None),
-        "i4" => (DType::I32, None),
-        "i2" => (DType::I16, None),
-        "i1" => (DType::I8, None),
-        "u8" => (DType::U64, None),
-        "u4" => (DType::U32, None),
-        "u2" => (DType::U16, None),
-        "u1" => (DType::U8, None),
-        "b1" => (DType::Bool, None),
-        "c8" => (DType::F32, Some(LogicalType::Complex64)),
-        "c16" => (DType::F64, Some(LogicalType::Complex128)),
+        "f8" | "d" => (DType::F64, None),
+        "f4" | "f" => (DType::F32, None),
+        "f2" | "e" => (DType::F16, None),
+        "i8" | "q" => (DType::I64, None),
+        "i4" | "i" => (DType::I32, None),
+        "i2" | "h" => (DType::I16, None),
+        "i1" | "b" => (DType::I8, None),
+        "u8" | "Q" => (DType::U64, None),
+        "u4" | "I" => (DType::U32, None),
+        "u2" | "H" => (DType::U16, None),
+        "u1" | "B" => (DType::U8, None),
+        "b1" | "?" => (DType::Bool, None),
+        "c8" | "F" => (DType::F32, Some(LogicalType::Complex64)),
+        "c16" | "D" => (DType::F64, Some(LogicalType::Complex128)),
+        // Without an order, as NumPy writes them in words.
+        _ if descr == name => word(name).ok_or_else(unknown)?,
         _ => return Err(unknown()),
     };
-    let byte_order = match order {
-        "<" | "=" => ByteOrder::Little,
-        ">" => ByteOrder::Big,
-        "|" if dtype.width() == 1 => ByteOrder::Little,
-        _ => return Err(unknown()),
-    };
+    let byte_order = if order == ">" { ByteOrder::Big } else { ByteOrder::Little };
     Ok((dtype, logical_type, byte_order))
+}
+
+/// The type of that name in words.
+fn word(name: &str) -> Option<(DType, Option<LogicalType>)> {
+    Some(match name {
+        "float64" => (DType::F64, None),
+        "float32" => (DType::F32, None),
+        "float16" => (DType::F16, None),
+        "int64" => (DType::I64, None),
+        "int32" => (DType::I32, None),
+        "int16" => (DType::I16, None),
+        "int8" => (DType::I8, None),
+        "uint64" => (DType::U64, None),
+        "uint32" => (DType::U32, None),
+        "uint16" => (DType::U16, None),
+        "uint8" => (DType::U8, None),
+        "bool" => (DType::Bool, None),
+        "complex64" => (DType::F32, Some(LogicalType::Complex64)),
+        "complex128" => (DType::F64, Some(LogicalType::Complex128)),
+        _ => return None,
+    })
 }
