@@ -72,6 +72,9 @@ fn a_range_at_a_time_is_the_whole() {
         let bytes = Bytes::from(std::fs::read(&path).unwrap());
         let (found, asked) = windowed(&bytes);
         let place = path.display();
+        // What stands behind an array of NumPy is known once that is.
+        let behind =
+            found.as_ref().map_or(0, |i| if i.format() == "npy" { i.len() - 1 } else { 0 });
         match (whole(&bytes), found) {
             (Ok(whole), Ok(found)) => assert_eq!(said(&whole), said(&found), "{place}"),
             (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string(), "{place}"),
@@ -83,7 +86,7 @@ fn a_range_at_a_time_is_the_whole() {
                 .any(|own| e == *own)
         });
         let most = if is_package { MOST_OF_PACKAGES } else { MOST_ROUNDS };
-        assert!(asked.len() <= most, "{place}: {asked:?}");
+        assert!(asked.len() <= most + behind, "{place}: {asked:?}");
     }
 }
 

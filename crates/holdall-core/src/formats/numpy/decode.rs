@@ -39,7 +39,7 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let data = first.len..window.len();
     let mut builder = IndexBuilder::new(NPY.id, "", window.len(), data.clone(), limits);
     let (mut header, mut start, mut number) = (first, data.start, 0u64);
-    loop {
+    let is_cut = loop {
         let there = window.len().saturating_sub(start);
         let len = header.elements_len().map_or(there, |len| len.min(there));
         let end = start.saturating_add(len);
@@ -49,22 +49,23 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         add_array(&mut builder, &name, &header, elements, Attributes::new())?;
         // What `numpy.save` was given an open file for again.
         let rest = window.len().saturating_sub(end);
-        if rest < START || window.bytes(end..end.saturating_add(6))?.as_ref() != MAGIC {
+        let next = end..end.saturating_add(rest.min(USUAL));
+        if rest < START || !window.bytes(next)?.starts_with(MAGIC) {
             if rest > 0 {
                 builder.unkept(|| format!("{rest} bytes behind the array"));
                 builder.warn("npy/passed-over", None, None, || {
                     format!("{rest} bytes behind the array are passed over").into()
                 });
             }
-            break;
+            break header.elements_len().is_some_and(|len| len > there);
         }
         header = header_at(window, end)?;
         start = end.saturating_add(header.len);
         number = number.saturating_add(1);
-    }
+    };
     let index = builder.finish()?;
-    // Whose only tensor cannot be read has nothing.
-    if number == 0 { Ok(index.sound()?) } else { Ok(index) }
+    // Whose only tensor cannot be read has nothing, and what is cut short is not whole.
+    if number == 0 || is_cut { Ok(index.sound()?) } else { Ok(index) }
 }
 
 /// The header that begins at that byte.
