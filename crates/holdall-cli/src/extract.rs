@@ -165,7 +165,9 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             npy::header(dtype, logical_type.as_ref(), &extraction.shape).map_err(|e| {
                 let e = e.in_tensor(tensor.name()).in_source(file.name());
                 e.with_hint(match logical_type {
-                    Some(LogicalType::Other(_)) => "`--format raw` writes the bytes as they are",
+                    Some(LogicalType::Other(_) | LogicalType::Complex32) => {
+                        "`--format raw` writes the bytes as they are"
+                    }
                     _ => "add `--as f32` to convert, or `--format raw` for the bytes as they are",
                 })
             })?
