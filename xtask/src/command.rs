@@ -29,6 +29,12 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args)
 }
 
+/// Builds the command, and says where it is. With the whole workspace, so that nothing is built again for fewer features.
+pub(crate) fn holdall() -> Result<PathBuf, String> {
+    cargo(["build", "--quiet", "--workspace", "--bin", "holdall"]).run()?;
+    Ok(target().join("debug/holdall"))
+}
+
 /// A task of `cargo` with our own crates optimised. Nothing else is built again: what is set here is set for dependencies in
 /// `Cargo.toml`.
 pub(crate) fn optimised(task: &str) -> Run {

@@ -1,6 +1,6 @@
 //! Tables of the docs that the code already holds: written from it, and compared with it.
 
-use crate::command::{Outcome, cargo, program, root, target};
+use crate::command::{Outcome, holdall, program, root};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,10 +55,8 @@ struct Row {
 
 /// Every rule by its code, as the command lists them: the formats', the library's and its own.
 fn rules() -> Result<BTreeMap<String, Row>, String> {
-    // With the whole workspace, so that nothing is built again for fewer features.
-    cargo(["build", "--quiet", "--workspace", "--bin", "holdall"]).run()?;
     let odd = || "`holdall rules --json` prints something else than rules".to_owned();
-    let text = program(target().join("debug/holdall")).args(["rules", "--json"]).output()?;
+    let text = program(holdall()?).args(["rules", "--json"]).output()?;
     let Ok(Value::Array(all)) = Value::from_json(text.trim(), 3) else { return Err(odd()) };
     let row = |rule: &Value| {
         let Value::Map(fields) = rule else { return None };

@@ -1,6 +1,6 @@
 //! The JavaScript package: the module of WebAssembly and the TypeScript around it, built and tested.
 
-use crate::command::{self, Outcome, cargo, program, root, target};
+use crate::command::{self, Outcome, holdall, program, root, target};
 use crate::wasm;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +34,7 @@ pub(crate) fn js(args: &[String]) -> Outcome {
         return Err("no test has such a name".to_owned());
     }
     if COMMAND.iter().any(|name| is_wanted(name)) {
-        // With the whole workspace, so that nothing is built again for fewer features.
-        cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+        holdall()?;
     }
     program("node").args(["--test"]).args(tests).within(&built).run()
 }
@@ -50,7 +49,7 @@ pub(crate) fn pack(args: &[String]) -> Outcome {
 pub(crate) fn bench(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
     // What packs a file of zstd.
-    cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+    holdall()?;
     let own = folder.join("bench");
     program("npm").args(["ci", "--no-audit", "--no-fund"]).within(&own).run()?;
     program("node").args(["--expose-gc", "bench.mjs"]).args(args).within(&own).run()
@@ -60,7 +59,7 @@ pub(crate) fn bench(args: &[String]) -> Outcome {
 pub(crate) fn images(args: &[String]) -> Outcome {
     let Some(folder) = build()? else { return Ok(()) };
     // What makes files of records and packages.
-    cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
+    holdall()?;
     program("node").args(["images.mjs"]).args(args).within(&folder).run()
 }
 

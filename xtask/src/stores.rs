@@ -1,6 +1,6 @@
 //! The command against object stores and servers that are not ours.
 
-use crate::command::{Outcome, cargo, program, root, target};
+use crate::command::{Outcome, holdall, program, root, target};
 use crate::interop::skipped;
 use crate::python::with_packages;
 use std::path::PathBuf;
@@ -20,9 +20,7 @@ pub(crate) fn stores(_args: &[String]) -> Outcome {
         skipped("object stores of others, for there is no python3");
         return Ok(());
     }
-    // With the whole workspace, so that nothing is built again for fewer features.
-    cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
-    let (scripts, holdall) = (root().join("interop/stores"), target().join("debug/holdall"));
+    let (scripts, holdall) = (root().join("interop/stores"), holdall()?);
     for (what, script, packages) in SERVERS {
         let venv = target().join("stores").join(script.trim_end_matches(".py"));
         match with_packages(&venv, packages) {

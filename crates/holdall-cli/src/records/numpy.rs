@@ -34,8 +34,9 @@ impl Meaning {
             let inside = of.strip_prefix('[')?.strip_suffix(']')?;
             let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
             let (count, unit) = inside.split_at_checked(digits)?;
-            let count = if count.is_empty() { 1 } else { count.parse().ok()? };
-            Some((count, unit.to_owned()))
+            // NumPy's fit into 31 bits.
+            let count: u32 = if count.is_empty() { 1 } else { count.parse().ok()? };
+            Some((i128::from(count), unit.to_owned()))
         };
         match name.split_at_checked(2) {
             Some(("M8", of)) => unit(of).map(|(count, unit)| Meaning::Time(count, unit)),
@@ -159,6 +160,7 @@ mod tests {
             assert_eq!(meaning.text(json).as_deref(), wanted, "{descr} {json}");
         }
         assert_eq!(Meaning::of("|V3"), None);
+        assert_eq!(Meaning::of(&format!("<M8[{}Y]", i128::MAX)), None);
         let schema = r#"{"properties": {"at": {"properties": {"t": {"numpy.descr": "|S2"}}}}}"#;
         let found = meanings(schema, &["at.t".to_owned(), "at".to_owned()]);
         assert_eq!(found, [Some(Meaning::Bytes), None]);

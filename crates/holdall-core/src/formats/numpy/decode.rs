@@ -21,8 +21,6 @@ use std::ops::Range;
 
 /// What an array that stands alone is called.
 const ALONE: &str = "data";
-/// What a header begins with.
-const MAGIC: &[u8] = b"\x93NUMPY";
 /// Bytes that tell how long a header is.
 const START: u64 = 12;
 /// Bytes in which most headers end.
@@ -31,7 +29,7 @@ const USUAL: u64 = 128;
 const FIRST: u64 = 256;
 
 pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(6)?.as_ref() == MAGIC)
+    Ok(window.head(6)?.as_ref() == npy::MAGIC_BYTES)
 }
 
 pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
@@ -41,7 +39,8 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let (mut header, mut start, mut number) = (first, data.start, 0u64);
     let is_cut = loop {
         let there = window.len().saturating_sub(start);
-        let len = header.elements_len().map_or(there, |len| len.min(there));
+        let wanted = header.elements_len();
+        let len = wanted.map_or(there, |len| len.min(there));
         let end = start.saturating_add(len);
         let stored = (start..end).into();
         let elements = Elements { stored, encoding: Encoding::Raw, len, digest: None };
@@ -50,14 +49,14 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         // What `numpy.save` was given an open file for again.
         let rest = window.len().saturating_sub(end);
         let next = end..end.saturating_add(rest.min(USUAL));
-        if rest < START || !window.bytes(next)?.starts_with(MAGIC) {
+        if rest < START || !window.bytes(next)?.starts_with(npy::MAGIC_BYTES) {
             if rest > 0 {
                 builder.unkept(|| format!("{rest} bytes behind the array"));
                 builder.warn("npy/passed-over", None, None, || {
                     format!("{rest} bytes behind the array are passed over").into()
                 });
             }
-            break header.elements_len().is_some_and(|len| len > there);
+            break wanted.is_some_and(|len| len > there);
         }
         header = header_at(window, end)?;
         start = end.saturating_add(header.len);

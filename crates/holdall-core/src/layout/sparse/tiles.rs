@@ -142,7 +142,7 @@ impl Tiles {
 /// Where entries by coordinates are, and what each has.
 fn by_coordinates(info: &TensorInfo, coords: &Indices) -> Result<(Tile, Vec<u64>)> {
     let (shape, coords) = (info.shape(), coords.as_slice());
-    let number = integer(info.attributes(), COORDINATES, 0)?;
+    let number = integer(info.attributes(), COORDINATES)?;
     let dims = usize::try_from(number).unwrap_or(usize::MAX);
     let Some((dims, inner)) = shape.split_at_checked(dims).filter(|(dims, _)| !dims.is_empty())
     else {
@@ -199,7 +199,7 @@ impl Matrices {
         };
         let block =
             block.ok_or_else(|| ATTRIBUTE.broken(format!("`{BLOCK}` is not two whole numbers")))?;
-        let number = integer(attributes, BATCH, 0)?;
+        let number = integer(attributes, BATCH)?;
         let batch = usize::try_from(number).unwrap_or(usize::MAX);
         let Some((batch, [rows, columns, inner @ ..])) = shape.split_at_checked(batch) else {
             let message =
@@ -282,8 +282,9 @@ fn side(value: &Value) -> Option<u64> {
     value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0)
 }
 
-fn integer(attributes: &Attributes, key: &str, without: u64) -> Result<u64> {
-    let Some(value) = attributes.get(key) else { return Ok(without) };
+/// A whole number; 0 where there is none.
+fn integer(attributes: &Attributes, key: &str) -> Result<u64> {
+    let Some(value) = attributes.get(key) else { return Ok(0) };
     let number = value.as_integer().and_then(|n| u64::try_from(n).ok());
     number.ok_or_else(|| ATTRIBUTE.broken(format!("`{key}` is not a whole number")))
 }

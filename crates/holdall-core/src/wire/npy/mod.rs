@@ -72,7 +72,8 @@ crate::error::rules! {
 /// The most bytes that are read as a header. The headers of numeric arrays are far below.
 pub const HEADER_MAX: u64 = 64 << 10;
 
-const MAGIC_BYTES: &[u8; 6] = b"\x93NUMPY";
+/// What a file begins with.
+pub const MAGIC_BYTES: &[u8; 6] = b"\x93NUMPY";
 /// The elements start at a multiple of this many bytes.
 const ALIGN: usize = 64;
 
@@ -377,46 +378,27 @@ pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
         }
     };
     let (order, name) = ordered(descr);
+    // Words, which have four letters and more, stand without an order.
+    if descr != name && name.len() > 3 {
+        return Err(unknown());
+    }
     let (dtype, logical_type) = match name {
-        "f8" | "d" => (DType::F64, None),
-        "f4" | "f" => (DType::F32, None),
-        "f2" | "e" => (DType::F16, None),
-        "i8" | "q" => (DType::I64, None),
-        "i4" | "i" => (DType::I32, None),
-        "i2" | "h" => (DType::I16, None),
-        "i1" | "b" => (DType::I8, None),
-        "u8" | "Q" => (DType::U64, None),
-        "u4" | "I" => (DType::U32, None),
-        "u2" | "H" => (DType::U16, None),
-        "u1" | "B" => (DType::U8, None),
-        "b1" | "?" => (DType::Bool, None),
-        "c8" | "F" => (DType::F32, Some(LogicalType::Complex64)),
-        "c16" | "D" => (DType::F64, Some(LogicalType::Complex128)),
-        // Without an order, as NumPy writes them in words.
-        _ if descr == name => word(name).ok_or_else(unknown)?,
+        "f8" | "d" | "float64" => (DType::F64, None),
+        "f4" | "f" | "float32" => (DType::F32, None),
+        "f2" | "e" | "float16" => (DType::F16, None),
+        "i8" | "q" | "int64" => (DType::I64, None),
+        "i4" | "i" | "int32" => (DType::I32, None),
+        "i2" | "h" | "int16" => (DType::I16, None),
+        "i1" | "b" | "int8" => (DType::I8, None),
+        "u8" | "Q" | "uint64" => (DType::U64, None),
+        "u4" | "I" | "uint32" => (DType::U32, None),
+        "u2" | "H" | "uint16" => (DType::U16, None),
+        "u1" | "B" | "uint8" => (DType::U8, None),
+        "b1" | "?" | "bool" => (DType::Bool, None),
+        "c8" | "F" | "complex64" => (DType::F32, Some(LogicalType::Complex64)),
+        "c16" | "D" | "complex128" => (DType::F64, Some(LogicalType::Complex128)),
         _ => return Err(unknown()),
     };
     let byte_order = if order == ">" { ByteOrder::Big } else { ByteOrder::Little };
     Ok((dtype, logical_type, byte_order))
-}
-
-/// The type of that name in words.
-fn word(name: &str) -> Option<(DType, Option<LogicalType>)> {
-    Some(match name {
-        "float64" => (DType::F64, None),
-        "float32" => (DType::F32, None),
-        "float16" => (DType::F16, None),
-        "int64" => (DType::I64, None),
-        "int32" => (DType::I32, None),
-        "int16" => (DType::I16, None),
-        "int8" => (DType::I8, None),
-        "uint64" => (DType::U64, None),
-        "uint32" => (DType::U32, None),
-        "uint16" => (DType::U16, None),
-        "uint8" => (DType::U8, None),
-        "bool" => (DType::Bool, None),
-        "complex64" => (DType::F32, Some(LogicalType::Complex64)),
-        "complex128" => (DType::F64, Some(LogicalType::Complex128)),
-        _ => return None,
-    })
 }
