@@ -17,6 +17,71 @@
 //! # }
 //! ```
 
+/// Implements [`FromRecord`] for a `#[repr(C)]` struct, field by field and without `unsafe`.
+///
+/// ```
+/// use holdall::records::{FromRecord, Record};
+/// #[derive(Clone, Copy, Record)]
+/// #[repr(C)]
+/// struct Point {
+///     x: f32,
+///     y: f32,
+/// }
+/// #[derive(Clone, Copy, Record)]
+/// #[repr(C)]
+/// struct Line {
+///     ends: [Point; 2],
+///     #[record(name = "type")]
+///     kind: u8,
+///     _padding: [u8; 3],
+/// }
+/// fn mirrors<T: FromRecord>() {}
+/// mirrors::<Line>();
+/// ```
+///
+/// What has no layout, or none that a schema could have, does not compile:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, holdall::records::Record)]
+/// struct NotC {
+///     x: f32,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, holdall::records::Record)]
+/// #[repr(C)]
+/// struct Unnamed(f32);
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, holdall::records::Record)]
+/// #[repr(C)]
+/// union Either {
+///     x: f32,
+///     y: u32,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, holdall::records::Record)]
+/// #[repr(C)]
+/// struct Of<T> {
+///     x: T,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, holdall::records::Record)]
+/// #[repr(C)]
+/// struct Text {
+///     text: String,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, holdall::records::Record)]
+/// #[repr(C)]
+/// struct Word {
+///     #[record(rename = "x")]
+///     y: f32,
+/// }
+/// ```
 #[cfg(feature = "derive")]
 pub use holdall_derive::Record;
 #[cfg(feature = "arrow")]

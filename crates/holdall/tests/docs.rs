@@ -205,7 +205,7 @@ fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
         "make_example.rs",
         "dataset.rs",
         "arrow.rs",
-        "../../holdall-derive/examples/mirror.rs",
+        "mirror.rs",
         "../../holdall-net/examples/first_layer.rs",
         "../tests/aio.rs",
     ];

@@ -1,7 +1,7 @@
 //! Records as Rust structs: the snippets of `docs/rust.md` about them.
 //!
 //! ```text
-//! cargo run -p holdall-derive --example mirror
+//! cargo run -p holdall --features derive --example mirror
 //! ```
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 

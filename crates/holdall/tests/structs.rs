@@ -1,4 +1,5 @@
 //! Rust structs as mirrors of records: compared field by field, cast where that can be, copied elsewhere.
+#![cfg(feature = "derive")]
 
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use holdall::records::{Build, FromRecord, Record};

@@ -1,4 +1,5 @@
 //! Rust code that is made from schemas compiles, and mirrors them: that of every vector of the specification.
+#![cfg(feature = "derive")]
 
 use holdall::records::Build;
 use holdall::schema::code::{Lang, code};
