@@ -87,10 +87,14 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
 }
 
 /// Where requests over HTTP may go, and who may vouch for a server: the authorities in the file that
-/// `SSL_CERT_FILE` names, as for other programs, else those that are built in.
+/// `SSL_CERT_FILE` names, as for other programs, else those that are built in. That file is read once.
 #[cfg(feature = "http")]
 pub(crate) fn policy(session: &Session) -> holdall::http::Policy {
-    static TOLD: std::sync::Once = std::sync::Once::new();
+    session.policy.get_or_init(|| read_policy(session)).clone()
+}
+
+#[cfg(feature = "http")]
+fn read_policy(session: &Session) -> holdall::http::Policy {
     let policy = session.global.policy();
     let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else {
         return policy;
@@ -99,7 +103,7 @@ pub(crate) fn policy(session: &Session) -> holdall::http::Policy {
     let with = read.and_then(|pem| policy.clone().with_certificates(&pem));
     with.unwrap_or_else(|e| {
         let (path, said) = (Path::new(&path).display(), e.message());
-        TOLD.call_once(|| session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {said}")));
+        session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {said}"));
         policy
     })
 }

@@ -20,6 +20,9 @@ pub(crate) struct Session {
     width: Option<usize>,
     /// Standard input, once somebody asked for it.
     pub(crate) standard: OnceCell<Standard>,
+    /// Where requests may go, once somebody asked for it.
+    #[cfg(feature = "http")]
+    pub(crate) policy: OnceCell<holdall::http::Policy>,
     layouts: OnceCell<Arc<Layouts>>,
 }
 
@@ -36,6 +39,8 @@ impl Session {
             out: RefCell::new(BufWriter::with_capacity(64 << 10, stdout)),
             width,
             standard: OnceCell::new(),
+            #[cfg(feature = "http")]
+            policy: OnceCell::new(),
             layouts: OnceCell::new(),
             global,
         }

@@ -159,3 +159,18 @@ fn a_tensor_that_cannot_be_read() {
     holdall(["convert", path, target, "--exclude", "bad"]).ends_with(0);
     holdall(["verify", target]).ends_with(0);
 }
+
+/// A pipe gives what is in it to who reads first.
+#[cfg(all(unix, feature = "http"))]
+#[test]
+fn the_file_of_authorities_is_read_once() {
+    use std::io::Write as _;
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let (read, mut write) = std::io::pipe().unwrap();
+    write.write_all(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    drop(write);
+    let mut looking = command::command(["inspect", &path, &path]);
+    looking.env("SSL_CERT_FILE", "/dev/stdin").stdin(read);
+    let found = command::ran(looking.output().unwrap()).ends_with(0);
+    assert_eq!(found.err, "");
+}

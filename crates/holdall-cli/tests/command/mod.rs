@@ -38,10 +38,13 @@ impl Ran {
     }
 }
 
-/// The binary, away from whatever the environment says about colours.
+/// The binary, away from whatever the environment says about colours and authorities, which take longer to read than most files here.
 pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdall"));
-    command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    for name in ["NO_COLOR", "CLICOLOR_FORCE", "SSL_CERT_FILE"] {
+        command.env_remove(name);
+    }
+    command.args(args).stdin(Stdio::null());
     command
 }
 
