@@ -125,7 +125,10 @@ fn told<T>(found: Result<T>) -> std::result::Result<T, String> {
 
 async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let options = OpenOptions::new().with_check(check);
-    let source = Arc::new(Turns::of(bytes.clone()));
+    let mut source = Turns::of(bytes.clone());
+    // Some hundred pieces of a file are enough.
+    source.terms.piece = source.terms.piece.max(bytes.len() as u64 / 512);
+    let source = Arc::new(source);
     let terms = source.terms;
     let blocking: Arc<dyn holdall::ByteSource> = Arc::new(Threads(bytes, terms));
     let waited = told(aio::open_source(source, "made", &options).await);
