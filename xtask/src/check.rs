@@ -1,6 +1,6 @@
 //! Formatting, lints and docs of every workspace; what keeps the crates apart; the library with each format alone.
 
-use crate::command::{Outcome, cargo, target};
+use crate::command::{Outcome, Run, cargo, target};
 use crate::interop;
 use holdall::FORMATS;
 use std::collections::BTreeSet;
@@ -17,8 +17,10 @@ pub(crate) fn check(args: &[String]) -> Outcome {
 /// Formatting, lints and docs of the main workspace.
 pub(crate) fn workspace(_args: &[String]) -> Outcome {
     cargo(["fmt", "--all", "--check"]).run()?;
-    cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
-    cargo(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings").run()
+    let clippy = looks("clippy").args(["--workspace", "--all-targets"]);
+    clippy.args(["--", "-D", "warnings"]).run()?;
+    let doc = looks("doc").args(["--workspace", "--no-deps", "--lib"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 /// Formatting and lints of the workspaces beside it. The peers are built, for tests need them; their manifests make
@@ -27,14 +29,17 @@ pub(crate) fn others(_args: &[String]) -> Outcome {
     for manifest in std::iter::once(PathBuf::from(BENCHES)).chain(interop::manifests()) {
         cargo(["fmt", "--check", "--manifest-path"]).args([manifest]).run()?;
     }
-    cargo(["clippy", "--all-targets", "--manifest-path", BENCHES])
-        .env("CARGO_TARGET_DIR", others_target())
-        .args(["--", "-D", "warnings"])
-        .run()?;
+    let clippy = looks("clippy").args(["--all-targets", "--manifest-path", BENCHES]);
+    clippy.args(["--", "-D", "warnings"]).run()?;
     interop::build()
 }
 
-/// Where the workspaces beside the main one are built, all in one place because they share crates.
+/// A task of `cargo` that looks at code and builds no programs: in a place of its own, so that it need not wait for what builds some.
+fn looks(task: &str) -> Run {
+    cargo([task]).env("CARGO_TARGET_DIR", target().join("looked-at"))
+}
+
+/// Where the peers are built, all in one place because they share crates.
 pub(crate) fn others_target() -> PathBuf {
     target().join("interop")
 }
@@ -68,7 +73,8 @@ fn feature_of(format: &str) -> &str {
 
 /// Clippy for packages with some features and no others.
 fn lint(packages: &[&str], features: &str) -> Outcome {
-    cargo(["clippy", "--no-default-features", "--features", features])
+    looks("clippy")
+        .args(["--no-default-features", "--features", features])
         .args(packages.iter().flat_map(|package| ["--package", *package]))
         .args(["--", "-D", "warnings"])
         .run()

@@ -1,6 +1,6 @@
 //! The crate for GPUs, on whatever adapter there is: a driver that is a processor does where there is no graphics card.
 
-use crate::command::{Outcome, cargo, install, program, target};
+use crate::command::{Outcome, above, install, program, target};
 use crate::interop;
 use std::path::Path;
 
@@ -21,10 +21,9 @@ pub(crate) fn gpu(_args: &[String]) -> Outcome {
         );
         return Ok(());
     }
-    // With the whole workspace, so that nothing is built again for fewer features.
     let tests = TESTS.into_iter().flat_map(|t| ["--test", t]);
     let model = interop::real_model();
-    let mut run = cargo(["test", "--workspace"])
+    let mut run = above("test")
         .args(tests)
         .args(["--", "--include-ignored"])
         .env("HOLDALL_GPU_TESTS", "required");
@@ -33,7 +32,7 @@ pub(crate) fn gpu(_args: &[String]) -> Outcome {
         None => interop::skipped("a real model in buffers of a device"),
     }
     run.run()?;
-    cargo(["build", "--workspace", "--example", "encoder"]).run()?;
+    above("build").args(["--example", "encoder"]).run()?;
     let encoder = target().join("debug/examples/encoder");
     program(&encoder).run()?;
     match model {

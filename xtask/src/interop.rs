@@ -1,8 +1,8 @@
 //! The peers: the published packages of the formats, pinned, and the tests that compare with them.
 
 use crate::check::others_target;
-use crate::command::{Outcome, cargo, program, root};
-use crate::python::made;
+use crate::command::{Outcome, above, cargo, program, root};
+use crate::python::{made, pip};
 use std::path::{Path, PathBuf};
 
 /// The `ztensor` crates, each a workspace of its own in `interop/peers`.
@@ -31,7 +31,8 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
     let target = others_target();
     build()?;
     let python = python(&target)?;
-    let mut test = cargo(["test", "--workspace", "--test", "interop", "--", "--ignored"])
+    let mut test = above("test")
+        .args(["--test", "interop", "--", "--ignored"])
         .env("HOLDALL_PEERS", target.join("debug"));
     match &python {
         Some(python) => {
@@ -49,7 +50,8 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         skipped("the tests with a real model");
         return Ok(());
     };
-    cargo(["test", "--workspace", "--test", "real_model", "--", "--ignored"])
+    above("test")
+        .args(["--test", "real_model", "--", "--ignored"])
         .env("HOLDALL_MODEL", &model)
         .run()?;
     run_model(&python, &model, &target)
@@ -58,12 +60,12 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
 /// What we pack, read by the package that the format comes from, where there is one for this system.
 fn packages(python: &Path) -> Outcome {
     let wanted = root().join("interop/carton/requirements.txt");
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-    if program(python).args(pip).args([&wanted]).run().is_err() {
+    if pip(python).args(["-r"]).args([&wanted]).run().is_err() {
         skipped("what the original reads of packages");
         return Ok(());
     }
-    cargo(["test", "--workspace", "--test", "carton_interop", "--", "--ignored"])
+    above("test")
+        .args(["--test", "carton_interop", "--", "--ignored"])
         .env("HOLDALL_PYTHON", python)
         .run()
 }
@@ -71,21 +73,22 @@ fn packages(python: &Path) -> Outcome {
 /// The model as an ONNX graph, made by hand, and its self-test, whose outputs come from NumPy.
 fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
     let wanted = root().join("interop/onnx/requirements.txt");
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-    program(python).args(pip).args([&wanted]).run()?;
+    pip(python).args(["-r"]).args([&wanted]).run()?;
     let package = target.join("minilm");
     let source = model.parent().unwrap_or(model);
     let script = root().join("interop/onnx/minilm.py");
     program(python).args([&script, &source.to_path_buf(), &package]).run()?;
-    cargo(["test", "--workspace", "--test", "models", "--", "--ignored"])
+    above("test")
+        .args(["--test", "models", "--", "--ignored"])
         .env("HOLDALL_MINILM", &package)
         .run()?;
     let Some(library) = onnxruntime(python) else {
         skipped("what ONNX Runtime computes");
         return Ok(());
     };
-    cargo(["test", "--package", "holdall-run", "--test", "onnxruntime"])
-        .args(["--no-default-features", "--features", "onnxruntime", "--", "--include-ignored"])
+    above("test")
+        .args(["--features", "holdall-run/onnxruntime", "--test", "onnxruntime"])
+        .args(["--", "--include-ignored"])
         .env("HOLDALL_MINILM", &package)
         .env("HOLDALL_ONNXRUNTIME", library)
         .run()
@@ -120,8 +123,7 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
     let done = folder.join("installed.txt");
     let text = |path: &Path| std::fs::read_to_string(path).ok();
     if text(&wanted) != text(&done) {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-        program(&python).args(pip).args([&wanted]).run()?;
+        pip(&python).args(["-r"]).args([&wanted]).run()?;
         std::fs::copy(&wanted, &done).map_err(|e| format!("{}: {e}", done.display()))?;
     }
     Ok(Some(python))
@@ -131,8 +133,7 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
 fn ztensor2(python: &Path, target: &Path) -> Result<PathBuf, String> {
     let folder = target.join("ztensor2");
     if !folder.join("ztensor").is_dir() {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
-        program(python).args(pip).args(["--target"]).args([&folder]).args([ZTENSOR2]).run()?;
+        pip(python).args(["--no-deps", "--target"]).args([&folder]).args([ZTENSOR2]).run()?;
     }
     Ok(folder)
 }

@@ -114,8 +114,9 @@ fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 
-fn pip(python: &Path) -> Run {
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+/// Installs what is said after it. Modules are compiled when somebody imports them: most are never imported here.
+pub(crate) fn pip(python: &Path) -> Run {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
     program(python).args(pip)
 }
 

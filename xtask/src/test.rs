@@ -1,6 +1,6 @@
 //! All that must pass before a change lands.
 
-use crate::command::{Outcome, Run, cargo, optimised, program, root, target};
+use crate::command::{DECODERS, Outcome, Run, above, cargo, program, root, target};
 use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
 use std::time::Instant;
 
@@ -12,12 +12,9 @@ const STAGES: &[Stage] = &[
     ("sizes", sizes::sizes),
     ("layers", layers::layers),
     ("generated docs", compare_docs),
-    ("formatting, clippy, docs", check::workspace),
-    ("features", check::features),
     ("tests", tests),
     ("Parquet and Arrow files", columns),
     ("GPU", gpu::gpu),
-    ("hostile bytes", hostile_as_released),
     ("a million records", a_million_records),
     ("fuzzing", fuzz::smoke),
     ("other packages", interop::interop),
@@ -27,8 +24,15 @@ const STAGES: &[Stage] = &[
 
 /// What goes on beside them, one after the other too: most stages keep one core busy for most of their time. These make no program
 /// that others run: while one is replaced, it is not there.
-const BESIDE: &[Stage] =
-    &[("wasm", wasm::wasm), ("other workspaces", check::others), ("Python", python::python)];
+const BESIDE: &[Stage] = &[
+    ("formatting, clippy, docs", check::workspace),
+    ("features", check::features),
+    ("decoders", decoders),
+    ("hostile bytes", hostile_as_released),
+    ("wasm", wasm::wasm),
+    ("other workspaces", check::others),
+    ("Python", python::python),
+];
 
 /// How a stage ended, and what it took.
 struct Ended {
@@ -101,8 +105,18 @@ fn compare_docs(_args: &[String]) -> Outcome {
     docs::write(&["--check".to_owned()])
 }
 
+/// The tests of the crates that decode, which are not optimised for them: compiling takes longer than that saves.
+fn decoders(_args: &[String]) -> Outcome {
+    cargo(["test", "--no-fail-fast"]).args(packages(&DECODERS)).run()
+}
+
+/// Those of all others.
 fn tests(_args: &[String]) -> Outcome {
-    cargo(["test", "--workspace", "--no-fail-fast"]).run()
+    above("test").args(["--no-fail-fast"]).run()
+}
+
+fn packages<'a>(names: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    names.iter().flat_map(|name| ["--package", *name])
 }
 
 /// What is off by default, because it takes a minute to build.
@@ -110,21 +124,21 @@ fn columns(_args: &[String]) -> Outcome {
     // All in one build. The tests of the command and of the fuzzer have the same name.
     let features = "holdall/parquet,holdall-cli/parquet,holdall-fuzz/parquet";
     let tests = ["--no-fail-fast", "--test", "parquet", "--test", "columns"];
-    cargo(["test", "--workspace", "--features", features]).args(tests).run()
+    above("test").args(["--features", features]).args(tests).run()
 }
 
-/// Tests of these packages where arithmetic is not checked for overflow: what hostile bytes do must be the same.
-fn as_released(packages: &[&str]) -> Run {
-    optimised("test")
+/// Tests where arithmetic is not checked for overflow: what hostile bytes do must be the same.
+fn as_released(tests: Run) -> Run {
+    tests
         .args(["--config", "profile.dev.overflow-checks=false"])
         .args(["--config", "profile.dev.debug-assertions=false"])
-        .args(packages.iter().flat_map(|package| ["--package", *package]))
 }
 
 /// All tests of the crates that decode, and those of the library that are about whole files, in one build.
 fn hostile_as_released(_args: &[String]) -> Outcome {
     let decoders = ["holdall-json", "holdall-core"];
-    let mut run = as_released(&decoders).args(["--package", "holdall", "--lib"]);
+    let all = cargo(["test"]).args(packages(&decoders)).args(["--package", "holdall", "--lib"]);
+    let mut run = as_released(all);
     for package in decoders {
         run = run.args(tests_of(package)?.iter().flat_map(|test| ["--test", test]));
     }
@@ -141,13 +155,12 @@ fn tests_of(package: &str) -> Result<Vec<String>, String> {
 
 /// `cargo xtask hostile`: more of the same than a machine has time for before each change.
 pub(crate) fn hostile(_args: &[String]) -> Outcome {
-    as_released(&["holdall"]).args(["--test", "truncate"]).env("HOLDALL_HOSTILE", "whole").run()
+    as_released(above("test")).args(["--test", "truncate"]).env("HOLDALL_HOSTILE", "whole").run()
 }
 
 /// Datasets of the size that people have, from the command and from the library.
 fn a_million_records(_args: &[String]) -> Outcome {
-    // With the whole workspace, as the fuzzer is, so that nothing is built again for fewer features.
-    optimised("test").args(["--workspace", "--test", "million", "--", "--ignored"]).run()?;
-    optimised("build").args(["--workspace", "--example", "dataset"]).run()?;
+    above("test").args(["--test", "million", "--", "--ignored"]).run()?;
+    above("build").args(["--example", "dataset"]).run()?;
     program(target().join("debug/examples/dataset")).args(["1000000"]).run()
 }
