@@ -167,6 +167,32 @@ def mx(writer):
         writer.add(name + ".elements", elements.astype(np.float32).tobytes(), shape, "f32")
 
 
+def odd(writer):
+    """What is rarely written: half a byte, scalars by coordinates, nothing at all, and attributes in other words than usual."""
+    writer.add("f4", b"\x21\x03", [3], "u8", logical="f4_e2m1")
+    writer.add("f4_scalar", b"\x05", [], "u8", logical="f4_e2m1", encoding="zt.zstd-seekable/1")
+    writer.add("none", b"", [0, 4], "f32")
+    parts = {"coords": {"dtype": "u64", "data": b""}, "values": {"dtype": "f32", "data": numbers(4)}}
+    writer.add_object("scalar", [], parts, layout="zt.sparse_coo/1")
+    parts = {"coords": {"dtype": "u32", "data": b""}, "values": {"dtype": "u8", "data": b""}}
+    writer.add_object("scalar_none", [], parts, layout="zt.sparse_coo/1")
+    of_groups = {"bits": 8, "packing": {"word": "u8", "order": "lsb_first", "per_word": 1}, "scale_form": "f32_factors"}
+    zero = {"zero_point": {"form": "implied", "value": 0}}
+    for name, shape, size, axis in [("g_vector", [4], 0, 0), ("g_cube", [2, 1, 4], 0, 0), ("g_zero", [2, 4], 2, 1)]:
+        count = shape[axis] if size == 0 else 4
+        parts = {
+            "data": {"dtype": "u8", "data": numbers(int(np.prod(shape)))},
+            "scales": {"dtype": "f32", "data": np.arange(1, count + 1, dtype=np.float32).tobytes()},
+        }
+        attributes = of_groups | {"group_size": size, "axis": axis} | zero
+        writer.add_object(name, shape, parts, layout="zt.quant_group/1", attributes=attributes)
+    parts = {
+        "data": {"dtype": "i8", "data": numbers(64)},
+        "scales": {"dtype": "u8", "logical": "f8_e8m0", "data": b"\x7f\x80"},
+    }
+    writer.add_object("mx", [2, 32], parts, layout="zt.mx/1", attributes={"block_size": 32, "axis": 1})
+
+
 def write(folder):
     def path(name):
         return os.path.join(folder, name)
@@ -177,6 +203,8 @@ def write(folder):
     with ztensor.Writer(path("python-2.1.2-groups.zt"), canonical=False, align=4096) as writer:
         groups(writer)
         mx(writer)
+    with ztensor.Writer(path("python-2.1.2-odd.zt"), canonical=False, align=4096) as writer:
+        odd(writer)
     with ztensor.Writer(path("python-2.1.2-encoded.zt"), canonical=False) as writer:
         dense(writer, encoding="zt.zstd-seekable/1")
         writer.add("z_long", numbers(3 << 20), [3 << 20], "u8", encoding="zt.zstd-seekable/1")

@@ -10,14 +10,14 @@ use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::error::NO_COMPONENT;
 use holdall::fields;
-use holdall::layout::dense::{Dense, row_range};
+use holdall::layout::dense::row_range;
 use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::layout::{LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
 use holdall::model::{element_count, stored_size};
 use holdall::npy;
 use holdall::{
-    Check, Component, DType, Durability, ElementType, FileSink, Layout, LogicalType, Result, Role,
-    Sink, Tensor,
+    Check, Component, DType, DensePieces, Durability, ElementType, FileSink, Layout, LogicalType,
+    Result, Role, Sink, Tensor,
 };
 use std::io::Write as _;
 use std::ops::Range;
@@ -132,7 +132,7 @@ struct Extraction {
 enum From {
     /// A component, or these of its decoded bytes.
     Component(Component, Option<Range<u64>>),
-    Made(Dense),
+    Made(Box<DensePieces>),
 }
 
 /// Extracts one tensor.
@@ -146,7 +146,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     }
     let file = input::open_with(session, &args.file, Check::All)?;
     let tensor = file.tensor(&args.tensor)?;
-    let extraction = choose(&tensor, args).map_err(|e| match e {
+    let mut extraction = choose(&tensor, args).map_err(|e| match e {
         Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name()).in_source(file.name())),
         other => other,
     })?;
@@ -178,11 +178,11 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     let expected = element_count(&extraction.shape)
         .filter(|_| format == Format::Npy || args.convert.is_some())
         .map(|count| header.len() as u64 + element.len_of(count));
+    let shown = shape(&extraction.shape);
     let check = |len: u64| match expected {
         Some(expected) if expected != len => {
-            let shape = shape(&extraction.shape);
             let e =
-                LENGTH.broken(format!("{expected} bytes for the shape {shape}, {len} are there"));
+                LENGTH.broken(format!("{expected} bytes for the shape {shown}, {len} are there"));
             Err(e.in_tensor(tensor.name()).in_source(file.name()))
         }
         _ => Ok(()),
@@ -193,7 +193,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         let mut out = session.out();
         out.write_all(&header)?;
         let mut len = header.len() as u64;
-        write(&tensor, &extraction, args.convert, &mut |bytes| {
+        write(&tensor, &mut extraction, args.convert, &mut |bytes| {
             len += bytes.len() as u64;
             work.advance(bytes.len() as u64)?;
             Ok(out.write_all(bytes)?)
@@ -205,7 +205,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         let mut sink = FileSink::create(&args.output, args.force, durability)?;
         sink.expect(header.len() as u64 + extraction.len);
         sink.append(&header)?;
-        write(&tensor, &extraction, args.convert, &mut |bytes| {
+        write(&tensor, &mut extraction, args.convert, &mut |bytes| {
             work.advance(bytes.len() as u64)?;
             Ok(sink.append(bytes)?)
         })?;
@@ -220,8 +220,8 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         let text = report(args, &tensor, &extraction, dtype, logical_type.as_ref(), len);
         writeln!(session.out(), "{text}")?;
     } else if !to_stdout {
-        let (name, shape) = (args.output.display().to_string(), shape(&extraction.shape));
-        session.note(format!("{}: {type_name} {shape}, {}", printable(&name), Size(len)));
+        let name = args.output.display().to_string();
+        session.note(format!("{}: {type_name} {shown}, {}", printable(&name), Size(len)));
     }
     Ok(Status::Fine)
 }
@@ -282,16 +282,23 @@ fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
 }
 
 fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
-    let mut dense = tensor.to_dense()?;
+    tensor.check_dense()?;
+    let mut pieces = tensor.dense_pieces()?;
+    let mut shape = tensor.shape().to_vec();
     if let Some(rows) = args.rows {
-        dense = dense.rows(rows.range(dense.shape()))?;
+        let rows = rows.range(&shape);
+        pieces = pieces.with_rows(rows.clone())?;
+        if let Some(first) = shape.first_mut() {
+            *first = rows.end - rows.start;
+        }
     }
+    let of = pieces.element_type().clone();
     Ok(Extraction {
-        dtype: dense.dtype(),
-        logical_type: dense.logical_type().cloned(),
-        shape: dense.shape().to_vec(),
-        len: dense.bytes().len() as u64,
-        from: From::Made(dense),
+        len: of.len_of(element_count(&shape).unwrap_or(0)),
+        dtype: of.dtype,
+        logical_type: of.logical_type,
+        shape,
+        from: From::Made(Box::new(pieces)),
     })
 }
 
@@ -337,7 +344,7 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
 /// Hands on the bytes to be written, after the header.
 fn write(
     tensor: &Tensor,
-    extraction: &Extraction,
+    extraction: &mut Extraction,
     convert: Option<Float>,
     sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -368,8 +375,10 @@ fn write(
         }
         sink(&converted)
     };
-    let done = match &extraction.from {
-        From::Made(dense) => dense.bytes().chunks(3 << 20).try_for_each(pass),
+    let done = match &mut extraction.from {
+        From::Made(pieces) => {
+            pieces.try_for_each(|piece| piece?.chunks(3 << 20).try_for_each(&mut pass))
+        }
         From::Component(c, range) => elements::stream(tensor, c, range.clone(), &mut pass),
     };
     done.map_err(|e| match e {

@@ -204,3 +204,51 @@ fn pairs_of_numbers_are_not_made_one() {
     let again = ["extract", &file, name, "-o", &out("./c.npy"), "--json"];
     assert_eq!(holdall(again).ends_with(2).error()["source"], out("./c.npy"));
 }
+
+/// A dense copy is written as it is made, in less memory than it takes, and of some rows no more than those is made.
+#[cfg(target_os = "linux")]
+#[test]
+fn dense_copies_are_made_in_pieces() {
+    use holdall::{ComponentSpec, DType, Layout, Role, TensorSpec, WriteOptions, Writer};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (rows, columns) = (9u64 << 10, 2u64 << 10);
+    let words = |words: &mut dyn Iterator<Item = u64>| words.flat_map(u64::to_le_bytes).collect();
+    let indptr: Vec<u8> = words(&mut (0..=rows));
+    let indices: Vec<u8> = words(&mut (0..rows).map(|row| row * 7 % columns));
+    let values: Vec<u8> = (0..rows).flat_map(|row| (row as f32 + 1.0).to_le_bytes()).collect();
+    let mut spec = TensorSpec::dense("w", DType::F32, [rows, columns]);
+    spec.layout = Layout::SparseCsr;
+    spec.components = vec![
+        ComponentSpec::new(Role::Values, DType::F32, values.len() as u64),
+        ComponentSpec::new(Role::Indices, DType::U64, indices.len() as u64),
+        ComponentSpec::new(Role::Indptr, DType::U64, indptr.len() as u64),
+    ];
+    let mut writer = Writer::create(path("w.zt"), &WriteOptions::new()).unwrap();
+    writer.add(spec, &[&values, &indices, &indptr]).unwrap();
+    writer.finish().unwrap();
+    // 72 MiB of elements.
+    let status = std::process::Command::new("sh")
+        .args(["-c", "ulimit -d 65536 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_holdall")])
+        .args(["extract", &path("w.zt"), "w", "--dense", "-o", &path("w.raw"), "--quiet"])
+        .env("MALLOC_ARENA_MAX", "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    let wanted = |row: u64| {
+        let mut out = vec![0.0; columns as usize];
+        out[(row * 7 % columns) as usize] = row as f32 + 1.0;
+        out
+    };
+    let whole = std::fs::read(path("w.raw")).unwrap();
+    let row = columns as usize * 4;
+    assert_eq!(whole.len(), rows as usize * row);
+    assert!((0..rows).zip(whole.chunks(row)).all(|(at, row)| f32s(row) == wanted(at)));
+    let args = ["extract", &path("w.zt"), "w", "--dense", "--rows", "9000..9002"];
+    holdall([&args[..], &["-o", &path("rows.raw")]].concat()).ends_with(0);
+    let some = f32s(&std::fs::read(path("rows.raw")).unwrap());
+    assert_eq!(some, [wanted(9000), wanted(9001)].concat());
+    let args = ["extract", &path("w.zt"), "w", "--dense", "--rows", "9216..9217"];
+    let e = holdall([&args[..], &["-o", &path("none.raw"), "--json"]].concat()).ends_with(2);
+    assert_eq!(e.error()["code"], "layout/rows");
+}

@@ -86,7 +86,7 @@ fn indices_are_checked_before_there_is_a_view() {
     assert_eq!(code(coo(&[2, 2], &[0, 1, 2, 1], v)), "sparse/index-bounds");
     assert_eq!(code(coo(&[2, 0], &[0, 1, 0, 0], v)), "sparse/index-bounds");
     let e = coo(&[2, 2], &[0, 1, 7, 1], v).unwrap_err();
-    assert!(e.message().contains("coordinate 7 of value 0 in dimension 1"), "{e}");
+    assert!(e.message().contains("coordinate 7 of entry 0 in dimension 1"), "{e}");
     assert_eq!(e.component(), Some("coords"));
 }
 

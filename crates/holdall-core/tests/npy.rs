@@ -133,6 +133,8 @@ fn broken_headers_name_their_rule() {
         ("(3, 4)", "(3 4)", "npy/header"),
         ("(3, 4)", "(99999999999999999999,)", "npy/header"),
         ("(3, 4)", "3", "npy/header"),
+        ("(3, 4)", "(3)", "npy/header"),
+        ("(3, 4)", "(,)", "npy/header"),
         (", }", "", "npy/header"),
         (" }", " 'shape': (1,), }", "npy/header"),
         (" }", " 'more': 1 }", "npy/header"),

@@ -104,7 +104,8 @@ fn containers_of_indefinite_length_are_read() {
 #[test]
 fn layouts_and_types_without_a_meaning_here_are_kept() {
     let with_format = |name: &str| of_object(&with(object(), "format", text(name)));
-    for name in ["ragged", "sparsecsr", "sparsecoo", ""] {
+    let of_others = ["strided", "sparse_blocks", "sparse_hybrid"];
+    for name in ["ragged", "sparsecsr", "sparsecoo", ""].into_iter().chain(of_others) {
         let index = decode(&with_format(name)).unwrap();
         assert_eq!(index.at(0).unwrap().layout(), &Layout::Other(name.into()));
     }

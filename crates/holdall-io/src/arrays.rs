@@ -5,10 +5,9 @@ use crate::file::File;
 use crate::open::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
-use holdall_core::formats::{Elements, add_array};
+use holdall_core::formats::{add_arrays, array_header};
 use holdall_core::shards::NO_MODEL;
-use holdall_core::wire::npy;
-use holdall_core::{Attributes, Encoding, Extent, IndexBuilder, Result};
+use holdall_core::{IndexBuilder, Result};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ const MAX_DEPTH: usize = 32;
 impl OpenOptions {
     /// Opens all `.npy` files of a folder and of those in it as one file of tensors. Names are the paths
     /// inside the folder, with dots between their parts and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Files of other
-    /// kinds are passed over. Nothing but headers is read; each file is opened again when its elements are.
+    /// kinds are passed over, and bytes behind arrays. Nothing but headers is read; each file is opened again when its elements are.
     ///
     /// # Errors
     /// Io; what is wrong with a header; NotFound, for a folder with no such file.
@@ -32,9 +31,9 @@ impl OpenOptions {
         for (name, path) in found {
             let source = Reopened::open(&path)?;
             let placed = |e: holdall_core::Error| e.in_source(path.display());
-            let header = source.header().map_err(placed)?;
-            let (len, data) = (source.len, header.len.min(source.len)..source.len);
-            let stored = data.clone();
+            let (len, bytes) = (source.len, |range| source.read_range(range));
+            let header = array_header(0, len, &bytes).map_err(placed)?;
+            let data = header.len..len;
             let number = match &mut builder {
                 Some(builder) => builder.source(len, data)?,
                 None => {
@@ -43,10 +42,7 @@ impl OpenOptions {
                 }
             };
             let Some(builder) = &mut builder else { continue };
-            let stored = Extent::new(number, stored);
-            let (encoding, digest) = (Encoding::Raw, None);
-            let elements = Elements { len: stored.len(), stored, encoding, digest };
-            add_array(builder, &name, &header, elements, Attributes::new()).map_err(placed)?;
+            add_arrays(builder, &name, number, header, len, &bytes).map_err(placed)?;
             sources.push(Arc::new(source));
         }
         let shown = path.display().to_string();
@@ -98,12 +94,6 @@ impl Reopened {
     pub(crate) fn open(path: &Path) -> Result<Reopened> {
         let len = FileSource::open(path).map_err(|e| e.in_source(path.display()))?.len();
         Ok(Reopened { path: path.to_owned(), len })
-    }
-
-    fn header(&self) -> Result<npy::Header> {
-        let head = self.read_range(0..self.len.min(12))?;
-        let len = npy::header_len(&head)?;
-        npy::read_any(&self.read_range(0..len.min(self.len))?)
     }
 
     fn opened(&self) -> Result<FileSource> {

@@ -180,6 +180,12 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
             if encoder.states(&items[at].spec, c) {
                 continue;
             }
+            // What has no bytes has those of every other, which is said where that takes no word of its own.
+            if items[at].spec.components[c].decoded_len == 0
+                && (sharing == Sharing::Keep || encoder.header_first())
+            {
+                continue;
+            }
             let Some(content) = content(&items[at], c, sharing)? else { continue };
             let candidates = seen.entry(content).or_default();
             let mut owner = None;
@@ -228,9 +234,6 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
         Feed::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
         Feed::Made(_) | Feed::Reader(_) => return Ok(None),
     };
-    if decoded_len == 0 {
-        return Ok(None);
-    }
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
             file: tensor.file().identity(),

@@ -569,13 +569,7 @@ fn is_made_dense(layout: &Layout) -> bool {
 fn dense_item(tensor: &Tensor) -> Result<Item> {
     let of = tensor.dense_type();
     let (dtype, logical) = of.map_or((DType::F32, None), |of| (of.dtype, of.logical_type));
-    let most = tensor.file().limits().decoded_len;
-    if tensor.count().checked_mul(dtype.width()).is_none_or(|len| len > most) {
-        return Err(holdall_core::layout::DENSE_LIMIT
-            .broken(format!("a dense copy of shape {:?} passes {most} bytes", tensor.shape()))
-            .in_tensor(tensor.name())
-            .in_source(tensor.file().name()));
-    }
+    tensor.check_dense()?;
     let mut spec = TensorSpec::dense(tensor.name(), dtype, tensor.shape());
     if let Some(t) = logical {
         let len = holdall_core::model::stored_size(tensor.count(), dtype, Some(&t));

@@ -82,6 +82,31 @@ fn what_cannot_be_opened_is_said() {
     assert_eq!(fails("twice").kind(), ErrorKind::Malformed);
 }
 
+/// What is behind an array in a folder is as it is in a file alone: more arrays, or passed over with a warning.
+#[test]
+fn bytes_behind_an_array_of_a_folder_are_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = [&npy::header(DType::U8, None, &[2]).unwrap()[..], &[1, 2]].concat();
+    std::fs::create_dir(dir.path().join("layers")).unwrap();
+    std::fs::write(dir.path().join("layers/w.npy"), [&one[..], b"more"].concat()).unwrap();
+    std::fs::write(dir.path().join("two.npy"), [&one[..], &one, b"more than that"].concat())
+        .unwrap();
+    let file = OpenOptions::new().open(dir.path()).unwrap();
+    assert_eq!(file.names().collect::<Vec<_>>(), ["layers.w", "two", "two.1"]);
+    for name in file.names() {
+        assert_eq!(file.tensor(name).unwrap().bytes(&Role::Data).unwrap(), [1, 2][..], "{name}");
+    }
+    let [warned] = file.index().warnings() else { panic!() };
+    assert_eq!((warned.code, warned.count), ("npy/passed-over", 2));
+    assert_eq!(warned.tensor.as_deref(), Some("layers.w"));
+    let alone = OpenOptions::new().open(dir.path().join("two.npy")).unwrap();
+    assert_eq!(alone.names().collect::<Vec<_>>(), ["data", "data.1"]);
+    // One of which bytes are missing is no such array.
+    std::fs::write(dir.path().join("cut.npy"), &one[..one.len() - 1]).unwrap();
+    let e = OpenOptions::new().open(dir.path()).unwrap_err();
+    assert_eq!((e.code(), e.tensor()), ("index/size", Some("cut")));
+}
+
 /// What `numpy.save` writes of an array in Fortran order, in either byte order.
 #[test]
 fn columns_that_lie_together_are_read_row_by_row() {

@@ -2,6 +2,9 @@
 //! is what is read of the source at once.
 #![cfg(target_os = "linux")]
 
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
+
 use holdall::{
     ComponentSpec, Convert, DType, Form, Layout, Role, TensorSpec, WriteOptions, Writer, convert,
 };
@@ -25,6 +28,9 @@ fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
         "columns-turned" => ("be.npy", plain),
         "blocks" => ("q4_0.zt", plain.with_dense()),
         "sparse" => ("csr.zt", plain.with_dense()),
+        "compressed-columns" => ("csc.pt", plain),
+        "compressed-blocks" => ("bsr.pt", plain),
+        "arrays-at-coordinates" => ("hybrid.pt", plain),
         "to-csr" => ("thin.zt", plain.with_form(Form::Csr)),
         "to-coo" => ("thin.zt", plain.with_form(Form::Coo)),
         "groups" => ("dense.zt", plain.with_form(Form::new("group:4:128").unwrap())),
@@ -35,12 +41,15 @@ fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
     (holdall::open(dir.join(name)).unwrap(), options)
 }
 
-const CASES: [&str; 10] = [
+const CASES: [&str; 13] = [
     "columns",
     "columns-cast",
     "columns-turned",
     "blocks",
     "sparse",
+    "compressed-columns",
+    "compressed-blocks",
+    "arrays-at-coordinates",
     "quantize",
     "to-csr",
     "to-coo",
@@ -104,7 +113,7 @@ fn conversions_take_little_memory() {
         };
         assert!(same, "{case}");
         let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 8, "no temporary file is left: {left:?}");
+        assert_eq!(left.len(), 11, "no temporary file is left: {left:?}");
     }
 }
 
@@ -160,4 +169,45 @@ fn make(dir: &Path) {
         ComponentSpec::new(Role::Indptr, DType::U64, indptr.len() as u64),
     ];
     write("csr.zt", spec, &[values, &indices, &indptr]);
+    let words = |numbers: &mut dyn Iterator<Item = u32>| -> Vec<u8> {
+        numbers.flat_map(|n| u64::from(n).to_le_bytes()).collect()
+    };
+    let torch = |name: &str, layout: &str, parts: &[(&str, &[u32], &[u8])]| {
+        let file = pytorch_files::sparse_file(layout, parts, &[ROWS as u32, COLUMNS as u32]);
+        std::fs::write(dir.join(name), file).unwrap();
+    };
+    // An entry in each column; a block of 3 × 2 in each three rows; some rows as they are.
+    let (rows, columns) = (ROWS as u32, COLUMNS as u32);
+    let pointers = words(&mut (0..=columns));
+    let at = words(&mut (0..columns).map(|column| column * 7 % rows));
+    torch(
+        "csc.pt",
+        "torch.sparse_csc",
+        &[
+            ("LongStorage", &[columns + 1], &pointers),
+            ("LongStorage", &[columns], &at),
+            ("FloatStorage", &[columns], &little[..columns as usize * 4]),
+        ],
+    );
+    let count = rows / 3;
+    let pointers = words(&mut (0..=count));
+    let at = words(&mut (0..count).map(|block| block * 5 % (columns / 2)));
+    torch(
+        "bsr.pt",
+        "torch.sparse_bsr",
+        &[
+            ("LongStorage", &[count + 1], &pointers),
+            ("LongStorage", &[count], &at),
+            ("FloatStorage", &[count, 3, 2], &little[..count as usize * 24]),
+        ],
+    );
+    let at = words(&mut (0..40).map(|entry| entry * 57 % rows));
+    torch(
+        "hybrid.pt",
+        "torch.sparse_coo",
+        &[
+            ("LongStorage", &[1, 40], &at),
+            ("FloatStorage", &[40, columns], &little[..40 * columns as usize * 4]),
+        ],
+    );
 }

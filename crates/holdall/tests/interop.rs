@@ -119,7 +119,9 @@ fn ours(path: &Path) -> Contents {
     for tensor in file.tensors() {
         for c in tensor.components() {
             let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap().to_vec();
-            let logical = c.logical_type.as_ref().map_or("-", |t| t.as_str()).to_owned();
+            let logical = c.logical_type.as_ref().map_or("-", |t| t.as_str());
+            // Of an odd number of elements.
+            let logical = logical.strip_prefix("zt.").unwrap_or(logical).to_owned();
             let (shape, layout) = (tensor.shape().to_vec(), tensor.layout().to_string());
             let entry = (shape, layout, c.dtype.to_string(), logical, bytes);
             all.insert((tensor.name().to_owned(), c.role.to_string()), entry);

@@ -3,7 +3,7 @@
 use crate::codec::filter::Filter;
 use crate::codec::members::Members;
 use crate::codec::zstd::check_decoded_len;
-use crate::error::Result;
+use crate::error::{Error, Result, Shown as _};
 use crate::layout::strided::column_major;
 use crate::limits::Limits;
 use crate::model::builder::SIZE;
@@ -12,8 +12,10 @@ use crate::model::{
     element_count, stored_size,
 };
 use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
-use crate::wire::npy::{Fields, Header, RECORD_ORDER};
+use crate::wire::npy::{self, Fields, Header, RECORD_ORDER};
+use bytes::Bytes;
 use holdall_schema::KIND_ATTRIBUTE;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The attribute that names a type of NumPy's that has no like here.
@@ -21,6 +23,10 @@ pub(super) const DESCR: &str = "numpy.descr";
 
 /// The attribute that has the shape of a structured array whose dimensions are not one.
 pub(super) const SHAPE: &str = "numpy.shape";
+/// Bytes that tell how long a header is.
+const START: u64 = 12;
+/// Bytes in which most headers end.
+const USUAL: u64 = 128;
 /// Stored bytes of records that are put together at once, where there are not very many.
 const CHUNK: u64 = 1 << 20;
 /// Chunks of an array, at most.
@@ -87,6 +93,62 @@ pub fn add_array(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
     }
     Ok(())
+}
+
+/// Adds the arrays of an `.npy` file of `len` bytes, which is that source of the index and of which `bytes` hands out ranges: one as a
+/// rule, of which `first` is the header, and those behind it that `numpy.save` was given the open file for again. Tells how many
+/// there are, and whether the last is cut short.
+///
+/// # Errors
+/// Those of `bytes`, of headers and of [`add_array`].
+pub fn add_arrays<E: From<Error>>(
+    builder: &mut IndexBuilder,
+    name: &str,
+    source: u32,
+    first: Header,
+    len: u64,
+    bytes: &impl Fn(Range<u64>) -> Result<Bytes, E>,
+) -> Result<(u64, bool), E> {
+    let (mut header, mut start, mut number) = (first, 0u64, 0u64);
+    loop {
+        start = start.saturating_add(header.len);
+        let there = len.saturating_sub(start);
+        let wanted = header.elements_len();
+        let own = wanted.map_or(there, |own| own.min(there));
+        let end = start.saturating_add(own);
+        let stored = Extent::new(source, start..end);
+        let elements = Elements { stored, encoding: Encoding::Raw, len: own, digest: None };
+        let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
+        add_array(builder, &name, &header, elements, Attributes::new())?;
+        number = number.saturating_add(1);
+        let rest = len.saturating_sub(end);
+        let next = end..end.saturating_add(rest.min(USUAL));
+        if rest < START || !bytes(next)?.starts_with(npy::MAGIC_BYTES) {
+            if rest > 0 {
+                builder.unkept(|| format!("{rest} bytes behind the array `{}`", name.shown()));
+                builder.warn("npy/passed-over", Some(&name), None, || {
+                    format!("{rest} bytes behind the array are passed over").into()
+                });
+            }
+            return Ok((number, wanted.is_some_and(|wanted| wanted > there)));
+        }
+        header = array_header(end, len, bytes)?;
+        start = end;
+    }
+}
+
+/// The header that begins at byte `at` of a file of `len` bytes, of which `bytes` hands out ranges.
+///
+/// # Errors
+/// Those of `bytes`, and as [`npy::read_any`].
+pub fn array_header<E: From<Error>>(
+    at: u64,
+    len: u64,
+    bytes: &impl Fn(Range<u64>) -> Result<Bytes, E>,
+) -> Result<Header, E> {
+    let upto = |count: u64| at..at.saturating_add(count).min(len);
+    let len = npy::header_len(&bytes(upto(START))?)?;
+    Ok(npy::read_any(&bytes(upto(len))?)?)
 }
 
 /// Adds a dataset that is a structured array, its records row by row. What the records become has no bytes between its members and is

@@ -63,7 +63,7 @@ pub mod ztensor;
 #[cfg(feature = "ztensor2")]
 pub mod ztensor2;
 
-pub use array::{Elements, add_array};
+pub use array::{Elements, add_array, add_arrays, array_header};
 pub use element::{schema_dtype, stored_as};
 
 use crate::encode::{Encode, EncodeOptions};

@@ -124,9 +124,10 @@ impl ElementType {
         matches!(self.class(), Class::Integer | Class::Wide)
     }
 
-    /// Bytes of `elements` elements: of a multiple of 4 of them, or of all there are.
+    /// Bytes of `elements` elements: of a multiple of 4 of them, or of all there are. `u64::MAX` where they do not fit.
     pub fn len_of(&self, elements: u64) -> u64 {
-        (u128::from(elements) * u128::from(self.bits()) / 8) as u64
+        let len = u128::from(elements) * u128::from(self.bits()) / 8;
+        u64::try_from(len).unwrap_or(u64::MAX)
     }
 
     /// Hands the elements of `bytes` to `sink` as f64, up to 1024 at a time. Integers of 64 bits may be

@@ -79,6 +79,8 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("npy.truncated.in-deflate.npz", deflated(&[("x.npy", &sound[..60])])),
         ("npy.header.no-dict.npy", framed("[1, 2]", &elements)),
         ("npy.header.call.npy", framed("__import__('os').system('ls')", &elements)),
+        // NumPy takes it for an integer, which is no shape.
+        ("npy.header.number.npy", array("<f4", false, "(2)", &elements)),
         ("npy.header.negative.npz", one(&array("<f4", false, "(-2,)", &elements))),
         ("npy.dtype.objects.npy", array("|O", false, "(2,)", b"\x80\x02cos\nsystem\n")),
         ("npy.dtype.objects.npz", one(&array("|O", false, "(2,)", b"\x80\x02cos\nsystem\n"))),

@@ -107,6 +107,45 @@ fn sparse(layout: &str, parts: &[&[u8]], shape: &[u8]) -> Vec<u8> {
     file_of(&out)
 }
 
+/// A file whose tensor `w` is sparse: of that layout and shape, with a storage for each part, whose class, shape and bytes these are.
+pub(crate) fn sparse_file(layout: &str, parts: &[(&str, &[u32], &[u8])], shape: &[u32]) -> Vec<u8> {
+    let text =
+        |text: &str| [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+    let number = |n: u32| [b"J", &n.to_le_bytes()[..]].concat();
+    let tuple = |all: &[u32]| {
+        let items: Vec<u8> = all.iter().flat_map(|n| number(*n)).collect();
+        [b"(", &items[..], b"t"].concat()
+    };
+    let part = |(key, (class, shape, _)): (usize, &(&str, &[u32], &[u8]))| {
+        let strides: Vec<u32> = (1..=shape.len()).map(|at| shape[at..].iter().product()).collect();
+        [
+            b"ctorch._utils\n_rebuild_tensor_v2\n((".to_vec(),
+            text("storage"),
+            format!("ctorch\n{class}\n").into_bytes(),
+            text(&key.to_string()),
+            text("cpu"),
+            number(shape.iter().product()),
+            b"tQK\0".to_vec(),
+            tuple(shape),
+            tuple(&strides),
+            b"\x89)tR".to_vec(),
+        ]
+        .concat()
+    };
+    let mut pickle = b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_sparse_tensor\n(".to_vec();
+    pickle.extend(b"ctorch.serialization\n_get_layout\n(");
+    pickle.extend(text(layout));
+    pickle.extend(b"tR(");
+    pickle.extend(parts.iter().enumerate().flat_map(part));
+    pickle.extend(tuple(shape));
+    pickle.extend(b"ttRs.");
+    let names: Vec<String> = (0..parts.len()).map(|key| format!("a/data/{key}")).collect();
+    let storages = names.iter().zip(parts).map(|(name, (_, _, bytes))| (&name[..], *bytes));
+    let mut entries = vec![("a/data.pkl", &pickle[..]), ("a/version", b"3\n")];
+    entries.extend(storages);
+    zip(&entries)
+}
+
 /// Files by `area.what.case`, which is their name in the corpus.
 pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let float = storage("FloatStorage", "0", 4);

@@ -5,7 +5,7 @@ use crate::codec::crc::Crc32;
 use crate::codec::deflate;
 use crate::error::{Result, Shown as _};
 use crate::formats::kept;
-use crate::formats::{Elements, add_array};
+use crate::formats::{Elements, add_array, add_arrays, array_header};
 use crate::limits::Limits;
 use crate::model::{
     Attributes, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Value,
@@ -33,45 +33,13 @@ pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
 }
 
 pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let first = header_at(window, 0)?;
-    let data = first.len..window.len();
-    let mut builder = IndexBuilder::new(NPY.id, "", window.len(), data.clone(), limits);
-    let (mut header, mut start, mut number) = (first, data.start, 0u64);
-    let is_cut = loop {
-        let there = window.len().saturating_sub(start);
-        let wanted = header.elements_len();
-        let len = wanted.map_or(there, |len| len.min(there));
-        let end = start.saturating_add(len);
-        let stored = (start..end).into();
-        let elements = Elements { stored, encoding: Encoding::Raw, len, digest: None };
-        let name = if number == 0 { ALONE.to_owned() } else { format!("{ALONE}.{number}") };
-        add_array(&mut builder, &name, &header, elements, Attributes::new())?;
-        // What `numpy.save` was given an open file for again.
-        let rest = window.len().saturating_sub(end);
-        let next = end..end.saturating_add(rest.min(USUAL));
-        if rest < START || !window.bytes(next)?.starts_with(npy::MAGIC_BYTES) {
-            if rest > 0 {
-                builder.unkept(|| format!("{rest} bytes behind the array"));
-                builder.warn("npy/passed-over", None, None, || {
-                    format!("{rest} bytes behind the array are passed over").into()
-                });
-            }
-            break wanted.is_some_and(|len| len > there);
-        }
-        header = header_at(window, end)?;
-        start = end.saturating_add(header.len);
-        number = number.saturating_add(1);
-    };
+    let bytes = |range: Range<u64>| window.bytes(range);
+    let first = array_header(0, window.len(), &bytes)?;
+    let mut builder = IndexBuilder::new(NPY.id, "", window.len(), first.len..window.len(), limits);
+    let (number, is_cut) = add_arrays(&mut builder, ALONE, 0, first, window.len(), &bytes)?;
     let index = builder.finish()?;
     // Whose only tensor cannot be read has nothing, and what is cut short is not whole.
-    if number == 0 || is_cut { Ok(index.sound()?) } else { Ok(index) }
-}
-
-/// The header that begins at that byte.
-fn header_at(window: &Window, at: u64) -> Result<Header, Stop> {
-    let upto = |len: u64| at..at.saturating_add(len).min(window.len());
-    let len = npy::header_len(&window.bytes(upto(START))?)?;
-    Ok(npy::read_any(&window.bytes(upto(len))?)?)
+    if number == 1 || is_cut { Ok(index.sound()?) } else { Ok(index) }
 }
 
 /// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it

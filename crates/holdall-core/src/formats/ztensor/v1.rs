@@ -417,10 +417,14 @@ pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
     }
 }
 
-/// The layout of that name. 0.1's packed layouts are not of 1.x.
+/// The layout of that name. 0.1's packed layouts are not of 1.x, nor are those that only other formats have.
 pub(super) fn layout_of(name: &str) -> Layout {
     match Layout::from_name(name) {
-        Layout::PackedCsr | Layout::PackedCoo => Layout::Other(name.into()),
+        Layout::PackedCsr
+        | Layout::PackedCoo
+        | Layout::Strided
+        | Layout::SparseBlocks
+        | Layout::SparseHybrid => Layout::Other(name.into()),
         layout => layout,
     }
 }

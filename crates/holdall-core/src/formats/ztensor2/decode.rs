@@ -3,8 +3,8 @@
 use super::{
     BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
     ENCODING, FIELD, FOOTER, LAYOUT, MAGIC, MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN,
-    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
-    is_name, layout_of, xxh3,
+    MOST_MANIFEST, NAME, ODD_F4, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
+    is_name, is_odd, layout_of, xxh3,
 };
 use crate::error::hash::HashMap;
 use crate::error::sort::sort;
@@ -318,7 +318,7 @@ impl<'a> Decoder<'a> {
         self.builder.tensor_attributes(object.attributes);
         for part in parts {
             let role = part.role;
-            let added = self.part(part, &layout).map_err(|e| e.in_component(role));
+            let added = self.part(part, &shape, &layout).map_err(|e| e.in_component(role));
             added?;
         }
         Ok(())
@@ -420,7 +420,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds a part. What is not known of it is the tensor's fault.
-    fn part(&mut self, part: Part<'_>, layout: &Layout) -> Result<()> {
+    fn part(&mut self, part: Part<'_>, shape: &[u64], layout: &Layout) -> Result<()> {
         let (offset, len) = part.blob.unwrap_or_default();
         let range = offset..offset.saturating_add(len);
         let stored = match part.shard.map(|shard| self.in_shard(shard, range.clone())) {
@@ -432,7 +432,14 @@ impl<'a> Decoder<'a> {
             }
         };
         let read = (|| {
-            let (dtype, logical_type) = element(&part)?;
+            let (dtype, logical_type) = match element(&part)? {
+                (dtype, Some(LogicalType::F4E2M1))
+                    if is_odd(shape, layout, part.decoded_len.unwrap_or(len)) =>
+                {
+                    (dtype, Some(LogicalType::Other(ODD_F4.into())))
+                }
+                element => element,
+            };
             let encoding = match part.encoding {
                 None => Encoding::Raw,
                 Some(SEEKABLE) => Encoding::Zstd,

@@ -169,8 +169,13 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
             _ => false,
         },
         Layout::SparseCoo => match indices(Role::Coords) {
+            // A scalar has values and no coordinates.
+            Some((_, len)) if shape.is_empty() => {
+                let values = components.iter().find(|c| c.role == Role::Values);
+                len == 0 && values.is_some_and(|c| c.decoded_len.is_multiple_of(c.dtype.width()))
+            }
             Some((dtype, len)) => {
-                let each = (shape.len() as u64).checked_mul(dtype.width()).filter(|n| *n > 0);
+                let each = (shape.len() as u64).checked_mul(dtype.width());
                 let nnz =
                     each.filter(|each| len.is_multiple_of(*each)).and_then(|n| len.checked_div(n));
                 sized(Role::Values, nnz)

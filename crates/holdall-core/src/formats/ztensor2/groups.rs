@@ -6,8 +6,8 @@
 use super::OTHER_LAYOUT;
 use super::manifest::member;
 use crate::encode::TensorSpec;
-use crate::error::{Result, Shown as _};
-use crate::layout::quantized::{OWN, Scheme};
+use crate::error::{Error, Result, Shown as _};
+use crate::layout::quantized::{OWN, SPELLED, Scheme};
 use crate::model::{Attributes, DType, Layout, LogicalType, Role, Value, element_count};
 
 pub(super) const QUANT_GROUP: &str = "zt.quant_group/1";
@@ -82,7 +82,39 @@ pub(super) fn read(
         MX => own.mx(attributes, &mut out)?,
         _ => own.quant_group(attributes, &mut out)?,
     }
+    let (_, usual) = words(shape, parts, &out).map_err(|e| e.message().to_owned())?;
+    let pair = |key: &str, value: Option<&Value>| {
+        (Value::Text(key.into()), value.cloned().unwrap_or(Value::Null))
+    };
+    let keys = THEIRS.into_iter().filter(|key| attributes.get(key) != usual.get(key));
+    let spelled: Vec<_> = keys.map(|key| pair(key, attributes.get(key))).collect();
+    if !spelled.is_empty() {
+        out.set(SPELLED, Value::Map(spelled));
+    }
     Ok(out)
+}
+
+/// The attributes in the words that they came in: `usual` with those of [`SPELLED`], where that says the same.
+fn spelled(
+    layout: &str,
+    shape: &[u64],
+    parts: &[Given<'_>],
+    said: &Attributes,
+    usual: &Attributes,
+) -> Option<Attributes> {
+    let Some(Value::Map(own)) = said.get(SPELLED) else { return None };
+    let mut out = usual.clone();
+    for key in THEIRS {
+        match member(own, key) {
+            Some(Value::Null) => drop(out.remove(key)),
+            Some(value) => out.set(key, value.clone()),
+            None => {}
+        }
+    }
+    let read = read(layout, shape, parts, &out).ok()?;
+    let meaning = |of: &Attributes| of.iter().filter(|(key, _)| *key != SPELLED).count();
+    let is_said = |(key, value): (&str, &Value)| key == SPELLED || said.get(key) == Some(value);
+    (meaning(&read) == meaning(said) && read.iter().all(is_said)).then_some(out)
 }
 
 struct Own<'a> {
@@ -262,15 +294,44 @@ impl Own<'_> {
 /// # Errors
 /// [`OTHER_LAYOUT`] where neither layout can.
 pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
-    let other = |why: &str| OTHER_LAYOUT.broken(format!("zTensor 2 has no quantized groups {why}"));
-    let find = |role: Role| tensor.components.iter().find(|c| c.role == role);
-    let (Some(data), Some(scales)) = (find(Role::PackedWeight), find(Role::Scales)) else {
+    let parts: Vec<Given<'_>> = tensor
+        .components
+        .iter()
+        .map(|c| Given {
+            role: role(&tensor.layout, &c.role),
+            dtype: c.dtype,
+            logical: c.logical_type.as_ref(),
+            len: c.decoded_len,
+        })
+        .collect();
+    let (shape, said) = (tensor.shape.as_slice(), &tensor.attributes);
+    let (layout, usual) = words(shape, &parts, said)?;
+    let out = spelled(layout, shape, &parts, said, &usual).unwrap_or(usual);
+    // What is written is what is read.
+    match read(layout, shape, &parts, &out) {
+        Ok(_) => Ok((layout, out)),
+        Err(why) => Err(other(&format!("of this kind: {}", why.shown()))),
+    }
+}
+
+#[cold]
+fn other(why: &str) -> Error {
+    OTHER_LAYOUT.broken(format!("zTensor 2 has no quantized groups {why}"))
+}
+
+/// The same in the words that are used as a rule, of which not all are checked.
+fn words(
+    shape: &[u64],
+    parts: &[Given<'_>],
+    said: &Attributes,
+) -> Result<(&'static str, Attributes)> {
+    let find = |role: &str| parts.iter().find(|part| part.role == role);
+    let (Some(data), Some(scales)) = (find(DATA), find("scales")) else {
         return Err(other("without words or scales"));
     };
-    let zeros = find(Role::Zeros);
-    let shape = tensor.shape.as_slice();
-    let scheme = Scheme::new(shape, &tensor.attributes, data.dtype, data.decoded_len)
-        .map_err(|e| e.under(&OTHER_LAYOUT))?;
+    let zeros = find("zeros");
+    let scheme =
+        Scheme::new(shape, said, data.dtype, data.len).map_err(|e| e.under(&OTHER_LAYOUT))?;
     if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
         return Err(other(
             "that are packed down rows or in AWQ's order, or whose zero points are offset",
@@ -292,8 +353,7 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
         (false, Some(size)) if size == rest && rank > 0 => (0, 0),
         _ => return Err(other("that end inside a row")),
     };
-    let are_floats =
-        data.logical_type.as_ref().is_some_and(|t| !matches!(t, LogicalType::Other(_)));
+    let are_floats = data.logical.is_some_and(|t| !matches!(t, LogicalType::Other(_)));
     let is_mx = are_floats || scheme.exponent != 0;
     if is_mx && (size == 0 || scheme.zero_of_all(are_floats) != 0) {
         return Err(other("of floats without blocks, or with a zero point"));
@@ -305,15 +365,15 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
         return Err(other("of floats with an exponent"));
     }
     let own = |key: &&str| OWN.contains(key) || *key == SCALE_FORM;
-    let others = tensor.attributes.iter().filter(|(key, _)| !own(key));
+    let others = said.iter().filter(|(key, _)| !own(key));
     let mut out: Attributes = others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let number = |n: u64| Value::Integer(n.into());
     let name = |text: &str| Value::Text(text.into());
-    let is_power = scales.logical_type == Some(LogicalType::F8E8M0);
-    let form = match tensor.attributes.get(SCALE_FORM).and_then(Value::as_text) {
+    let is_power = scales.logical == Some(&LogicalType::F8E8M0);
+    let form = match said.get(SCALE_FORM).and_then(Value::as_text) {
         Some(form) => form,
         None if is_power => E8M0,
-        None if scales.logical_type.is_none() && scales.dtype.width() == 2 => "f16_factors",
+        None if scales.logical.is_none() && scales.dtype.width() == 2 => "f16_factors",
         None => "f32_factors",
     };
     out.set(SCALE_FORM, name(form));
@@ -351,7 +411,7 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
                         element_count(shape).and_then(|n| n.checked_div(size)).unwrap_or(0)
                     }
                 };
-                let is_plain = groups.checked_mul(zeros.dtype.width()) == Some(zeros.decoded_len);
+                let is_plain = groups.checked_mul(zeros.dtype.width()) == Some(zeros.len);
                 let packing = if is_plain { "plain" } else { "same_as_data" };
                 map([("form", name("tensor")), ("packing", name(packing))])
             }
@@ -360,22 +420,7 @@ pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
         };
         out.set("zero_point", zero_point);
     }
-    let layout = if is_mx { MX } else { QUANT_GROUP };
-    let parts: Vec<Given<'_>> = tensor
-        .components
-        .iter()
-        .map(|c| Given {
-            role: role(&tensor.layout, &c.role),
-            dtype: c.dtype,
-            logical: c.logical_type.as_ref(),
-            len: c.decoded_len,
-        })
-        .collect();
-    // What is written is what is read.
-    match read(layout, shape, &parts, &out) {
-        Ok(_) => Ok((layout, out)),
-        Err(why) => Err(other(&format!("of this kind: {}", why.shown()))),
-    }
+    Ok((if is_mx { MX } else { QUANT_GROUP }, out))
 }
 
 /// The name of a part here.

@@ -1,11 +1,13 @@
 //! The manifest being written: each tensor becomes CBOR once it is placed, and only its bytes are kept.
 
-use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups};
+use super::{
+    BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, ODD_F4, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups, is_odd,
+};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
 use crate::error::sort::sort;
 use crate::model::names::in_order;
-use crate::model::{Attributes, DType, Encoding, Layout, Value};
+use crate::model::{Attributes, DType, Encoding, Layout, LogicalType, Value};
 use crate::wire::cbor::Writer;
 use std::ops::Range;
 
@@ -73,7 +75,7 @@ impl Manifest {
 fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
     let mut parts = Fields::default();
     for (c, stored) in tensor.components.iter().zip(stored) {
-        parts.raw(groups::role(&tensor.layout, &c.role), part(c, stored));
+        parts.raw(groups::role(&tensor.layout, &c.role), part(tensor, c, stored));
     }
     let mut attributes = tensor.attributes.clone();
     let layout = match &tensor.layout {
@@ -102,10 +104,14 @@ fn object(tensor: &TensorSpec, stored: &[Stored]) -> Result<Vec<u8>> {
     Ok(fields.finish())
 }
 
-fn part(c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
-    let (dtype, logical) = match c.dtype {
-        DType::Bool => (DType::U8, Some(DType::Bool.as_str())),
-        dtype => (dtype, c.logical_type.as_ref().map(|t| t.as_str())),
+fn part(tensor: &TensorSpec, c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
+    let logical = c.logical_type.as_ref().map(|t| t.as_str());
+    let (dtype, logical) = match (c.dtype, logical) {
+        (DType::Bool, _) => (DType::U8, Some(DType::Bool.as_str())),
+        (DType::U8, Some(ODD_F4)) if is_odd(&tensor.shape, &tensor.layout, c.decoded_len) => {
+            (DType::U8, Some(LogicalType::F4E2M1.as_str()))
+        }
+        element => element,
     };
     let mut fields = Fields::default();
     fields.with("dtype", |w| w.text(dtype.as_str()));

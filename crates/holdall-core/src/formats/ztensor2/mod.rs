@@ -45,7 +45,7 @@ pub use root::{Objects, Root, objects_of};
 
 use super::{Beside, Format, Shards, Told, writer};
 use crate::model::block::BlockType;
-use crate::model::{Algorithm, Digest, Hasher, Layout};
+use crate::model::{Algorithm, Digest, Hasher, Layout, element_count};
 
 /// zTensor 2.
 pub static FORMAT: Format = Format {
@@ -80,6 +80,8 @@ const MOST_MANIFEST: u64 = 1 << 30;
 const SEEKABLE: &str = "zt.zstd-seekable/1";
 const SPARSE_CSR: &str = "zt.sparse_csr/1";
 const SPARSE_COO: &str = "zt.sparse_coo/1";
+/// The type here of a dense tensor of `f4_e2m1` whose last byte has one element: bytes of a type that is not known.
+const ODD_F4: &str = "zt.f4_e2m1";
 /// Attributes of blocks.
 const BLOCK_ELEMENTS: &str = "elems_per_block";
 const BLOCK_BYTES: &str = "block_bytes";
@@ -95,6 +97,12 @@ fn layout_of(text: &str) -> Layout {
             None => Layout::Other(text.into()),
         },
     }
+}
+
+/// Whether `len` bytes are a tensor of two elements a byte but for the last.
+fn is_odd(shape: &[u64], layout: &Layout, len: u64) -> bool {
+    let count = element_count(shape).filter(|count| !count.is_multiple_of(2));
+    *layout == Layout::Dense && count.is_some_and(|count| count.div_ceil(2) == len)
 }
 
 /// Whether a tensor, a part or an attribute may have this name.

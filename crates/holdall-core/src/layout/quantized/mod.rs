@@ -292,7 +292,7 @@ impl Computed for Quantized {
 }
 
 /// The attributes that say how a quantized tensor is read.
-pub(crate) const OWN: [&str; 10] = [
+pub(crate) const OWN: [&str; 11] = [
     "bits",
     "group_size",
     "packing",
@@ -303,7 +303,11 @@ pub(crate) const OWN: [&str; 10] = [
     "zero_point",
     "element_exponent",
     "sym",
+    SPELLED,
 ];
+
+/// Those of zTensor 2 that say the same in other words than it is said in there as a rule, by their names.
+pub(crate) const SPELLED: &str = "ztensor2.spelled";
 
 /// What the attributes of a quantized tensor say.
 #[derive(Debug, Clone)]

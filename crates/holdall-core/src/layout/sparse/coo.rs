@@ -1,8 +1,9 @@
 //! Coordinates.
 
+use super::coords::Coords;
 use super::{
-    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, more, scatter, scatter_into, stored_of,
-    value_width, values_of, wrong_layout,
+    Indices, PACKED, component, more, scatter, scatter_into, stored_of, value_width, values_of,
+    wrong_layout,
 };
 use crate::error::Result;
 use crate::layout::Decoded;
@@ -16,10 +17,8 @@ use std::ops::Range;
 /// on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coo {
-    shape: Vec<u64>,
-    coords: Indices,
+    coords: Coords,
     values: Dense,
-    count: usize,
 }
 
 /// One value of a [`Coo`] and its place.
@@ -35,7 +34,7 @@ impl CooEntry<'_> {
     /// Its coordinates, one for each dimension.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = u64> {
         let number = self.number;
-        (0..self.tensor.shape.len()).map(move |d| self.tensor.coords(d)[number])
+        (0..self.tensor.shape().len()).map(move |d| self.tensor.coords(d)[number])
     }
 }
 
@@ -74,23 +73,7 @@ impl Coo {
 
     fn checked(shape: &[u64], coords: Indices, values: Decoded) -> Result<Coo> {
         let (values, count) = values_of(values)?;
-        let found = coords.as_slice().len();
-        if Some(found) != count.checked_mul(shape.len()) {
-            let message =
-                format!("{found} coordinates for {count} values in {} dimensions", shape.len());
-            return Err(COUNTS.broken(message));
-        }
-        let coo = Coo { shape: shape.to_vec(), coords, values, count };
-        for (d, &size) in shape.iter().enumerate() {
-            if let Some(at) = coo.coords(d).iter().position(|c| *c >= size) {
-                let message = format!(
-                    "coordinate {} of value {at} in dimension {d}, whose size is {size}",
-                    coo.coords(d)[at]
-                );
-                return Err(INDEX_BOUNDS.broken(message));
-            }
-        }
-        Ok(coo)
+        Ok(Coo { coords: Coords::new(shape, coords, count)?, values })
     }
 
     /// A view of zTensor 0.1's one component: one record a value, its coordinates (u64) and then
@@ -139,29 +122,27 @@ impl Coo {
                 rest /= size;
             }
         }
-        Ok(Coo { shape, coords: Indices::owned(coords), values, count })
+        Ok(Coo { coords: Coords::new(&shape, Indices::owned(coords), count)?, values })
     }
 
     /// Dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
-        &self.shape
+        self.coords.sizes()
     }
 
     /// How many values there are.
     pub fn count(&self) -> usize {
-        self.count
+        self.coords.count()
     }
 
     /// The coordinates of all values in dimension `dimension`; none outside the shape.
     pub fn coords(&self, dimension: usize) -> &[u64] {
-        let start = dimension.checked_mul(self.count);
-        let range = start.and_then(|start| Some(start..start.checked_add(self.count)?));
-        range.and_then(|range| self.coords.as_slice().get(range)).unwrap_or_default()
+        self.coords.of(dimension)
     }
 
     /// The coordinates as they are stored: rank × count.
     pub fn indices(&self) -> &Indices {
-        &self.coords
+        self.coords.indices()
     }
 
     /// The values, in one dimension.
@@ -171,21 +152,14 @@ impl Coo {
 
     /// All values with their places.
     pub fn entries(&self) -> impl Iterator<Item = CooEntry<'_>> {
-        let width = self.values.bytes().len().checked_div(self.count).unwrap_or(1).max(1);
+        let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
         let values = self.values.bytes().chunks_exact(width);
         values.enumerate().map(|(number, value)| CooEntry { tensor: self, number, value })
     }
 
     /// The number of each stored element among all of them, row by row.
     pub fn places(&self) -> impl Iterator<Item = u64> {
-        let dims: Vec<(u64, &[u64])> =
-            self.shape.iter().enumerate().map(|(d, &size)| (size, self.coords(d))).collect();
-        (0..self.count).map(move |number| {
-            // It cannot wrap where the size of the whole was found to fit.
-            dims.iter().fold(0u64, |at, (size, coords)| {
-                at.wrapping_mul(*size).wrapping_add(coords[number])
-            })
-        })
+        self.coords.places()
     }
 
     /// The tensor with its zeros; values of one place are summed.
@@ -193,7 +167,7 @@ impl Coo {
     /// # Errors
     /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
-        scatter(&self.shape, &self.values, limits, self.places())
+        scatter(self.shape(), &self.values, limits, self.places())
     }
 
     /// Appends elements `elements` of the row-major order of the tensor with its zeros to `out`; values of one place are summed. Goes

@@ -11,8 +11,10 @@
 //! Of layouts `sparse_blocks` and `sparse_hybrid` entries are arrays: see [`tiles`].
 
 mod coo;
+mod coords;
 mod csr;
 mod indices;
+mod matrices;
 mod sum;
 pub mod tiles;
 

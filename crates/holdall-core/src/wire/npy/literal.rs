@@ -140,7 +140,7 @@ impl<'a> Literal<'a> {
         let mut shape = Vec::new();
         if self.accept(",") && !self.is_next(')') {
             shape = match self.is_next('(') {
-                true => self.shape()?,
+                true => self.in_parentheses()?.0,
                 false => vec![self.number()?],
             };
             self.accept(",");
@@ -156,17 +156,33 @@ impl<'a> Literal<'a> {
         self.expect("False").map(|()| false)
     }
 
+    /// A tuple of dimensions.
     pub(super) fn shape(&mut self) -> Result<Vec<u64>> {
+        match self.in_parentheses()? {
+            (shape, true) => Ok(shape),
+            (shape, false) => {
+                let number = shape.first().copied().unwrap_or(0);
+                let message =
+                    format!("the shape `({number})` is a number, as `({number},)` is not");
+                Err(HEADER.broken(message))
+            }
+        }
+    }
+
+    /// Numbers in parentheses, and whether these are a tuple: around one number they are only with a comma behind it.
+    fn in_parentheses(&mut self) -> Result<(Vec<u64>, bool)> {
         self.expect("(")?;
-        let mut out = Vec::new();
+        let (mut out, mut has_comma) = (Vec::new(), false);
         while !self.accept(")") {
             out.push(self.number()?);
             if !self.accept(",") {
                 self.expect(")")?;
                 break;
             }
+            has_comma = true;
         }
-        Ok(out)
+        let is_tuple = has_comma || out.is_empty();
+        Ok((out, is_tuple))
     }
 
     fn number(&mut self) -> Result<u64> {
