@@ -1,4 +1,4 @@
-import { Core, decode, encode, numbersOf, type Answer } from './core.js'
+import { Core, decode, encode, kept, numbersOf, type Answer } from './core.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
@@ -110,6 +110,11 @@ export class TensorFile {
   readonly #load: Load
   readonly #close: () => Promise<void>
 
+  static {
+    const none = null as never
+    kept.push(new TensorFile([], {}, none, none, none, { attributes: [] } as unknown as Facts))
+  }
+
   /** @internal */
   constructor(
     /** Where its bytes come from: one source, or one for each file of a model in several, which components name by their numbers. */
@@ -186,12 +191,12 @@ export class TensorFile {
 
   /** The names of its tensors, in its own order. */
   get names(): readonly string[] {
-    return (this.#names ??= Array.from({ length: this.length }, (_, at) => this.list.name(at)))
+    return (this.#names ??= made(this.length, (at) => this.list.name(at)))
   }
 
   /** Its tensors, in its own order. */
   get tensors(): readonly Tensor[] {
-    return (this.#tensors ??= Array.from({ length: this.length }, (_, at) => new Tensor(this, at)))
+    return (this.#tensors ??= made(this.length, (at) => new Tensor(this, at)))
   }
 
   /** Tensors alike in all but the numbers in their names, put together: `layers.{0..31}.w`, and the positions of its members. */
@@ -295,6 +300,13 @@ export class TensorFile {
   #position(name: string): number | undefined {
     return this.peek().numbers('find', [], encode(name))[0]
   }
+}
+
+/** A list of what is made of each position. */
+function made<T>(length: number, make: (at: number) => T): T[] {
+  const out = new Array<T>(length)
+  for (let at = 0; at < length; at++) out[at] = make(at)
+  return out
 }
 
 /** @internal An error with the name of the file that it is about. */

@@ -38,7 +38,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   if (answer.status === 416) return fromBytes(new Uint8Array(0), href)
   if (answer.status === 200) return server.whole(answer, signal)
   const said = contentRange(answer)
-  const head = await server.body(answer, FIRST, signal)
+  const head = joined(await server.body(answer, FIRST, signal))
   if (said !== null && (said.start !== 0 || said.end !== head.length)) {
     throw server.broken('http/answer', `${head.length} bytes came as ${said.start}..${said.end} for 0..${FIRST}`)
   }
@@ -51,8 +51,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
     terms: REMOTE,
     async read(start, end, { signal }) {
       if (end <= head.length) return head.subarray(start, end)
-      if (start >= head.length) return server.range(start, end, signal)
-      return joined([head.subarray(start), await server.range(head.length, end, signal)])
+      return server.range(Math.max(start, head.length), end, signal, head.subarray(start))
     },
   }
 }
@@ -121,20 +120,18 @@ class Server {
     }
   }
 
-  /** The body of an answer as far as byte `most`; the rest is not fetched. */
-  async body(
-    answer: Response, most: number, signal: AbortSignal | undefined,
-  ): Promise<Uint8Array> {
+  /** The body of an answer as far as byte `most`, in pieces as they came; the rest is not fetched. */
+  async body(answer: Response, most: number, signal: AbortSignal | undefined): Promise<Uint8Array[]> {
     const { timeout = 30_000 } = this.#options
     const reader = answer.body?.getReader()
-    if (reader === undefined) return new Uint8Array(await answer.arrayBuffer()).subarray(0, most)
+    if (reader === undefined) return [new Uint8Array(await answer.arrayBuffer()).subarray(0, most)]
     const pieces: Uint8Array[] = []
     let len = 0
     try {
       while (len < most) {
         const { done, value } = await within(reader.read(), timeout, signal)
         if (done) break
-        pieces.push(value)
+        pieces.push(new Uint8Array(value.buffer, value.byteOffset, Math.min(value.length, most - len)))
         len += value.length
       }
     } catch (cause) {
@@ -144,14 +141,7 @@ class Server {
       throw this.broken('http/failed', messageOf(cause), cause)
     }
     if (len >= most) reader.cancel().catch(() => {})
-    const out = new Uint8Array(Math.min(len, most))
-    let at = 0
-    for (const piece of pieces) {
-      const part = piece.subarray(0, out.length - at)
-      out.set(part, at)
-      at += part.length
-    }
-    return out
+    return pieces
   }
 
   /** A file that the server sends whole, whatever was asked for: small ones are kept. */
@@ -164,7 +154,7 @@ class Server {
       await answer.body?.cancel()
       throw tooLong(String(said))
     }
-    const bytes = await this.body(answer, most + 1, signal)
+    const bytes = joined(await this.body(answer, most + 1, signal))
     if (bytes.length > most) throw tooLong(`of more than ${most}`)
     if (said !== null && said !== bytes.length) {
       throw this.broken('http/answer', `${bytes.length} bytes came, ${said} were announced`)
@@ -189,8 +179,8 @@ class Server {
     throw this.broken('http/ranges', 'the server does not say how long the file is')
   }
 
-  /** A range of the file that was opened. */
-  async range(start: number, end: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  /** A range of the file that was opened, behind what there is of it `before`. All is copied once: a table of contents may be long. */
+  async range(start: number, end: number, signal: AbortSignal | undefined, before: Uint8Array): Promise<Uint8Array> {
     for (let tried = 1; ; tried++) {
       const answer = await this.ask({ range: [start, end], signal })
       if (answer.status === 416) {
@@ -212,10 +202,12 @@ class Server {
         await answer.body?.cancel()
         throw this.broken('http/ranges', 'the server sends the whole file for a range of it')
       }
-      const bytes = (await this.body(answer, skip + end - start, signal)).subarray(skip)
-      if (bytes.length === end - start) return bytes
+      const pieces = await this.body(answer, skip + end - start, signal)
+      const parts = skip > 0 ? [joined(pieces).subarray(skip)] : pieces
+      const count = parts.reduce((sum, { length }) => sum + length, 0)
+      if (count === end - start) return joined(before.length > 0 ? [before, ...parts] : parts)
       if (tried === TRIES) {
-        throw this.broken('http/answer', `${bytes.length} bytes came for ${start}..${end}`)
+        throw this.broken('http/answer', `${count} bytes came for ${start}..${end}`)
       }
     }
   }
