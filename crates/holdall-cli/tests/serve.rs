@@ -55,7 +55,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
         "{log}"
     );
     assert!(log.contains(" net/no-file\n") && log.ends_with("ending\n"), "{log}");
-    // The same key is the same certificate.
+    // What was written is the same certificate.
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = Serving::new(&args);

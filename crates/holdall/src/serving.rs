@@ -313,18 +313,21 @@ fn hashes(files: &dyn Shelf) -> Result<BTreeMap<String, String>> {
 const SMALL: u64 = 1 << 20;
 
 #[cfg(feature = "quic")]
-/// The identity whose key is in a file; made, and written for its owner alone, where there is none.
+/// The identity in a file, a key and the certificate that it signs itself; made, and written for its owner alone, where there is none.
 ///
 /// # Errors
 /// `net/identity`; Io.
 pub fn read_identity(path: &Path) -> Result<Identity> {
     if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
+        return Identity::of_own(&small(path)?).map_err(|e| e.in_source(path.display()));
     }
     let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
+    let written = write_secret(path, identity.to_pem().as_bytes());
     written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
+        IDENTITY
+            .broken("the certificate and its key cannot be written")
+            .because(e)
+            .in_source(path.display())
     })?;
     Ok(identity)
 }

@@ -49,6 +49,7 @@ impl Ways<'_> {
         if let Some(origin) = &self.options.cors {
             answer.add("Access-Control-Allow-Origin", origin);
             answer.add("Access-Control-Expose-Headers", "ETag, Content-Range, Accept-Ranges");
+            answer.add("Timing-Allow-Origin", origin);
             if origin != "*" {
                 answer.add("Vary", "Origin");
             }

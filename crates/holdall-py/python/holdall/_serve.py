@@ -66,7 +66,8 @@ def serve(
             ``"models/a/b.zt"``. Nothing else can be read, nor what begins with a dot.
         listen: Where to listen, an IP address and a port: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
         only: Serves over one of the two.
-        identity: The key that the certificate is made of, so that addresses stay the same; written where it is not there.
+        identity: The certificate that the server makes itself, with its key, so that addresses stay the same; written where it is
+            not there.
         certificate, key: A certificate from an authority and its key, files of PEM, in place of ``identity``.
         tokens: Clients are asked for one of these: texts, or a file with one a line (``pathlib.Path``). Without any, whoever
             reaches the address can read what is served.
