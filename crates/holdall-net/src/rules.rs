@@ -17,6 +17,10 @@ holdall_core::error::rules! {
     pub TOKEN: Misuse "net/token"
         "Who asks a server that has tokens gives one of them."
         hint "write it before the host, as in `holdall://TOKEN@host:4433/model.zt`";
+    /// Plain text, where that is refused.
+    pub PLAIN: Misuse "net/plain-text"
+        "Who asks a server that refuses plain text speaks TLS."
+        hint "ask for `https://…`";
     /// Nothing of that name.
     pub NO_FILE: NotFound "net/no-file" "A file that is asked for is one that is served.";
     /// Ranges that are none.
