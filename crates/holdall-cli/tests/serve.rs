@@ -55,7 +55,7 @@ fn commands_read_what_is_served_and_a_signal_ends_it() {
         "{log}"
     );
     assert!(log.contains(" net/no-file\n") && log.ends_with("ending\n"), "{log}");
-    // The same key is the same certificate.
+    // What was written is the same certificate.
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = Serving::new(&args);
@@ -90,6 +90,37 @@ fn tokens_come_from_a_file_and_are_never_printed() {
     serving.signal("-INT");
     let (_, log) = serving.ended();
     assert!(!log.contains("secret"), "{log}");
+}
+
+#[cfg(feature = "http2")]
+#[test]
+fn no_token_goes_over_a_network_in_plain_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, b"secret\n").unwrap();
+    let tiny = tiny();
+    let tiny = tiny.to_str().unwrap();
+    let (any, asks) = (["--listen", "0.0.0.0:0"], ["--token-file", tokens.to_str().unwrap()]);
+    for (args, is_plain) in [
+        ([&any[..], &asks].concat(), false),
+        ([&any[..], &asks, &["--plain-http", "allow"]].concat(), true),
+        (any.to_vec(), true),
+        (asks.to_vec(), true),
+        ([&asks[..], &["--plain-http", "refuse"]].concat(), false),
+    ] {
+        let serving = Serving::new(&[&[tiny][..], &args].concat());
+        assert_eq!(serving.told["http"], is_plain, "{args:?}");
+        assert_eq!(serving.told["https"], true, "{args:?}");
+        let port = serving.address().rsplit(':').next().unwrap();
+        let asked = "GET /tiny.zt HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\
+                     Authorization: Bearer secret\r\n\r\n";
+        let mut stream = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        let status = if is_plain { "HTTP/1.1 200 " } else { "HTTP/1.1 400 " };
+        assert!(said.starts_with(status.as_bytes()), "{args:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,10 @@ holdall_core::error::rules! {
     pub TOKEN: Misuse "net/token"
         "Who asks a server that has tokens gives one of them."
         hint "write it before the host, as in `holdall://TOKEN@host:4433/model.zt`";
+    /// Plain text, where that is refused.
+    pub PLAIN: Misuse "net/plain-text"
+        "Who asks a server that refuses plain text speaks TLS."
+        hint "ask for `https://…`";
     /// Nothing of that name.
     pub NO_FILE: NotFound "net/no-file" "A file that is asked for is one that is served.";
     /// Ranges that are none.
@@ -44,7 +48,7 @@ holdall_core::error::rules! {
         "The certificate of a server is the one whose SHA-256 the address has, or one that an authority vouches for.";
     /// An identity that is none.
     pub IDENTITY: Misuse "net/identity"
-        "What a server shows who it is by is a key (Ed25519, PKCS #8) of its own, or a certificate with its key, in PEM.";
+        "What a server shows who it is by is a certificate with its key, in PEM: one that it has made itself, or an authority's.";
     /// Nowhere to listen.
     pub LISTEN: Io "net/listen" "The address that a server listens at is one of this machine, and free.";
     /// What cannot be served.

@@ -53,6 +53,11 @@ impl Service {
         self
     }
 
+    /// Whether anybody may ask.
+    pub fn is_open(&self) -> bool {
+        self.tokens.is_open()
+    }
+
     /// How much clients may have.
     pub fn with_bounds(mut self, bounds: Bounds) -> Service {
         self.bounds = bounds;

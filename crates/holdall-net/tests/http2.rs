@@ -4,7 +4,7 @@ mod shelf;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use holdall_net::http::{HttpOptions, HttpServer};
+use holdall_net::http::{HttpOptions, HttpServer, PlainHttp};
 use holdall_net::quic::Identity;
 use holdall_net::{Bounds, Service, Tokens};
 use shelf::{Files, server, start};
@@ -242,6 +242,33 @@ fn both_versions_are_spoken_over_tls() {
     });
     // In plain text at the same port, too.
     assert_eq!(ask_first(at, "GET", "/digits", &[]).body, b"0123456789");
+}
+
+#[test]
+fn plain_text_is_refused_where_tls_is_demanded() {
+    let mut options = HttpOptions::default();
+    let identity = Arc::new(Identity::generate().unwrap());
+    options.identity = Some(Arc::clone(&identity));
+    options.plain = PlainHttp::Refuse;
+    let (server, seen) = server(Bounds::default(), options);
+    let at = server.address();
+    let said = ask_first(at, "GET", "/digits", &[("authorization", "Bearer secret")]);
+    assert_eq!(said.status, 400);
+    assert!(String::from_utf8(said.body).unwrap().contains("https://"));
+    // No settings, and the end, because what is underneath is not safe enough.
+    let settings = frame(4, 0, 0, &[]);
+    let end = frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 0x0c]);
+    assert_eq!(rest(raw(at)), [settings, end].concat());
+    block_on(async {
+        let e = ask(&connect(at).await, request("GET", "/digits", &[])).await.unwrap_err();
+        assert_eq!(e.reason(), Some(h2::Reason::INADEQUATE_SECURITY));
+        let shown = identity.certificates().next().unwrap().to_vec();
+        let client = over(shelf::secure(at, &[b"h2"], &shown).await).await;
+        let mut asked = request("GET", "/digits", &[]);
+        *asked.uri_mut() = "https://localhost/digits".parse().unwrap();
+        assert_eq!(ask(&client, asked).await.unwrap().body, b"0123456789");
+    });
+    assert_eq!(seen.ended(" net/plain-text"), 3);
 }
 
 /// What the server says until it ends the connection.

@@ -10,7 +10,7 @@ use crate::schemas::outline;
 use crate::work::run;
 use bytes::Bytes;
 use holdall::json::parse;
-use holdall::records::{Record, Sample};
+use holdall::records::{At, Iter, Record, Sample};
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
 use holdall::{Blob, Limits, Records, Result, Role, TensorRecords as _, Work};
@@ -64,36 +64,44 @@ impl NativeRecords {
         Ok(&self.records)
     }
 
-    /// One record of these ranges after the other, with its bytes and those of its heap at hand.
+    /// One record after the other, of which these parts are used.
     fn each(
         &self,
         py: Python<'_>,
-        ranges: impl IntoIterator<Item = Range<u64>>,
+        places: Places,
+        part: Option<&Accessor>,
         mut with: impl FnMut(&Record<'_>) -> PyResult<()>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
+        let mut all = match places {
+            Places::Range(range) if range.end.saturating_sub(range.start) != 1 => {
+                All::Range(records.iter(range).raise(py)?)
+            }
+            places => {
+                let whole = records.accessor("").raise(py)?;
+                let parts = std::iter::once(part.cloned().unwrap_or(whole));
+                All::At(records.at(places.listed()).with_parts(parts))
+            }
+        };
         let mut since = 0;
-        for range in ranges {
-            let mut all = records.iter(range).raise(py)?;
-            while let Some(record) = match records.bytes() {
-                Some(_) => all.next(),
-                None => py.detach(|| all.next()),
-            } {
-                with(&record.raise(py)?)?;
-                since += 1;
-                if u64::is_multiple_of(since, STEP) {
-                    py.check_signals()?;
-                }
+        while let Some(record) = match records.bytes() {
+            Some(_) => all.next(),
+            None => py.detach(|| all.next()),
+        } {
+            with(&record.raise(py)?)?;
+            since += 1;
+            if u64::is_multiple_of(since, STEP) {
+                py.check_signals()?;
             }
         }
         Ok(())
     }
 
-    /// The records of these ranges, or the part of each at a path, as Python objects.
+    /// The records at these places, or the part of each at a path, as Python objects.
     fn objects<'py>(
         &self,
         py: Python<'py>,
-        ranges: impl IntoIterator<Item = Range<u64>>,
+        places: Places,
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -101,7 +109,7 @@ impl NativeRecords {
         let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
         let left = Cell::new(records.limits().decoded_len);
         let out = PyList::empty(py);
-        self.each(py, ranges, |record| {
+        self.each(py, places, part.as_ref(), |record| {
             let found = match &part {
                 Some(part) => record.part(part).raise(py)?,
                 None => Some(record.clone()),
@@ -112,18 +120,18 @@ impl NativeRecords {
         Ok(out)
     }
 
-    /// Texts of one part of the records of these ranges.
+    /// Texts of one part of the records at these places.
     fn strings<'py>(
         &self,
         py: Python<'py>,
-        ranges: impl IntoIterator<Item = Range<u64>>,
+        places: Places,
         path: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         let records = self.get(py)?;
         let part = records.accessor(path).raise(py)?;
         let mut left = records.limits().decoded_len;
         let out = PyList::empty(py);
-        self.each(py, ranges, |record| {
+        self.each(py, places, Some(&part), |record| {
             let found = match records.heap() {
                 Some(_) => text(record, &part),
                 None => py.detach(|| text(record, &part)),
@@ -138,10 +146,36 @@ impl NativeRecords {
     }
 }
 
-/// Places that follow each other as ranges.
-fn ranges(places: &[u64]) -> impl Iterator<Item = Range<u64>> {
-    let runs = places.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-    runs.filter_map(|run| Some(*run.first()?..run.last()?.saturating_add(1)))
+/// Which records.
+enum Places {
+    Range(Range<u64>),
+    These(Vec<u64>),
+}
+
+impl Places {
+    fn listed(self) -> Vec<u64> {
+        match self {
+            Places::Range(range) => range.collect(),
+            Places::These(places) => places,
+        }
+    }
+}
+
+/// Records one after the other.
+enum All<'r> {
+    Range(Iter<'r>),
+    At(At<'r>),
+}
+
+impl<'r> Iterator for All<'r> {
+    type Item = Result<Record<'r>>;
+
+    fn next(&mut self) -> Option<Result<Record<'r>>> {
+        match self {
+            All::Range(records) => records.next(),
+            All::At(records) => records.next(),
+        }
+    }
 }
 
 #[pymethods]
@@ -187,7 +221,7 @@ impl NativeRecords {
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, once(start..stop), path, make)
+        self.objects(py, Places::Range(start..stop), path, make)
     }
 
     /// The same of the records at these places.
@@ -199,7 +233,7 @@ impl NativeRecords {
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, ranges(&places), path, make)
+        self.objects(py, Places::These(places), path, make)
     }
 
     /// Strings, the names of an enum, or JSON objects as text; `None` where a record has none.
@@ -210,7 +244,7 @@ impl NativeRecords {
         start: u64,
         stop: u64,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, once(start..stop), path)
+        self.strings(py, Places::Range(start..stop), path)
     }
 
     /// The same of the records at these places.
@@ -220,7 +254,7 @@ impl NativeRecords {
         path: &str,
         places: Vec<u64>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, ranges(&places), path)
+        self.strings(py, Places::These(places), path)
     }
 
     /// The places, as int64, of the records of a range for which all conditions hold.
@@ -258,8 +292,9 @@ impl NativeRecords {
         let records = self.get(py)?;
         run(py, self.bytes_of(py, &places)?, |work| {
             let mut order = records.order(&members)?;
-            for (done, place) in (1..).zip(places) {
-                order.add(&records.record(place)?)?;
+            let parts: Vec<Accessor> = order.parts().cloned().collect();
+            for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
+                order.add(&record?)?;
                 look(&work, done)?;
             }
             Ok(order.finish())
@@ -276,8 +311,9 @@ impl NativeRecords {
         let records = self.get(py)?;
         run(py, self.bytes_of(py, &places)?, |work| {
             let mut groups = records.groups(&members)?;
-            for (done, place) in (1..).zip(places) {
-                groups.add(&records.record(place)?)?;
+            let parts: Vec<Accessor> = groups.parts().cloned().collect();
+            for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
+                groups.add(&record?)?;
                 look(&work, done)?;
             }
             Ok(groups.finish().into_iter().map(|group| (group.values, group.count)).collect())
@@ -301,8 +337,9 @@ impl NativeRecords {
                 export = export.with_names(records, names)?;
             }
             let mut out = Vec::new();
-            for place in places {
-                out.push(export.add(&records.record(place)?)?);
+            let parts: Vec<Accessor> = export.parts().cloned().collect();
+            for record in records.at(places).with_parts(parts) {
+                out.push(export.add(&record?)?);
                 look(&work, out.len())?;
             }
             Ok(out)
@@ -359,8 +396,8 @@ impl NativeRecords {
         let part = records.accessor(path).raise(py)?;
         let (values, ends) = run(py, u64::MAX, |work| {
             let mut rows = Rows::new(records);
-            for place in places {
-                rows.add_part(&records.record(place)?, &part)?;
+            for record in records.at(places).with_parts(once(part.clone())) {
+                rows.add_part(&record?, &part)?;
                 look(&work, rows.ends.len())?;
             }
             Ok((rows.values()?, rows.ends))
@@ -375,8 +412,8 @@ impl NativeRecords {
         let part = records.accessor(path).raise(py)?;
         let found = run(py, self.bytes_of(py, &places)?, |work| {
             let mut out = Vec::with_capacity(places.len());
-            for place in places {
-                out.push(u8::from(records.record(place)?.is_there(&part)?));
+            for record in records.at(places) {
+                out.push(u8::from(record?.is_there(&part)?));
                 look(&work, out.len())?;
             }
             Ok(out)
@@ -395,8 +432,8 @@ impl NativeRecords {
         let stride = records.extent().stride as usize;
         let found = run(py, len, |work| {
             let mut out = Vec::new();
-            for (number, place) in (1..).zip(places) {
-                out.extend_from_slice(records.record(place)?.bytes());
+            for (number, record) in (1..).zip(records.at(places)) {
+                out.extend_from_slice(record?.bytes());
                 out.resize(stride.saturating_mul(number), 0);
                 look(&work, number)?;
             }

@@ -2,6 +2,7 @@
 
 use crate::errors::{Raise, misuse};
 use holdall::Result;
+use holdall::serve::http::PlainHttp;
 use holdall::serve::{
     self, Access, Bounds, Files, Over, ServeOptions, Service, Serving, Shelf as _, Tokens,
 };
@@ -23,6 +24,7 @@ pub(crate) struct How {
     key: Option<PathBuf>,
     tokens: Option<Vec<String>>,
     token_file: Option<PathBuf>,
+    plain_http: Option<bool>,
     cors: Option<String>,
     metrics: Option<String>,
     hash: bool,
@@ -59,6 +61,11 @@ impl How {
                 let message = format!("only is \"quic\", \"http\" or None, not {other:?}");
                 return Err(misuse(py, "python/option", &message, None));
             }
+        };
+        options = match self.plain_http {
+            None => options,
+            Some(true) => options.with_plain_http(PlainHttp::Allow),
+            Some(false) => options.with_plain_http(PlainHttp::Refuse),
         };
         if let Some(origin) = &self.cors {
             options = options.with_cors(origin);

@@ -21,6 +21,7 @@
 mod ahead;
 #[cfg(feature = "arrow")]
 pub mod arrow;
+mod at;
 #[cfg_attr(not(feature = "parquet"), path = "no_batched.rs")]
 mod batched;
 mod blob;
@@ -49,6 +50,7 @@ mod store;
 mod structs;
 mod texts;
 
+pub use at::At;
 #[cfg(feature = "parquet")]
 pub use batched::{TableReport, TableWriter};
 pub use blob::{Blob, BlobElement};

@@ -68,6 +68,25 @@ impl Store {
         }
     }
 
+    /// Reads these ranges together, which the caller has checked against [`Store::len`], and keeps them for a while; those that are at
+    /// hand are not read.
+    pub(super) fn bring(&self, ranges: Vec<Range<u64>>) -> Result<()> {
+        match self {
+            Store::Whole(_) => Ok(()),
+            Store::Parts { tensor, role, ahead, .. } => {
+                ahead.bring(ranges, |ranges| tensor.bytes_ranges(role, ranges))
+            }
+        }
+    }
+
+    /// A range that is in memory by [`Store::bring`], or always.
+    pub(super) fn near(&self, range: &Range<u64>) -> Option<Bytes> {
+        match self {
+            Store::Whole(_) => self.shared(range.clone()).ok(),
+            Store::Parts { ahead, .. } => ahead.near(range),
+        }
+    }
+
     /// As [`Store::get`], kept for as long as wanted.
     pub(super) fn shared(&self, range: Range<u64>) -> Result<Bytes> {
         match self {

@@ -90,7 +90,7 @@ pub use holdall_records::arrow;
 #[doc(hidden)]
 pub use holdall_records::derive;
 pub use holdall_records::{
-    Accessor, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
+    Accessor, At, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
     Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, Form, Group, Groups, Iter,
     Migration, MigrationPlan, MigrationReport, Order, Part, PlanStep, Query, Ragged, ReadScalar,
     Record, RecordLayout, Records, Rows, RowsOptions, Sample, SchemaLayout, SchemaOrFile,

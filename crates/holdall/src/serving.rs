@@ -4,7 +4,7 @@ use crate::Result;
 use crate::error::io;
 #[cfg(feature = "quic")]
 use holdall_net::Shelf;
-use holdall_net::http::{HttpOptions, HttpServer, encoded};
+use holdall_net::http::{HttpOptions, HttpServer, PlainHttp, encoded};
 #[cfg(feature = "quic")]
 use holdall_net::quic::{Identity, Server};
 #[cfg(feature = "quic")]
@@ -70,6 +70,7 @@ pub struct ServeOptions {
     identity: Option<Arc<Identity>>,
     #[cfg(feature = "quic")]
     has_hashes: bool,
+    plain_http: Option<PlainHttp>,
     cors: Option<String>,
     metrics: Option<SocketAddr>,
 }
@@ -83,6 +84,7 @@ impl Default for ServeOptions {
             identity: None,
             #[cfg(feature = "quic")]
             has_hashes: false,
+            plain_http: None,
             cors: None,
             metrics: None,
         }
@@ -121,6 +123,22 @@ impl ServeOptions {
         self
     }
 
+    /// Serves clients that speak HTTP in plain text, or refuses them. Unless this says it, they are refused where their token would go
+    /// over a network in plain text: where tokens are asked for, and other machines reach the address.
+    pub fn with_plain_http(mut self, plain: PlainHttp) -> ServeOptions {
+        self.plain_http = Some(plain);
+        self
+    }
+
+    /// What becomes of clients that speak HTTP in plain text.
+    fn plain(&self, service: &Service) -> PlainHttp {
+        let is_read = !service.is_open() && !self.listen.ip().is_loopback();
+        self.plain_http.unwrap_or(match is_read && cfg!(feature = "http2") {
+            true => PlainHttp::Refuse,
+            false => PlainHttp::Allow,
+        })
+    }
+
     /// Lets pages of this origin read what is served over HTTP; `*` for all.
     pub fn with_cors(mut self, origin: impl Into<String>) -> ServeOptions {
         self.cors = Some(origin.into());
@@ -142,6 +160,7 @@ pub struct Serving {
     #[cfg(feature = "quic")]
     quic: Option<Server>,
     http: Option<HttpServer>,
+    plain: PlainHttp,
     metrics: Option<HttpServer>,
     hashes: Option<BTreeMap<String, String>>,
 }
@@ -181,11 +200,12 @@ impl Serving {
     }
 
     fn at(service: &Service, options: &ServeOptions) -> Result<Serving> {
-        let mut address = options.listen;
+        let (mut address, plain) = (options.listen, options.plain(service));
         let mut http = None;
         if options.over.has_http() {
             let mut how = HttpOptions::default();
             how.cors = options.cors.clone();
+            how.plain = plain;
             #[cfg(feature = "http2")]
             how.identity.clone_from(&options.identity);
             let server = HttpServer::start(service.clone(), address, how)?;
@@ -219,6 +239,7 @@ impl Serving {
             #[cfg(feature = "quic")]
             quic,
             http,
+            plain,
             metrics,
             hashes: None,
         })
@@ -258,9 +279,10 @@ impl Serving {
         cfg!(feature = "quic").then_some(url)
     }
 
-    /// The same, `http://…`, where it is served over HTTP. That of no name is the list of all.
+    /// The same, `http://…`, where it is served over HTTP in plain text. That of no name is the list of all.
     pub fn http_url(&self, name: &str) -> Option<String> {
-        self.http.as_ref().map(|_| format!("http://{}/{}", self.address, encoded(name)))
+        let is_plain = self.http.is_some() && self.plain == PlainHttp::Allow;
+        is_plain.then(|| format!("http://{}/{}", self.address, encoded(name)))
     }
 
     /// The same, `https://…`, where HTTP is spoken over TLS too.
@@ -313,18 +335,21 @@ fn hashes(files: &dyn Shelf) -> Result<BTreeMap<String, String>> {
 const SMALL: u64 = 1 << 20;
 
 #[cfg(feature = "quic")]
-/// The identity whose key is in a file; made, and written for its owner alone, where there is none.
+/// The identity in a file, a key and the certificate that it signs itself; made, and written for its owner alone, where there is none.
 ///
 /// # Errors
 /// `net/identity`; Io.
 pub fn read_identity(path: &Path) -> Result<Identity> {
     if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
+        return Identity::of_own(&small(path)?).map_err(|e| e.in_source(path.display()));
     }
     let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
+    let written = write_secret(path, identity.to_pem().as_bytes());
     written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
+        IDENTITY
+            .broken("the certificate and its key cannot be written")
+            .because(e)
+            .in_source(path.display())
     })?;
     Ok(identity)
 }

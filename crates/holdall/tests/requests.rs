@@ -3,6 +3,8 @@
 
 mod make;
 mod records_files;
+#[cfg(feature = "quic")]
+mod served;
 mod server;
 
 use holdall::carton::{Follow, Packer};
@@ -264,4 +266,86 @@ fn a_package_opens_and_gives_a_tensor_in_few_requests() {
         served.count(|| file.tensor("t7").unwrap().bytes(&Role::Data).unwrap());
     assert!(bytes == noise(200_000, 8));
     assert!(opened <= 3 && opened + read <= 4, "{opened} to open, {read} to read");
+}
+
+/// Numbers of a batch out of `count` records, in no order.
+fn batch(count: u64) -> Vec<u64> {
+    (0..256).map(|at| (at * 7_919 + 13) * 104_729 % count).collect()
+}
+
+/// What a batch for training is read by: the records, and what one member of them points at.
+fn read_batch(file: &File, places: &[u64]) -> Vec<String> {
+    let records = file.tensor("set").unwrap().records().unwrap();
+    let text = records.accessor("text").unwrap();
+    let all = records.at(places.to_vec()).with_parts([text.clone()]);
+    all.map(|record| record.unwrap().string(&text).unwrap().unwrap().into_owned()).collect()
+}
+
+fn texts(places: &[u64]) -> Vec<String> {
+    places.iter().map(|at| records_files::value(*at)["text"].as_str().unwrap().into()).collect()
+}
+
+#[test]
+fn a_batch_of_records_by_chance_is_a_set_of_requests() {
+    const COUNT: u64 = 10_000;
+    let places = batch(COUNT);
+    for options in [WriteOptions::new(), WriteOptions::new().with_zstd(3)] {
+        let written = records_files::write(&records_files::dataset(COUNT), &options);
+        let served = Counted::new(std::fs::read(written.path()).unwrap());
+        let file = served.open();
+        let (found, requests, read, _) = served.count(|| read_batch(&file, &places));
+        assert_eq!(found, texts(&places));
+        assert!(requests <= 8, "{requests} requests");
+        assert!(read <= served.len, "{read} of {}", served.len);
+    }
+    // Those that are far from each other are requests of their own, all at once.
+    let pad = serde_json::json!({"type": "array", "TypeDef:Array": true, "minItems": 32768, "maxItems": 32768,
+        "items": {"type": "integer", "TypeDef:Uint8": true}});
+    let kind = serde_json::json!({"type": "object", "TypeDef:Struct": ["pad"], "required": ["pad"],
+        "properties": {"pad": pad}});
+    let bytes = noise(2_000 << 15, 5);
+    let parts = vec![("data", DType::U8, bytes.clone())];
+    let made = records_files::made("records", &kind.to_string(), 2_000, parts);
+    let written = records_files::write(&made, &WriteOptions::new());
+    let served = Counted::new(std::fs::read(written.path()).unwrap());
+    let file = served.open();
+    let records = file.tensor("set").unwrap().records().unwrap();
+    let places: Vec<u64> = (0..64).map(|at| at * 977 % 2_000).collect();
+    let (found, requests, read, at_once) = served.count(|| {
+        let all = records.at(places.clone());
+        all.map(|record| record.unwrap().bytes().to_vec()).collect::<Vec<_>>()
+    });
+    for (at, found) in places.iter().zip(&found) {
+        let start = *at as usize * 32_768;
+        assert!(bytes[start..start + 32_768] == found[..], "{at}");
+    }
+    assert!(requests <= 64 && at_once >= 16, "{requests} requests, {at_once} at once");
+    assert!(read <= served.len / 8, "{read} of {}", served.len);
+}
+
+#[cfg(feature = "quic")]
+#[test]
+fn a_batch_of_records_by_chance_is_two_requests_over_quic() {
+    const COUNT: u64 = 10_000;
+    let (places, dir) = (batch(COUNT), tempfile::tempdir().unwrap());
+    let path = dir.path().join("set.zt");
+    for (options, bytes, most) in [
+        // The bytes of records, and their texts.
+        (WriteOptions::new(), 256 * 600, 2),
+        // Tables of frames, and frames of 1 MiB that all have some of them.
+        (WriteOptions::new().with_zstd(3), u64::MAX, 4),
+    ] {
+        let written = records_files::write(&records_files::dataset(COUNT), &options);
+        std::fs::copy(written.path(), &path).unwrap();
+        let served = served::Served::new([&path]);
+        let file = served.open("set.zt").unwrap();
+        served.settle(1);
+        let sent = served.sent();
+        let before = served.seen.lock().unwrap().len();
+        assert_eq!(read_batch(&file, &places), texts(&places));
+        served.settle(before + 2);
+        let requests = served.seen.lock().unwrap().len() - before;
+        assert!(requests <= most, "{requests} requests");
+        assert!(served.sent() - sent <= bytes, "{} bytes", served.sent() - sent);
+    }
 }

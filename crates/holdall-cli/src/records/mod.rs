@@ -167,6 +167,10 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     if !args.sort.is_empty() {
         query = query.with_order(&args.sort)?;
     }
+    query = match args.columns.is_empty() {
+        true => query.with_parts([records.accessor("")?]),
+        false => query.with_parts(columns.parts().cloned()),
+    };
     if let Some((form, out)) = args.columns_file() {
         let rows = Columns::Records(&records, query, &args.columns);
         return tables::write(session, rows, form, out, args.force);

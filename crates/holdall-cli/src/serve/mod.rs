@@ -9,7 +9,8 @@ use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::fields;
-use holdall::plain::Plain;
+use holdall::plain;
+use holdall::serve::http::PlainHttp;
 use holdall::serve::{
     Access, Bounds, Files, Log, Over, ServeOptions, Service, Serving, Shelf, Tokens, read_tokens,
 };
@@ -51,6 +52,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
+    /// Serve clients that speak HTTP in plain text, or refuse them: allow or refuse [default: refuse where tokens are asked for and
+    /// other machines reach the address]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    plain_http: Option<Plain>,
+
     /// Let pages of this origin read what is served over HTTP; '*' for all
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
@@ -82,6 +88,12 @@ enum Only {
     #[cfg(feature = "quic")]
     Quic,
     Http,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Plain {
+    Allow,
+    Refuse,
 }
 
 /// The longest that answers on their way are waited for.
@@ -128,6 +140,11 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
         Some(Only::Quic) => options.with_over(Over::Quic),
         Some(Only::Http) => options.with_over(Over::Http),
     };
+    options = match args.plain_http {
+        None => options,
+        Some(Plain::Allow) => options.with_plain_http(PlainHttp::Allow),
+        Some(Plain::Refuse) => options.with_plain_http(PlainHttp::Refuse),
+    };
     #[cfg(feature = "quic")]
     if let Some(identity) = quic::identity(&args.quic)? {
         options = options.with_identity(identity);
@@ -157,8 +174,8 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
             https: serving.https_url("").is_some(),
             sha256: serving.pin(),
             metrics: serving.metrics().map(|at| at.to_string()),
-            files: Plain::list(names),
-            blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
+            files: plain::Plain::list(names),
+            blake3: serving.hashes().map(|all| plain::Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
         return session.finish();

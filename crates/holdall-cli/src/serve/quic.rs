@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct QuicArgs {
-    /// The key that the certificate is made of, so that addresses stay the same; written where it is not there
+    /// The certificate that the server makes itself, with its key, so that addresses stay the same; written where it is not there
     #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
     identity: Option<PathBuf>,
 

@@ -15,7 +15,10 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn new(args: &[&str]) -> Serving {
-        let mut command = command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let mut command = command(["serve", "--json"]);
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child =
             command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

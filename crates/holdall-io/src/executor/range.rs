@@ -5,16 +5,19 @@ use crate::executor::{Executor, Out, Pieces, Sources};
 use crate::file::{File, Tensor};
 use crate::source::read_part;
 use crate::work::Work;
+use crate::workers;
 use bytes::Bytes;
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
-use holdall_core::read::{Extent, Plan, Want};
+use holdall_core::read::{Extent, PartDecoder, Plan, Want};
 use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stored bytes read at a time of a frame of which only the start may be wanted.
 const STEP_LEN: u64 = 128 << 10;
+/// Stored bytes of frames read together.
+const TOGETHER: u64 = 32 << 20;
 /// Up to this many frames are decoded one after the other, the last no further than it must.
 const FEW_FRAMES: usize = 2;
 
@@ -95,12 +98,25 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
     }
     let sources = tensor.file().sources();
     check_ranges(c, all, tensor.file().limits())?;
-    if Want::new(0, c.clone()).is_plain() {
-        let part = |r: &Range<u64>| c.stored.part(r.clone());
-        return sources.read_all(&all.iter().map(part).collect::<Vec<_>>());
+    if c.encoding == Encoding::Raw {
+        // Turning needs whole elements, or blocks.
+        let width = c.turned_len();
+        let whole = |r: &Range<u64>| r.start / width * width..r.end.next_multiple_of(width);
+        let extents: Vec<Extent> = all.iter().map(|r| c.stored.part(whole(r))).collect();
+        let mut read = sources.read_all(&extents)?;
+        if width > 1 {
+            for (bytes, range) in read.iter_mut().zip(all) {
+                let mut turned = Vec::from(std::mem::take(bytes));
+                c.turn(&mut turned);
+                let from = (range.start - whole(range).start) as usize;
+                let len = (range.end - range.start) as usize;
+                *bytes = Bytes::from(turned).slice(from..from + len);
+            }
+        }
+        return Ok(read);
     }
-    if c.encoding == Encoding::Raw || table_of(sources, c)?.is_some() {
-        return all.iter().map(|r| range(tensor, c, r.clone())).collect();
+    if let Some(table) = table_of(sources, c)? {
+        return framed(tensor, c, &Arc::new(table), all);
     }
     let (first, last) = (all.first().map_or(0, |r| r.start), all.last().map_or(0, |r| r.end));
     let mut out: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
@@ -119,6 +135,74 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
         _ => Ok(Bytes::from(out)),
     };
     all.iter().zip(out).map(whole).collect()
+}
+
+/// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: frames are read together, some
+/// at a time, and each is decoded once.
+fn framed(
+    tensor: &Tensor,
+    c: &Component,
+    table: &Arc<SeekTable>,
+    all: &[Range<u64>],
+) -> Result<Vec<Bytes>> {
+    let (sources, limits) = (tensor.file().sources(), tensor.file().limits());
+    // One want for those that have frames in common.
+    let mut stretches: Vec<(Range<u64>, u64)> = Vec::new();
+    for range in all.iter().filter(|range| !range.is_empty()) {
+        let frames = table.covering(range.clone());
+        let (Some(first), Some(last)) = (frames.first(), frames.last()) else { continue };
+        match stretches.last_mut().filter(|(_, end)| first.decoded.start < *end) {
+            Some((stretch, end)) => (stretch.end, *end) = (range.end, last.decoded.end),
+            None => stretches.push((range.clone(), last.decoded.end)),
+        }
+    }
+    let want = |(range, _): (Range<u64>, u64)| {
+        Want::new(0, c.clone()).with_range(range).with_table(Some(Arc::clone(table)))
+    };
+    let terms = sources.terms();
+    let plan = Plan::new(stretches.into_iter().map(want).collect(), terms);
+    let memory = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
+    let out = Mutex::new(all.iter().map(memory).collect::<Result<Vec<_>>>()?);
+    let mut left = plan.fetches();
+    while !left.is_empty() {
+        let mut len = 0;
+        let count = left.iter().take_while(|fetch| {
+            let is_first = len == 0;
+            len += fetch.extent.len();
+            is_first || len <= TOGETHER
+        });
+        let (now, rest) = left.split_at(count.count());
+        left = rest;
+        let read = sources.read_all(&now.iter().map(|fetch| fetch.extent).collect::<Vec<_>>())?;
+        let decoder = || (PartDecoder::new(limits), Vec::new());
+        let jobs = now.iter().zip(read).collect();
+        workers::for_each(workers::threads(None), jobs, decoder, |kept, (fetch, bytes)| {
+            let (decoder, memory) = kept;
+            for part in plan.parts_of(fetch) {
+                let at = |offset: u64| (offset - fetch.extent.start) as usize;
+                let stored = &bytes[at(part.stored.start)..at(part.stored.end)];
+                let decoded = part.decoded.clone();
+                check_decoded_len(decoded.end - decoded.start, c.stored_len(), limits)?;
+                memory.resize((decoded.end - decoded.start) as usize, 0);
+                decoder.decode(plan.want(part), stored, memory)?;
+                let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+                let first = all.partition_point(|range| range.end <= decoded.start);
+                for (range, out) in all.iter().zip(&mut *out).skip(first) {
+                    if range.start >= decoded.end {
+                        break;
+                    }
+                    let from = range.start.max(decoded.start);
+                    let upto = range.end.min(decoded.end);
+                    let at = |offset: u64| (offset - decoded.start) as usize;
+                    out.as_mut()[(from - range.start) as usize..(upto - range.start) as usize]
+                        .copy_from_slice(&memory[at(from)..at(upto)]);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    let out = out.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(out.into_iter().map(Buffer::freeze).collect())
 }
 
 /// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many

@@ -4,9 +4,11 @@ use super::held::cut;
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::{Policy, address};
+use crate::workers;
 use bytes::Bytes;
 use holdall_core::Result;
-use holdall_core::read::Terms;
+use holdall_core::read::{Joined, Terms, join};
+use holdall_net::protocol::{GROUP, RANGES_MAX};
 use holdall_net::quic::{Address, Patience, Remote, Urgency};
 use std::fmt;
 use std::ops::Range;
@@ -21,6 +23,9 @@ pub struct QuicSource {
     remote: Arc<Remote>,
     urgency: Arc<Urgency>,
 }
+
+/// Gaps up to so many bytes are sent along: a range costs 16 bytes on the way and a read of the server's.
+const GAP: u64 = 256;
 
 impl QuicSource {
     /// Opens the file at `address`. Hosts, authorities and patience are those of `policy`.
@@ -58,13 +63,36 @@ impl QuicSource {
         check_range(range, self.remote.len()).map_err(|e| e.in_source(self.name()))
     }
 
-    /// Fills each of `out` with its range.
-    fn fill(&self, ranges: &[Range<u64>], out: &mut [&mut [u8]]) -> Result<()> {
-        self.remote.fetch(ranges, &self.urgency, |piece| {
-            let end = piece.at as usize + piece.bytes.len();
-            out[piece.of][piece.at as usize..end].copy_from_slice(piece.bytes);
-            Ok(())
-        })
+    /// Fills each of `out` with its range, by as many requests at once as there must be.
+    fn fill(&self, mut ranges: &[Range<u64>], mut out: &mut [&mut [u8]]) -> Result<()> {
+        let mut requests = Vec::new();
+        while !ranges.is_empty() {
+            // A request is for no more bytes than the file has.
+            let mut room = self.len();
+            let count = ranges.iter().take(RANGES_MAX).take_while(|range| {
+                let left = room.checked_sub(range.end - range.start);
+                room = left.unwrap_or(0);
+                left.is_some()
+            });
+            let count = count.count().max(1);
+            let (now, later) = ranges.split_at(count);
+            let (own, others) = std::mem::take(&mut out).split_at_mut(count);
+            requests.push((now, own));
+            (ranges, out) = (later, others);
+        }
+        let at_once = self.terms().at_once;
+        workers::for_each(
+            at_once,
+            requests,
+            || (),
+            |(), (ranges, out)| {
+                self.remote.fetch(ranges, &self.urgency, |piece| {
+                    let end = piece.at as usize + piece.bytes.len();
+                    out[piece.of][piece.at as usize..end].copy_from_slice(piece.bytes);
+                    Ok(())
+                })
+            },
+        )
     }
 }
 
@@ -76,14 +104,26 @@ impl ByteSource for QuicSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         ranges.iter().try_for_each(|range| self.check(range))?;
         let at_hand: Vec<Option<Bytes>> = ranges.iter().map(|range| self.at_hand(range)).collect();
-        let missing = ranges.iter().zip(&at_hand).filter(|(_, bytes)| bytes.is_none());
-        let missing: Vec<Range<u64>> = missing.map(|(range, _)| range.clone()).collect();
-        let new = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
-        let mut buffers = missing.iter().map(new).collect::<Result<Vec<_>>>()?;
+        // Empty ranges are at hand, and part of no read.
+        let missing = ranges.iter().zip(&at_hand).map(|(range, bytes)| match bytes {
+            Some(_) => range.start..range.start,
+            None => range.clone(),
+        });
+        let missing: Vec<Range<u64>> = missing.collect();
+        let gap = if self.remote.is_proven() { GROUP } else { GAP };
+        let reads = join(&missing, gap, self.terms().piece);
+        let new = |read: &Joined| Buffer::new((read.range.end - read.range.start) as usize);
+        let mut buffers = reads.iter().map(new).collect::<Result<Vec<_>>>()?;
         let mut out: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
-        self.fill(&missing, &mut out)?;
-        let mut came = buffers.into_iter().map(Buffer::freeze);
-        Ok(at_hand.into_iter().map(|b| b.or_else(|| came.next()).unwrap_or_default()).collect())
+        let joined: Vec<Range<u64>> = reads.iter().map(|read| read.range.clone()).collect();
+        self.fill(&joined, &mut out)?;
+        let mut all = at_hand;
+        for (read, bytes) in reads.iter().zip(buffers.into_iter().map(Buffer::freeze)) {
+            for &wanted in &read.of {
+                all[wanted] = cut(read.range.start, &bytes, &missing[wanted]);
+            }
+        }
+        Ok(all.into_iter().map(Option::unwrap_or_default).collect())
     }
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {

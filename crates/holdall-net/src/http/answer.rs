@@ -2,7 +2,7 @@
 
 use super::request::{Part, Request, part};
 use super::server::HttpOptions;
-use crate::rules::{FAILED, NO_FILE, TOKEN};
+use crate::rules::{FAILED, NO_FILE, PLAIN, TOKEN};
 use crate::service::Service;
 use crate::shelf::{Entry, Served};
 use holdall_core::Result;
@@ -49,6 +49,7 @@ impl Ways<'_> {
         if let Some(origin) = &self.options.cors {
             answer.add("Access-Control-Allow-Origin", origin);
             answer.add("Access-Control-Expose-Headers", "ETag, Content-Range, Accept-Ranges");
+            answer.add("Timing-Allow-Origin", origin);
             if origin != "*" {
                 answer.add("Vary", "Origin");
             }
@@ -190,6 +191,12 @@ impl Answer {
     pub(super) fn text(status: u16, text: impl Into<String>) -> Answer {
         let kind = ("Content-Type", "text/plain; charset=utf-8".to_owned());
         Answer { status, headers: vec![kind], body: Body::Text(text.into()), refused: None }
+    }
+
+    /// What a client is told that speaks plain text, where that is refused.
+    pub(super) fn plain() -> Answer {
+        let text = "this server speaks HTTP over TLS alone: ask for https://\n";
+        Answer { refused: Some(PLAIN.code), ..Answer::text(400, text) }
     }
 
     fn add(&mut self, name: &'static str, value: &str) {

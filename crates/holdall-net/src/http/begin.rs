@@ -1,11 +1,12 @@
 //! What a client begins with: TLS or plain text, HTTP/1.1 or HTTP/2.
 
-use super::server::{LOOK, PARTING, Shared, is_passing, part_with};
+use super::answer::Answer;
+use super::server::{LOOK, PARTING, PlainHttp, Shared, Unsent, is_passing, part_with};
 use super::{http1, http2};
 use crate::service::Visit;
 use crate::wait;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ const HTTP2: &[u8] = b"h2";
 
 /// What every connection of HTTP/2 begins with, and no other.
 const PREFACE: &[u8] = b"PRI";
+/// No settings, and the end: no stream was looked at, `INADEQUATE_SECURITY` (RFC 9113, 6.8 and 7).
+const INADEQUATE: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
+    \0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0c";
 /// The first byte of TLS: a record of the handshake.
 const HANDSHAKE: u8 = 22;
 /// How long one who has sent a byte or two is left to send more.
@@ -34,8 +38,12 @@ enum First {
 pub(super) fn serve(shared: &Shared, stream: TcpStream, visit: &Visit) -> io::Result<()> {
     match (first(shared, &stream)?, &shared.tls) {
         (None, _) => Ok(()),
-        (Some(First::Http2), _) => plain(shared, stream, visit),
         (Some(First::Tls), Some(tls)) => secure(shared, stream, visit, tls),
+        (Some(First::Http2), _) if shared.plain == PlainHttp::Refuse => refuse(&stream, visit),
+        (Some(_), _) if shared.plain == PlainHttp::Refuse => {
+            http1::refuse_plain(shared, &stream, visit)
+        }
+        (Some(First::Http2), _) => plain(shared, stream, visit),
         (Some(_), _) => http1::serve(shared, &stream, visit),
     }
 }
@@ -59,6 +67,14 @@ fn first(shared: &Shared, stream: &TcpStream) -> io::Result<Option<First>> {
         }
     }
     Ok(None)
+}
+
+/// Tells a client of HTTP/2 that plain text is not spoken here. What it asks is not looked at.
+fn refuse(mut stream: &TcpStream, visit: &Visit) -> io::Result<()> {
+    stream.set_write_timeout(Some(LOOK))?;
+    let told = stream.write_all(INADEQUATE).map_err(Unsent::Client);
+    visit.tell("", 0, Answer::plain().done(&told));
+    part_with(stream, LOOK)
 }
 
 /// HTTP/2 without TLS.

@@ -31,12 +31,25 @@ pub(super) fn serve_secure(
 }
 
 /// Tells a client that there are enough of them.
-pub(super) fn refuse(mut stream: &TcpStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(LOOK))?;
+pub(super) fn refuse(stream: &TcpStream) -> io::Result<()> {
     let answer = Answer::text(503, "there are as many clients as this server takes\n");
+    tell(stream, &answer)
+}
+
+/// Tells a client that plain text is not spoken here. What it asks is not looked at.
+pub(super) fn refuse_plain(shared: &Shared, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
+    prepare(shared, stream)?;
+    let answer = Answer::plain();
+    let told = tell(stream, &answer).map_err(Unsent::Client);
+    visit.tell("", 0, answer.done(&told));
+    part_with(stream, LOOK)
+}
+
+fn tell(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
+    stream.set_write_timeout(Some(LOOK))?;
     let mut text = vec![0; answer.len() as usize];
     answer.read(0, &mut text).map_err(io::Error::other)?;
-    stream.write_all(head(&answer, false).as_bytes())?;
+    stream.write_all(head(answer, false).as_bytes())?;
     stream.write_all(&text)
 }
 

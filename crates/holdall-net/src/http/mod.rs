@@ -15,4 +15,4 @@ mod request;
 mod server;
 
 pub use request::{decoded, encoded};
-pub use server::{HttpOptions, HttpServer};
+pub use server::{HttpOptions, HttpServer, PlainHttp};

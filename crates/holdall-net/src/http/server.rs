@@ -26,9 +26,22 @@ pub struct HttpOptions {
     pub cors: Option<String>,
     /// Headers that every answer has besides its own: names and values.
     pub headers: Vec<(&'static str, &'static str)>,
-    /// Whom clients that speak TLS meet; without one TLS is not spoken. Plain text is, in any case.
+    /// Whom clients that speak TLS meet; without one TLS is not spoken.
     #[cfg(feature = "http2")]
     pub identity: Option<Arc<Identity>>,
+    /// What becomes of clients that do not speak TLS.
+    pub plain: PlainHttp,
+}
+
+/// What becomes of clients that speak HTTP in plain text, where whoever is on the way reads what they say: their token, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PlainHttp {
+    /// They are served.
+    #[default]
+    Allow,
+    /// They are told that TLS is spoken here, whatever they ask.
+    Refuse,
 }
 
 /// Serves files over HTTP, on threads of its own, until it is stopped or dropped.
@@ -44,6 +57,7 @@ pub(super) struct Shared {
     options: HttpOptions,
     #[cfg(feature = "http2")]
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(super) plain: PlainHttp,
     is_loopback: bool,
     is_ending: AtomicBool,
     /// What is answered now and must be sent before the server ends.
@@ -75,9 +89,10 @@ impl HttpServer {
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
             service,
-            options,
             #[cfg(feature = "http2")]
             tls,
+            plain: options.plain,
+            options,
             is_loopback: address.ip().is_loopback(),
             is_ending: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
@@ -153,7 +168,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             #[cfg(feature = "http2")]
             let _ = super::begin::serve(&own, stream, &visit);
             #[cfg(not(feature = "http2"))]
-            let _ = http1::serve(&own, &stream, &visit);
+            let _ = match own.plain {
+                PlainHttp::Allow => http1::serve(&own, &stream, &visit),
+                PlainHttp::Refuse => http1::refuse_plain(&own, &stream, &visit),
+            };
         };
         // Where there are no more threads, the client is gone with what would have served it.
         let _ = std::thread::Builder::new().name("holdall-http".to_owned()).spawn(serve);

@@ -1,11 +1,13 @@
 //! What a server shows who it is by.
 
 use crate::rules::IDENTITY;
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 use holdall_core::Result;
 use ring::digest::{SHA256, digest};
-use ring::rand::SystemRandom;
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::fmt;
@@ -24,26 +26,35 @@ impl Identity {
     /// # Errors
     /// `net/identity`, where the system has no random numbers.
     pub fn generate() -> Result<Identity> {
-        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
-            .map_err(|_| IDENTITY.broken("the system gives no random numbers"))?;
-        Identity::of_key(key.as_ref())
+        let random = SystemRandom::new();
+        let made = || {
+            let key = EcdsaKeyPair::generate_pkcs8(ALGORITHM, &random)?;
+            let pair = EcdsaKeyPair::from_pkcs8(ALGORITHM, key.as_ref(), &random);
+            let pair = pair.map_err(|_| ring::error::Unspecified)?;
+            Ok((key.as_ref().to_vec(), certificate(&pair, &random)?))
+        };
+        let made: Result<_, ring::error::Unspecified> = made();
+        let (key, der) = made.map_err(|_| IDENTITY.broken("the system gives no random numbers"))?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        Ok(Identity { chain: vec![CertificateDer::from(der)], key, pin: None }.pinned())
     }
 
-    /// The key in PKCS #8 (DER), with the certificate that it signs itself: the same one each time.
+    /// The one that [`Identity::to_pem`] wrote.
     ///
     /// # Errors
     /// `net/identity`.
-    pub fn of_key(pkcs8: &[u8]) -> Result<Identity> {
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8)
-            .map_err(|e| IDENTITY.broken(format!("the key is not Ed25519 in PKCS #8: {e}")))?;
-        let der = certificate(&pair);
-        let mut pin = [0; 32];
-        pin.copy_from_slice(digest(&SHA256, &der).as_ref());
-        Ok(Identity {
-            chain: vec![CertificateDer::from(der)],
-            key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8.to_vec())),
-            pin: Some(pin),
-        })
+    pub fn of_own(pem: &[u8]) -> Result<Identity> {
+        let identity = Identity::of_pem(pem, pem)?;
+        // A key of another certificate is found out now, not by who connects.
+        identity.tls(&[])?;
+        Ok(identity.pinned())
+    }
+
+    /// The same, vouched for by the SHA-256 of its certificate.
+    fn pinned(mut self) -> Identity {
+        let digest = self.chain.first().map(|der| digest(&SHA256, der));
+        self.pin = digest.and_then(|digest| digest.as_ref().try_into().ok());
+        self
     }
 
     /// A certificate that an authority signed, those between them, and its key, all in PEM.
@@ -63,7 +74,23 @@ impl Identity {
         Ok(Identity { chain, key, pin: None })
     }
 
-    /// What makes the same identity again, by [`Identity::of_key`]: a secret.
+    /// The key and the certificates in PEM, which make the same identity again by [`Identity::of_own`]: a secret.
+    pub fn to_pem(&self) -> String {
+        let mut out = String::new();
+        let keys = [("PRIVATE KEY", self.key())];
+        let certificates = self.certificates().map(|der| ("CERTIFICATE", der));
+        for (label, der) in keys.into_iter().chain(certificates) {
+            out.push_str(&format!("-----BEGIN {label}-----\n"));
+            for line in der.chunks(LINE) {
+                out.push_str(&BASE64.encode(line));
+                out.push('\n');
+            }
+            out.push_str(&format!("-----END {label}-----\n"));
+        }
+        out
+    }
+
+    /// The key in DER: a secret.
     pub fn key(&self) -> &[u8] {
         self.key.secret_der()
     }
@@ -101,26 +128,46 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// Browsers know keys of it, as they do not those of Ed25519.
+static ALGORITHM: &EcdsaSigningAlgorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
+/// Bytes of a line of PEM.
+const LINE: usize = 48;
+
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
-/// A certificate of version 3 in DER: for `holdall`, by itself, for ever. Its signature has no random part, so the same key has
-/// the same certificate.
-fn certificate(pair: &Ed25519KeyPair) -> Vec<u8> {
-    // 1.3.101.112, Ed25519; 2.5.4.3, the common name.
-    let algorithm = der(SEQUENCE, &[&der(0x06, &[&[0x2b, 0x65, 0x70]])]);
+/// A certificate of version 3 in DER: for `holdall`, by itself, for ever.
+fn certificate(
+    pair: &EcdsaKeyPair,
+    random: &SystemRandom,
+) -> Result<Vec<u8>, ring::error::Unspecified> {
+    // Browsers take no second certificate with the name and the number of another. A positive one, in as few bytes as it takes.
+    let mut serial = [0; 8];
+    random.fill(&mut serial)?;
+    serial[0] = serial[0] & 0x3f | 0x40;
+    // 1.2.840.10045.4.3.2, ECDSA with SHA-256; 1.2.840.10045.2.1, a key on a curve; 1.2.840.10045.3.1.7, P-256; 2.5.4.3, the
+    // common name.
+    let algorithm =
+        der(SEQUENCE, &[&der(0x06, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]])]);
+    let curve = der(
+        SEQUENCE,
+        &[
+            &der(0x06, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]]),
+            &der(0x06, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]]),
+        ],
+    );
     let common = [der(0x06, &[&[0x55, 0x04, 0x03]]), der(0x0c, &[b"holdall"])].concat();
     let name = der(SEQUENCE, &[&der(0x31, &[&der(SEQUENCE, &[&common])])]);
     let valid =
         der(SEQUENCE, &[&der(0x17, &[b"000101000000Z"]), &der(0x18, &[b"99991231235959Z"])]);
     let public = pair.public_key().as_ref();
-    let key = der(SEQUENCE, &[&algorithm, &der(BIT_STRING, &[&[0], public])]);
+    let key = der(SEQUENCE, &[&curve, &der(BIT_STRING, &[&[0], public])]);
     let version = der(0xa0, &[&der(0x02, &[&[2]])]);
-    let serial = der(0x02, &[&[1]]);
+    let serial = der(0x02, &[&serial]);
     let said = der(SEQUENCE, &[&version, &serial, &algorithm, &name, &valid, &name, &key]);
-    let signature = pair.sign(&said);
+    let signature = pair.sign(random, &said)?;
     let signature = der(BIT_STRING, &[&[0], signature.as_ref()]);
-    der(SEQUENCE, &[&said, &algorithm, &signature])
+    Ok(der(SEQUENCE, &[&said, &algorithm, &signature]))
 }
 
 /// One value in DER; none here is longer than 65,535 bytes.
@@ -142,9 +189,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_one_certificate() {
+    fn what_is_written_is_the_same_again() {
         let first = Identity::generate().unwrap();
-        let again = Identity::of_key(first.key()).unwrap();
+        let again = Identity::of_own(first.to_pem().as_bytes()).unwrap();
         assert_eq!(first.pin().unwrap(), again.pin().unwrap());
         assert_eq!(first.pin().unwrap().len(), 64);
         assert_ne!(first.pin(), Identity::generate().unwrap().pin());
@@ -153,7 +200,11 @@ mod tests {
 
     #[test]
     fn what_is_none_is_refused() {
-        assert_eq!(Identity::of_key(b"no").unwrap_err().code(), "net/identity");
+        let (one, other) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let mixed = Identity { chain: one.chain, ..other }.to_pem();
+        for own in [&b"no"[..], mixed.as_bytes()] {
+            assert_eq!(Identity::of_own(own).unwrap_err().code(), "net/identity");
+        }
         for pem in ["", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
             let e = Identity::of_pem(pem.as_bytes(), b"").unwrap_err();
             assert_eq!(e.code(), "net/identity", "{pem}");

@@ -215,6 +215,11 @@ impl Remote {
         self.id
     }
 
+    /// Whether what is fetched is proven, which takes whole groups ([`GROUP`](crate::protocol::GROUP)).
+    pub fn is_proven(&self) -> bool {
+        self.address.root.is_some()
+    }
+
     /// The bytes that came unasked, in which a decoder finds what the file contains: where they are, and they.
     pub fn index(&self) -> &[(u64, Bytes)] {
         &self.index

@@ -40,6 +40,7 @@ def serve(
     certificate: Optional[Path] = None,
     key: Optional[Path] = None,
     tokens: Union[None, Path, Iterable[str]] = None,
+    plain_http: Optional[bool] = None,
     cors: Optional[str] = None,
     metrics: Optional[str] = None,
     hash: bool = False,
@@ -66,10 +67,13 @@ def serve(
             ``"models/a/b.zt"``. Nothing else can be read, nor what begins with a dot.
         listen: Where to listen, an IP address and a port: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
         only: Serves over one of the two.
-        identity: The key that the certificate is made of, so that addresses stay the same; written where it is not there.
+        identity: The certificate that the server makes itself, with its key, so that addresses stay the same; written where it is
+            not there.
         certificate, key: A certificate from an authority and its key, files of PEM, in place of ``identity``.
         tokens: Clients are asked for one of these: texts, or a file with one a line (``pathlib.Path``). Without any, whoever
             reaches the address can read what is served.
+        plain_http: Whether clients that speak HTTP in plain text are served. Unless it is said they are, but not where tokens are asked
+            for and other machines reach the address.
         cors: Pages in browsers of this origin may read what is served over HTTP; ``"*"`` for all.
         metrics: Where numbers of clients, requests and bytes are told to whoever asks, as Prometheus reads them: an IP address and a
             port (:attr:`Server.metrics`).
@@ -103,6 +107,7 @@ def serve(
         "key": key,
         "tokens": None if tokens is None or is_file else list(tokens),  # type: ignore[arg-type]
         "token_file": tokens if is_file else None,
+        "plain_http": plain_http,
         "cors": cors,
         "metrics": metrics,
         "hash": hash,
@@ -170,7 +175,8 @@ class Server:
         scheme = "https" if https else "http" if http else "holdall"
         url = self._native.url(name, scheme)
         if url is None:
-            raise Misuse(f"nothing is served over {'QUIC' if scheme == 'holdall' else 'HTTP'}", code="python/option", kind="misuse")
+            over = {"holdall": "QUIC", "http": "HTTP in plain text", "https": "HTTP over TLS"}[scheme]
+            raise Misuse(f"nothing is served over {over}", code="python/option", kind="misuse")
         if token is None:
             return url
         if scheme != "holdall":

@@ -12,7 +12,7 @@ use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
 #[derive(Debug, Clone)]
 pub struct Columns {
     names: Vec<String>,
-    parts: Vec<(Path, Accessor)>,
+    parts: Vec<Accessor>,
 }
 
 impl Columns {
@@ -29,11 +29,8 @@ impl Columns {
 
     fn at(records: &Records, paths: Vec<Path>) -> Result<Columns> {
         let names = paths.iter().map(Path::to_string).collect();
-        let part = |path: Path| {
-            let part = records.accessor(&path.to_string())?;
-            Ok((path, part))
-        };
-        let parts = paths.into_iter().map(part).collect::<Result<_>>()?;
+        let part = |path: &Path| records.accessor(&path.to_string());
+        let parts = paths.iter().map(part).collect::<Result<_>>()?;
         Ok(Columns { names, parts })
     }
 
@@ -42,39 +39,18 @@ impl Columns {
         &self.names
     }
 
+    /// The ways to them.
+    pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
+        self.parts.iter()
+    }
+
     /// The JSON text of each member; `None` for one that the record does not have.
     ///
     /// # Errors
     /// As [`Record::to_json`].
     pub fn values(&self, record: &Record<'_>) -> Result<Vec<Option<String>>> {
-        let records = record.records();
-        let schema = records.schema();
-        let mut out = Vec::with_capacity(self.parts.len());
-        let Some(heap) = records.heap() else {
-            let whole = record.to_json()?;
-            for (path, part) in &self.parts {
-                let found = match record.is_there(part)? {
-                    true => follow(schema, records.ty(), &whole, path, usize::MAX)?,
-                    false => None,
-                };
-                out.push(found.map(str::to_owned));
-            }
-            return Ok(out);
-        };
-        for (_, part) in &self.parts {
-            let text = match record.raw(part)? {
-                None => None,
-                Some(bytes) => {
-                    let mut text = String::new();
-                    schema
-                        .record_text(part.ty(), bytes, heap, records.limits(), &mut text)
-                        .map_err(|e| records.in_record(e, record.index()))?;
-                    Some(text)
-                }
-            };
-            out.push(text);
-        }
-        Ok(out)
+        let text = |part| record.part(part)?.map(|part| part.to_json()).transpose();
+        self.parts.iter().map(text).collect()
     }
 }
 

@@ -50,6 +50,11 @@ impl Records {
 }
 
 impl Export {
+    /// The ways to the members that are used.
+    pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
+        std::iter::once(&self.part).chain(&self.names)
+    }
+
     /// Calls the files as another member says: text, an enum, or a number. A name without an extension gets one.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::rules::SORTED;
 use crate::{Record, Records};
 use holdall_core::error::hash::HashMap;
 use holdall_core::{Remedy, Result};
+use holdall_schema::Accessor;
 
 /// Counts records by the values of some members: takes them one by one. See [`Records::groups`].
 #[derive(Debug, Clone)]
@@ -45,6 +46,11 @@ impl Groups {
     /// The paths of the members, as they are written.
     pub fn names(&self) -> &[String] {
         self.columns.names()
+    }
+
+    /// The ways to the members.
+    pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
+        self.columns.parts()
     }
 
     /// Takes a record.

@@ -28,9 +28,9 @@ pub use groups::{Group, Groups};
 pub use order::Order;
 pub use sample::Sample;
 
-use super::{Blob, Iter, Record, Records, check_range, placed};
+use super::{At, Blob, Iter, Record, Records, check_range, placed};
 use holdall_core::Result;
-use holdall_schema::{Outline, OutlineRow, Symbols};
+use holdall_schema::{Accessor, Outline, OutlineRow, Symbols};
 use std::ops::Range;
 
 /// Which records are wanted: see [`Records::query`]. Cheap to clone.
@@ -41,6 +41,7 @@ pub struct Query<'r> {
     conditions: Vec<Condition>,
     sample: Option<Sample>,
     order: Option<Order>,
+    parts: Vec<Accessor>,
 }
 
 /// The records that a [`Query`] finds, in their order.
@@ -50,7 +51,7 @@ enum Found<'r> {
     /// Those of a range for which all conditions hold.
     Scan { records: Iter<'r>, conditions: Vec<Condition> },
     /// Records by their places.
-    Places { records: &'r Records, places: std::vec::IntoIter<u64> },
+    Places(At<'r>),
 }
 
 /// Places of runs in a blob: see [`Blob::places`].
@@ -72,6 +73,7 @@ impl Records {
             conditions: Vec::new(),
             sample: None,
             order: None,
+            parts: Vec::new(),
         }
     }
 
@@ -145,6 +147,13 @@ impl<'r> Query<'r> {
         Ok(self)
     }
 
+    /// These parts of the records will be used, with what they point at: where records are chosen by chance or put in an order, that is
+    /// read with them.
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Accessor>) -> Query<'r> {
+        self.parts.extend(parts);
+        self
+    }
+
     /// How many records there are of those that were asked for.
     ///
     /// # Errors
@@ -184,23 +193,25 @@ impl<'r> Query<'r> {
     /// `records/index` for a range that passes the number of records; as [`Records::record`] and [`Order::add`].
     pub fn run(&self) -> Result<Matches<'r>> {
         let records = self.records;
+        let at = |places| {
+            let at = records.at(places).slowly().with_parts(self.parts.iter().cloned());
+            Ok(Matches(Found::Places(at)))
+        };
         if let Some(mut order) = self.order.clone() {
             for record in (Query { order: None, ..self.clone() }).run()? {
                 order.add(&record?)?;
             }
-            let places = order.finish().into_iter();
-            return Ok(Matches(Found::Places { records, places }));
+            return at(order.finish());
         }
         let scan = Found::Scan {
             records: records.iter(self.range.clone())?,
             conditions: self.conditions.clone(),
         };
         let Some(sample) = self.sample else { return Ok(Matches(scan)) };
-        let places = match self.conditions.is_empty() {
+        at(match self.conditions.is_empty() {
             true => sample.of(self.range.clone()),
             false => sample.of_each(Matches(scan).map(|record| Ok(record?.index())))?,
-        };
-        Ok(Matches(Found::Places { records, places: places.into_iter() }))
+        })
     }
 }
 
@@ -209,7 +220,7 @@ impl<'r> Iterator for Matches<'r> {
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
         match &mut self.0 {
-            Found::Places { records, places } => places.next().map(|place| records.record(place)),
+            Found::Places(records) => records.next(),
             Found::Scan { records, conditions } => records.find_map(|record| {
                 let record = match record {
                     Ok(record) => record,

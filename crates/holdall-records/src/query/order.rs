@@ -87,6 +87,11 @@ impl Records {
 }
 
 impl Order {
+    /// The ways to the members.
+    pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
+        self.members.iter().map(|member| &member.part)
+    }
+
     /// Takes a record.
     ///
     /// # Errors
