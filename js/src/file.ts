@@ -186,12 +186,12 @@ export class TensorFile {
 
   /** The names of its tensors, in its own order. */
   get names(): readonly string[] {
-    return (this.#names ??= Array.from({ length: this.length }, (_, at) => this.list.name(at)))
+    return (this.#names ??= made(this.length, (at) => this.list.name(at)))
   }
 
   /** Its tensors, in its own order. */
   get tensors(): readonly Tensor[] {
-    return (this.#tensors ??= Array.from({ length: this.length }, (_, at) => new Tensor(this, at)))
+    return (this.#tensors ??= made(this.length, (at) => new Tensor(this, at)))
   }
 
   /** Tensors alike in all but the numbers in their names, put together: `layers.{0..31}.w`, and the positions of its members. */
@@ -295,6 +295,13 @@ export class TensorFile {
   #position(name: string): number | undefined {
     return this.peek().numbers('find', [], encode(name))[0]
   }
+}
+
+/** A list of what is made of each position. */
+function made<T>(length: number, make: (at: number) => T): T[] {
+  const out = new Array<T>(length)
+  for (let at = 0; at < length; at++) out[at] = make(at)
+  return out
 }
 
 /** @internal An error with the name of the file that it is about. */

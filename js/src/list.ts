@@ -24,14 +24,16 @@ export class List {
   readonly #kindOf: Uint32Array
 
   constructor(answer: Uint8Array) {
-    const bytes = answer.slice()
+    // Numbers are copied to where they are aligned; texts are decoded where they lie.
+    const [length, rank, names] = new Uint32Array(answer.slice(0, 16).buffer) as unknown as [number, number, number]
+    const texts = 16 + 28 * length + 8 * rank
+    const bytes = answer.slice(16, texts)
     let at = 0
     const take = <T>(array: new (buffer: ArrayBufferLike, at: number, count: number) => T, width: number, count: number): T => {
       const start = at
       at += width * count
       return new array(bytes.buffer, start, count)
     }
-    const [length, rank, names] = take(Uint32Array, 4, 4) as unknown as [number, number, number]
     this.length = length
     this.counts = take(Float64Array, 8, length)
     this.storedLens = take(Float64Array, 8, length)
@@ -39,8 +41,8 @@ export class List {
     this.#nameEnds = take(Uint32Array, 4, length)
     this.#dimsEnds = take(Uint32Array, 4, length)
     this.#kindOf = take(Uint32Array, 4, length)
-    this.#names = decode(take(Uint8Array, 1, names))
-    this.#kinds = JSON.parse(decode(bytes.subarray(at))) as Kind[]
+    this.#names = decode(answer.subarray(texts, texts + names))
+    this.#kinds = JSON.parse(decode(answer.subarray(texts + names))) as Kind[]
   }
 
   name(at: number): string {
@@ -48,9 +50,9 @@ export class List {
   }
 
   shape(at: number): number[] {
-    const out: number[] = []
-    const end = this.#dimsEnds[at]!
-    for (let n = at === 0 ? 0 : this.#dimsEnds[at - 1]!; n < end; n++) out.push(this.#dims[n]!)
+    const start = at === 0 ? 0 : this.#dimsEnds[at - 1]!
+    const out = new Array<number>(this.#dimsEnds[at]! - start)
+    for (let n = 0; n < out.length; n++) out[n] = this.#dims[start + n]!
     return out
   }
 

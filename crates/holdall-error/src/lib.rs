@@ -4,6 +4,7 @@
 
 mod error;
 pub mod hash;
+pub mod names;
 mod remedy;
 mod rule;
 mod shown;

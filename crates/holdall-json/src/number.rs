@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER); [`INTEGER`](crate::INTEGER) for any other number.
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn u64(&mut self) -> Result<u64> {
         self.expect(Token::Number)?;
         let start = self.at;
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER).
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn number(&mut self) -> Result<Number<'a>> {
         self.expect(Token::Number)?;
         let start = self.at;

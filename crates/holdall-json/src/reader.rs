@@ -45,6 +45,8 @@ impl Token {
 /// `begin_object`, then `next_key` and a value until `None`; arrays `begin_array`, then `next_item`
 /// and a value until `false`. [`Reader::end`] checks that nothing follows.
 /// A copy of the reader reads the same again.
+///
+/// On WebAssembly nothing of it is inlined into other crates: a module has its callers built to be small, and it to be fast.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     pub(crate) text: &'a str,
@@ -79,7 +81,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TRUNCATED`]; [`SYNTAX`] where no value starts.
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn peek(&mut self) -> Result<Token> {
         match self.peek_byte() {
             Some(b'{') => Ok(Token::Object),
@@ -96,7 +98,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`DEPTH`], and those of [`Reader::peek`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn begin_object(&mut self) -> Result<()> {
         self.expect(Token::Object)?;
         self.open()
@@ -106,7 +108,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As [`Reader::begin_object`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn begin_array(&mut self) -> Result<()> {
         self.expect(Token::Array)?;
         self.open()
@@ -117,7 +119,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`SYNTAX`], [`TRUNCATED`], and those of [`Reader::string`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
     where
         'a: 's,
@@ -150,7 +152,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`SYNTAX`], [`TRUNCATED`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn next_item(&mut self) -> Result<bool> {
         let fresh = std::mem::take(&mut self.fresh);
         match self.peek_byte() {
@@ -171,7 +173,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`SYNTAX`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn bool(&mut self) -> Result<bool> {
         self.expect(Token::Bool)?;
         let value = self.byte() == Some(b't');
@@ -183,7 +185,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`SYNTAX`].
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn null(&mut self) -> Result<()> {
         self.expect(Token::Null)?;
         self.word("null")
@@ -286,8 +288,19 @@ impl<'a> Reader<'a> {
         self.at = self.at.saturating_add(n);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn expect(&mut self, wanted: Token) -> Result<()> {
+        // Most have no whitespace before them.
+        match (wanted, self.byte()) {
+            (Token::Object, Some(b'{'))
+            | (Token::Array, Some(b'['))
+            | (Token::String, Some(b'"'))
+            | (Token::Number, Some(b'0'..=b'9')) => Ok(()),
+            _ => self.expect_late(wanted),
+        }
+    }
+
+    fn expect_late(&mut self, wanted: Token) -> Result<()> {
         let found = self.peek()?;
         if found == wanted {
             return Ok(());

@@ -9,7 +9,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`](crate::TYPE), [`STRING`](crate::STRING), [`SURROGATE`](crate::SURROGATE), [`TRUNCATED`](crate::TRUNCATED).
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     pub fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where
         'a: 's,

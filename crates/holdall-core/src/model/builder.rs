@@ -3,11 +3,15 @@
 //! What is wrong with one tensor alone is its *fault*: it stays in the index as one that cannot be read, and
 //! the others can be. What makes the table itself untrustworthy (bounds, overlaps, two tensors of one name) is an error.
 
+mod dense;
+
+pub use dense::SAMPLE;
+
 use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, Warning};
 use super::interner::Interner;
-use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
+use crate::error::names::in_order;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
@@ -85,6 +89,8 @@ pub struct IndexBuilder {
     sorted: bool,
     /// Whether components may overlap in part.
     has_views: bool,
+    /// How many tensors are closed: of those nothing is left to check.
+    closed: usize,
     role_ids: Interner<Role>,
     layout_ids: Interner<Layout>,
     logical_ids: Interner<LogicalType>,
@@ -111,6 +117,7 @@ impl IndexBuilder {
             stated: Vec::new(),
             sorted: true,
             has_views: false,
+            closed: 0,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
             logical_ids: Interner::default(),
@@ -216,14 +223,6 @@ impl IndexBuilder {
     /// Adds a warning of a code that has none yet.
     pub fn add_warning(&mut self, warning: Warning) {
         self.inner.warnings.push(warning);
-    }
-
-    /// Makes room for `count` more tensors of one component. A decoder that was told a count caps it
-    /// by the bytes that are there.
-    pub fn reserve(&mut self, count: usize) {
-        let count = count.min(usize::try_from(self.limits.tensors).unwrap_or(usize::MAX));
-        self.inner.tensors.reserve(count);
-        self.inner.components.reserve(count);
     }
 
     /// Adds a tensor; the components that follow are its own.
@@ -577,7 +576,12 @@ impl IndexBuilder {
     /// Checks the components of the tensor added last against its layout, and fills in the decoded
     /// lengths that follow from its shape.
     fn close_tensor(&mut self) {
-        let Some(last) = self.inner.tensors.len().checked_sub(1) else { return };
+        let count = self.inner.tensors.len();
+        if self.closed == count {
+            return;
+        }
+        self.closed = count;
+        let last = count - 1;
         if self.is_faulty(last) {
             return;
         }
@@ -703,8 +707,8 @@ impl IndexBuilder {
             return Ok(());
         }
         let inner = &mut self.inner;
-        let count = arena_offset(inner.tensors.len())?;
-        let by_name = in_order(count, |at| inner.name_bytes(at as usize));
+        let names: Vec<&[u8]> = (0..inner.tensors.len()).map(|at| inner.name_bytes(at)).collect();
+        let by_name = in_order(&names);
         inner.by_name = by_name.map_err(|at| {
             DUPLICATE_NAME.broken("two tensors have this name").in_tensor(inner.name(at as usize))
         })?;

@@ -149,6 +149,30 @@ pub(super) enum DigestKind {
     Other,
 }
 
+/// What a list shows of a tensor: see [`Index::row`].
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Where its name ends in [`Index::all_names`]; it starts where the one before it ends.
+    pub name_end: usize,
+    /// The same of its shape in [`Index::all_dims`].
+    pub dims_end: usize,
+    /// Bytes on disk of all its components.
+    pub stored_len: u64,
+    /// What it has in common with others.
+    pub kind: RowKind,
+}
+
+/// What tells how a tensor is shown, but for its name and its numbers. Two of an index that are equal are of tensors with the same layout, dtype
+/// and logical type, which both can be read, or neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowKind {
+    layout: u16,
+    logical_type: u16,
+    dtype: Option<DType>,
+    first: Option<DType>,
+    is_faulty: bool,
+}
+
 impl Index {
     /// Id of the format it was decoded by: `ztensor`, `metatensor`, `safetensors`.
     pub fn format(&self) -> &'static str {
@@ -265,6 +289,37 @@ impl Index {
         (0..self.len()).map(|at| self.0.name(at))
     }
 
+    /// All names in the file's own order, one after the other.
+    pub fn all_names(&self) -> &str {
+        &self.0.names
+    }
+
+    /// All shapes in the file's own order, one after the other.
+    pub fn all_dims(&self) -> &[u64] {
+        &self.0.dims
+    }
+
+    /// What a list shows of tensor number `at`.
+    #[inline(always)]
+    pub fn row(&self, at: usize) -> Option<Row> {
+        let inner = &*self.0;
+        let row = inner.tensors.get(at)?;
+        let all = &inner.components[inner.components_of(at)];
+        let main = inner.main_of(all);
+        let faults = &inner.faults;
+        let kind = RowKind {
+            layout: row.layout,
+            logical_type: main.map_or(0, |row| row.logical_type),
+            dtype: main.map(|row| row.dtype),
+            first: all.first().map(|row| row.dtype),
+            is_faulty: !faults.is_empty()
+                && faults.binary_search_by_key(&(at as u32), |(at, _)| *at).is_ok(),
+        };
+        let stored_len = all.iter().fold(0, |n: u64, row| n.saturating_add(row.stored_len));
+        let (name_end, dims_end) = (row.name_end as usize, row.dims_end as usize);
+        Some(Row { name_end, dims_end, stored_len, kind })
+    }
+
     /// Tensor number `at` in the file's own order.
     pub fn at(&self, at: usize) -> Option<TensorInfo> {
         (at < self.len()).then(|| TensorInfo { index: self.clone(), at: at as u32 })
@@ -334,6 +389,19 @@ impl Inner {
     #[inline(always)]
     pub(super) fn components_of(&self, at: usize) -> Range<usize> {
         self.span(at, |t| t.components_end)
+    }
+
+    /// The one of a tensor's components that says what its elements are.
+    #[inline(always)]
+    fn main_of<'r>(&self, rows: &'r [ComponentRow]) -> Option<&'r ComponentRow> {
+        if let [only] = rows {
+            return Some(only);
+        }
+        let of = |role: &Role| rows.iter().find(|row| self.roles[row.role as usize] == *role);
+        [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]
+            .iter()
+            .find_map(of)
+            .or_else(|| rows.first())
     }
 
     /// What is wrong with tensor number `at`.
@@ -513,16 +581,7 @@ impl TensorInfo {
 
     #[inline(always)]
     fn main_row(&self) -> Option<&ComponentRow> {
-        let rows = self.rows();
-        if let [only] = rows {
-            return Some(only);
-        }
-        let of =
-            |role: &Role| rows.iter().find(|row| self.index.0.roles[row.role as usize] == *role);
-        [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]
-            .iter()
-            .find_map(of)
-            .or_else(|| rows.first())
+        self.index.0.main_of(self.rows())
     }
 }
 

@@ -7,16 +7,20 @@ use super::{DType, LogicalType};
 /// A zero dimension makes the count 0 whatever the others are, so `[0, 2^63, 2^63]` is fine.
 #[inline]
 pub fn element_count(shape: &[u64]) -> Option<u64> {
-    if shape.contains(&0) {
-        return Some(0);
+    let mut count = Some(1u64);
+    for &size in shape {
+        if size == 0 {
+            return Some(0);
+        }
+        count = count.and_then(|n| product(n, size));
     }
-    shape.iter().try_fold(1u64, |n, &d| product(n, d))
+    count
 }
 
 /// `a * b`, where it fits. Small numbers, as most are, are not multiplied to 128 bits, which is slow where the machine has no such
 /// multiplication.
 #[inline(always)]
-fn product(a: u64, b: u64) -> Option<u64> {
+pub(super) fn product(a: u64, b: u64) -> Option<u64> {
     if (a | b) >> 32 == 0 { Some(a * b) } else { a.checked_mul(b) }
 }
 

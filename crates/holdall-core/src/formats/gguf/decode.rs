@@ -9,7 +9,7 @@ use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::kept;
 use crate::limits::Limits;
-use crate::model::builder::{SHAPE_OVERFLOW, TOO_MANY_TENSORS};
+use crate::model::builder::{SAMPLE, SHAPE_OVERFLOW, TOO_MANY_TENSORS};
 use crate::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
     element_count,
@@ -28,16 +28,16 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let whole = |text: Bytes| {
         let (head, counts) = start(&text, len, limits)?;
         Ok(match skim(head, &counts) {
-            Looked::Read(()) => Looked::Read(text),
+            Looked::Read(end) => Looked::Read((text, end)),
             Looked::Short { guess } => Looked::Short { guess },
         })
     };
-    let text = match window.growing(FIRST, limits.header_len, whole)? {
-        Some(text) => text,
+    let (text, end) = match window.growing(FIRST, limits.header_len, whole)? {
+        Some(found) => found,
         // What there is of it tells what is wrong.
-        None => window.head(limits.header_len)?,
+        None => (window.head(limits.header_len)?, None),
     };
-    Ok(Decoder { text: &text, len, limits }.index()?)
+    Ok(Decoder { text: &text, len, limits }.index(end)?)
 }
 
 /// What stands before the key–values.
@@ -87,8 +87,8 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
     Ok((head, Counts { version, tensors, pairs }))
 }
 
-/// Whether the header is all there, or something in it is wrong, which decoding it will tell.
-fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<()> {
+/// Where the header ends, if it is all there; nothing where something in it is wrong, which decoding it will tell.
+fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<Option<u64>> {
     let mut pairs = || -> Option<Result<()>> {
         for _ in 0..counts.pairs {
             if let Err(e) = head.string()? {
@@ -102,13 +102,13 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<()> {
     };
     match pairs() {
         None => return Looked::Short { guess: 0 },
-        Some(Err(_)) => return Looked::Read(()),
+        Some(Err(_)) => return Looked::Read(None),
         Some(Ok(())) => {}
     }
     let start = head.cursor.position();
     let mut seen = 0;
-    if skim_entries(&mut head, counts, &mut seen).is_some() {
-        return Looked::Read(());
+    if let Some(end) = skim_entries(&mut head, counts, &mut seen) {
+        return Looked::Read(end.ok());
     }
     // As long as those before, and an eighth: the numbers in names grow.
     let own = head.cursor.position().saturating_sub(start);
@@ -176,11 +176,11 @@ struct Entry<'a> {
 }
 
 impl Decoder<'_> {
-    fn index(&self) -> Result<Index> {
+    /// The index; `end` is where the header ends, where it is sound.
+    fn index(&self, end: Option<u64>) -> Result<Index> {
         let (mut head, counts) = start(self.text, self.len, self.limits)?;
         let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
-        // Where the data starts is known when all entries were gone through.
-        let Some(Ok(end)) = skim_entries(&mut head.clone(), &counts, &mut 0) else {
+        let Some(end) = end else {
             for _ in 0..counts.tensors {
                 self.entry(&mut head)?;
             }
@@ -207,8 +207,12 @@ impl Decoder<'_> {
         let next = Some(0);
         let mut data =
             Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
-        data.builder.reserve(usize::try_from(counts.tensors).unwrap_or_default());
-        for _ in 0..counts.tensors {
+        let count = usize::try_from(counts.tensors).unwrap_or_default();
+        data.builder.reserve(count);
+        for at in 0..count {
+            if at == SAMPLE {
+                data.builder.reserve(count.saturating_sub(at));
+            }
             let entry = self.entry(&mut head)?;
             data.tensor(&entry).map_err(|e| e.in_tensor(entry.name))?;
         }
@@ -353,31 +357,41 @@ impl Data {
             let at = stored.start.min(self.len);
             stored = at..at;
         }
-        self.builder.tensor(entry.name, &entry.shape, element.layout())?;
-        if let Some(own) = attributes {
-            self.builder.tensor_attributes(own);
-        }
+        let (name, shape) = (entry.name, &*entry.shape);
         let byte_order = match element {
             _ if !self.is_big => Some(ByteOrder::Little),
             Element::Plain(_) => Some(ByteOrder::Big),
             Element::Blocks(of) => of.big_endian(),
         };
-        let Some(byte_order) = byte_order else {
-            let layout = element.layout();
-            let message = format!("its blocks are {} and big-endian", layout.as_str());
-            self.builder.fault(BIG_ENDIAN_BLOCKS.broken(message).at(entry.at.clone()));
-            return self.builder.claim(stored.into());
-        };
-        self.builder.component(Component {
-            role: Role::Data,
-            dtype: element.dtype(),
-            logical_type: None,
-            encoding: Encoding::Raw,
-            byte_order,
-            decoded_len: Some(len),
-            stored: stored.into(),
-            digest: None,
-        })
+        match (element, byte_order) {
+            (Element::Plain(dtype), Some(order)) => {
+                self.builder.dense(name, shape, dtype, None, order, stored)?;
+            }
+            (_, Some(byte_order)) => {
+                self.builder.tensor(name, shape, element.layout())?;
+                self.builder.component(Component {
+                    role: Role::Data,
+                    dtype: element.dtype(),
+                    logical_type: None,
+                    encoding: Encoding::Raw,
+                    byte_order,
+                    decoded_len: Some(len),
+                    stored: stored.into(),
+                    digest: None,
+                })?;
+            }
+            (_, None) => {
+                let layout = element.layout();
+                let message = format!("its blocks are {} and big-endian", layout.as_str());
+                self.builder.tensor(name, shape, layout)?;
+                self.builder.fault(BIG_ENDIAN_BLOCKS.broken(message).at(entry.at.clone()));
+                self.builder.claim(stored.into())?;
+            }
+        }
+        if let Some(own) = attributes {
+            self.builder.tensor_attributes(own);
+        }
+        Ok(())
     }
 }
 

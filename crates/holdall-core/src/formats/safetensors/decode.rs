@@ -9,7 +9,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::{ElementType, by_name};
 use crate::formats::header::LEN_BYTES;
 use crate::limits::Limits;
-use crate::model::builder::{RANK, SHAPE_OVERFLOW};
+use crate::model::builder::{RANK, SAMPLE, SHAPE_OVERFLOW};
 use crate::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};
 use crate::window::{Stop, Window};
 use holdall_json::{Reader, Token, duplicate};
@@ -110,6 +110,7 @@ impl Header<'_> {
         let mut builder = IndexBuilder::new("safetensors", "", self.source_len, data, self.limits);
         let mut tiling = Tiling::default();
         let mut shape = Vec::new();
+        let mut last = None;
         let mut key_scratch = String::new();
         let is_again = known.is_some();
         let mut metadata_seen = false;
@@ -132,24 +133,34 @@ impl Header<'_> {
                 restore = Restore::new(metadata, self.limits);
                 continue;
             }
-            let entry =
-                read_entry(&mut reader, &mut shape, self.limits).map_err(|e| e.in_tensor(name))?;
+            let entry = read_entry(&mut reader, &mut shape, last, self.limits)
+                .map_err(|e| e.in_tensor(name))?;
+            last = entry.element.as_ref().ok().copied();
             let stored = self.place(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
-            builder.tensor(name, &shape, Layout::Dense)?;
             match entry.element {
                 Ok(element) => {
+                    let (dtype, logical) = (element.dtype, element.logical_type.as_ref());
+                    let (order, range) = (ByteOrder::Little, stored.clone());
+                    builder.dense(name, &shape, dtype, logical, order, range)?;
                     if let Some(attributes) = restore.tensor(name, &shape, element, &stored) {
                         builder.tensor_attributes(attributes);
                     }
-                    builder.component(component(element, stored))?;
                 }
                 Err(e) => {
+                    builder.tensor(name, &shape, Layout::Dense)?;
                     builder.fault(e.at(entry.at));
                     builder.claim(stored.into())?;
                     restore.forget(name);
                 }
             }
             tiling.add(entry.range, &builder);
+            if tiling.count == SAMPLE {
+                let read = reader.offset().saturating_sub(self.range.start);
+                let left = self.range.end.saturating_sub(reader.offset());
+                // As many more as there are bytes for, and fewer than those: it fits.
+                let count = left.saturating_mul(SAMPLE as u64).checked_div(read);
+                builder.reserve(usize::try_from(count.unwrap_or_default()).unwrap_or_default());
+            }
         }
         reader.end()?;
         if !self.limits.salvage {
@@ -301,8 +312,13 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<Metadata> {
     Ok(Metadata { pairs })
 }
 
-/// A tensor's entry; its dimensions go to `shape`.
-fn read_entry(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<Entry> {
+/// A tensor's entry; its dimensions go to `shape`. `last` is the element type of the one before it, as that of most is.
+fn read_entry(
+    reader: &mut Reader<'_>,
+    shape: &mut Vec<u64>,
+    last: Option<&'static ElementType>,
+    limits: &Limits,
+) -> Result<Entry> {
     reader.peek()?;
     let start = reader.offset();
     let (mut element, mut range, mut has_shape) = (None, None, false);
@@ -310,7 +326,7 @@ fn read_entry(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) ->
     reader.begin_object()?;
     while let Some(field) = reader.next_key(&mut scratch)? {
         match field {
-            "dtype" if element.is_none() => element = Some(read_dtype(reader)?),
+            "dtype" if element.is_none() => element = Some(read_dtype(reader, last)?),
             "shape" if !has_shape => {
                 read_shape(reader, shape, limits)?;
                 has_shape = true;
@@ -349,10 +365,13 @@ pub(super) fn product(shape: &[u64]) -> Option<u64> {
 }
 
 /// The dtype, or that it is not one of those known, which is the fault of this tensor alone.
-fn read_dtype(reader: &mut Reader<'_>) -> Result<Result<&'static ElementType>> {
+fn read_dtype(
+    reader: &mut Reader<'_>,
+    last: Option<&'static ElementType>,
+) -> Result<Result<&'static ElementType>> {
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
-    Ok(by_name(name).ok_or_else(|| {
+    Ok(last.filter(|of| of.name == name).or_else(|| by_name(name)).ok_or_else(|| {
         DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
     }))
 }

@@ -7,8 +7,8 @@ use super::rules::*;
 use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
+use crate::error::names::in_order;
 use crate::error::sort::sort_by;
-use crate::model::names::in_order;
 use crate::model::{Attributes, Encoding, Layout};
 use crate::wire::cbor::Writer;
 use std::ops::Range;
@@ -103,8 +103,8 @@ impl Manifest {
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
         let row = |at: u32| usize::try_from(at).ok().and_then(|at| self.rows.get(at));
         let name = |at: u32| row(at).map(|row| bytes(&row.name)).unwrap_or_default();
-        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-        let by_name = in_order(count, name).map_err(|at| {
+        let names: Vec<&[u8]> = self.rows.iter().map(|row| bytes(&row.name)).collect();
+        let by_name = in_order(&names).map_err(|at| {
             let name = String::from_utf8_lossy(name(at));
             DECLARED.broken("two tensors have this name").in_tensor(name)
         })?;

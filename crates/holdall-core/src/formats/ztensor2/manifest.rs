@@ -3,8 +3,8 @@
 use super::{BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
+use crate::error::names::in_order;
 use crate::error::sort::sort;
-use crate::model::names::in_order;
 use crate::model::{Attributes, DType, Encoding, Layout, Value};
 use crate::wire::cbor::Writer;
 use std::ops::Range;
@@ -53,9 +53,8 @@ impl Manifest {
         let all = self.entries.as_bytes();
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
         let row = |at: u32| usize::try_from(at).ok().and_then(|at| self.rows.get(at));
-        let key = |at: u32| row(at).map(|row| bytes(&row.key)).unwrap_or_default();
-        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-        let by_key = in_order(count, key).map_err(|at| {
+        let keys: Vec<&[u8]> = self.rows.iter().map(|row| bytes(&row.key)).collect();
+        let by_key = in_order(&keys).map_err(|at| {
             let name = row(at).map(|row| bytes(&row.name)).unwrap_or_default();
             let name = String::from_utf8_lossy(name);
             DECLARED.broken("two tensors have this name").in_tensor(name)

@@ -1,17 +1,18 @@
-//! Puts names in order.
+//! Puts names in order. It is here because this crate is built for speed in modules where most is built to be small.
 
 use std::ops::Range;
 
-/// The numbers 0 to `count` in bytewise order of `name`, or one of two numbers of equal names.
+/// The numbers of names in their bytewise order.
 ///
 /// Names of a model start alike, and most differ within the 8 bytes after what all have in common: those are compared as one
 /// number, and those of names that they do not tell apart by the 8 bytes after that. The sort makes use of runs that are in
 /// order already, as real files have them.
-pub(crate) fn in_order<'a>(
-    count: u32,
-    name: impl Fn(u32) -> &'a [u8],
-) -> std::result::Result<Vec<u32>, u32> {
-    let mut keyed: Vec<(u64, u32)> = (0..count).map(|at| (0, at)).collect();
+///
+/// # Errors
+/// The number of a name that another has, too.
+pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
+    let name = |at: u32| names[at as usize];
+    let mut keyed: Vec<(u64, u32)> = (0..names.len() as u32).map(|at| (0, at)).collect();
     // Which of them are in no order yet, the first last, and how many of their bytes are the same.
     let mut left: Vec<(Range<usize>, usize)> = vec![(0..keyed.len(), 0)];
     while let Some((range, same)) = left.pop() {
@@ -23,8 +24,12 @@ pub(crate) fn in_order<'a>(
         });
         // A name that ends sooner is filled up with zeros.
         for (key, at) in some.iter_mut() {
+            let rest = &rest(*at)[shared..];
             let mut word = [0; 8];
-            word.iter_mut().zip(&rest(*at)[shared..]).for_each(|(to, from)| *to = *from);
+            match rest.first_chunk() {
+                Some(whole) => word = *whole,
+                None => word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from),
+            }
             *key = u64::from_be_bytes(word);
         }
         some.sort_by_key(|(key, _)| *key);
@@ -54,7 +59,7 @@ mod tests {
     use super::in_order;
 
     /// What sorting the names themselves says.
-    fn expected(names: &[Vec<u8>]) -> Result<Vec<u32>, u32> {
+    fn expected(names: &[String]) -> Result<Vec<u32>, u32> {
         let mut all: Vec<u32> = (0..names.len() as u32).collect();
         all.sort_by_key(|at| &names[*at as usize]);
         match all.windows(2).find(|p| names[p[0] as usize] == names[p[1] as usize]) {
@@ -63,16 +68,21 @@ mod tests {
         }
     }
 
+    /// What `in_order` says.
+    fn found(names: &[String]) -> Result<Vec<u32>, u32> {
+        in_order(&names.iter().map(String::as_bytes).collect::<Vec<_>>())
+    }
+
     #[test]
     fn names_are_in_bytewise_order_however_they_end() {
         let layers = (0..300).rev().map(|n| format!("model.layers.{n}.block_{}.weight", n % 7));
-        let mut names: Vec<Vec<u8>> = layers.map(String::into_bytes).collect();
+        let mut names: Vec<String> = layers.collect();
         for ends in
             ["", "a", "a\0", "a\0\0", "aaaaaaaa", "aaaaaaaaa", "aaaaaaaa\0", "aaaaaaaa\0\0b"]
         {
             names.push(ends.into());
-            names.push(format!("model.layers.1{ends}").into());
-            names.push(format!("model.layers.10.block_3.weight{ends}{ends}").into());
+            names.push(format!("model.layers.1{ends}"));
+            names.push(format!("model.layers.10.block_3.weight{ends}{ends}"));
         }
         names.sort();
         names.dedup();
@@ -80,15 +90,13 @@ mod tests {
         // Every rotation is another order to start from, and so are names that stand twice.
         for _ in 0..names.len() {
             names.rotate_left(1);
-            let name = |at: u32| names[at as usize].as_slice();
-            assert_eq!(in_order(names.len() as u32, name), expected(&names));
+            assert_eq!(found(&names), expected(&names));
             let mut twice = names.clone();
             twice.push(names[names.len() / 2].clone());
             twice.push(names[names.len() / 3].clone());
-            let name = |at: u32| twice[at as usize].as_slice();
-            assert_eq!(in_order(twice.len() as u32, name), expected(&twice));
+            assert_eq!(found(&twice), expected(&twice));
         }
-        assert_eq!(in_order(0, |_| &[]), Ok(vec![]));
-        assert_eq!(in_order(3, |_| b"same name"), Err(0));
+        assert_eq!(found(&[]), Ok(vec![]));
+        assert_eq!(found(&["same name", "same name", "same name"].map(String::from)), Err(0));
     }
 }
