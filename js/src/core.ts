@@ -75,6 +75,12 @@ export function nodeModule(name: string): Promise<any> {
   return import(/* @vite-ignore */ /* webpackIgnore: true */ name)
 }
 
+/**
+ * One object of each class of which files have many, or that stands between a caller and those. Engines forget what they compiled for objects of a class when
+ * the last of them is gone, and to list the next file would take them twice as long.
+ */
+export const kept: object[] = []
+
 /** What a call came to. */
 export interface Answer {
   /** Whether it is done, or needs ranges of the file first. */

@@ -1,4 +1,4 @@
-import { Core, decode, encode, numbersOf, type Answer } from './core.js'
+import { Core, decode, encode, kept, numbersOf, type Answer } from './core.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import { fromUrl, type UrlOptions } from './http.js'
 import { DEFAULTS, type Limits } from './limits.js'
@@ -109,6 +109,10 @@ export class TensorFile {
   #isClosed = false
   readonly #load: Load
   readonly #close: () => Promise<void>
+
+  static {
+    kept.push(new TensorFile([], {}, null as never, null as never, null as never, { attributes: [] } as unknown as Facts))
+  }
 
   /** @internal */
   constructor(

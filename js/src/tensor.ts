@@ -1,4 +1,4 @@
-import type { Core } from './core.js'
+import { kept, type Core } from './core.js'
 import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from './elements.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
@@ -81,6 +81,10 @@ export class Tensor {
   readonly #file: TensorFile
   #facts: Facts | undefined
   #attributes: ReadonlyMap<string, Value> | undefined
+
+  static {
+    kept.push(new Tensor(null as never, 0))
+  }
 
   /** @internal */
   constructor(file: TensorFile, readonly position: number) {
