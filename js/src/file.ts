@@ -111,8 +111,7 @@ export class TensorFile {
   readonly #close: () => Promise<void>
 
   static {
-    const none = null as never
-    kept.push(new TensorFile([], {}, none, none, none, { attributes: [] } as unknown as Facts))
+    kept.push(new TensorFile([], {}, null as never, null as never, null as never, { attributes: [] } as unknown as Facts))
   }
 
   /** @internal */
