@@ -98,7 +98,7 @@ def test_who_may_ask_and_how(models, tmp_path):
         assert get(server.url(http=True), "sesame") == file.read_bytes()
         with pytest.raises(holdall.HoldallError):    # Hosts of one's own machine must be allowed.
             holdall.open(server.url(token="sesame"))
-    # The address stays the same, for it is that of the key.
+    # The address stays the same, for the certificate was kept.
     listed = tmp_path / "tokens"
     listed.write_text("one\n\ntwo\n")
     with holdall.serve([file], tokens=listed, identity=key, only="quic") as server:
@@ -106,6 +106,12 @@ def test_who_may_ask_and_how(models, tmp_path):
         assert len(holdall.open(server.url(token="two"), allow=ALLOW)) == 12
         with pytest.raises(holdall.Misuse):
             server.url(http=True)
+    with holdall.serve(file, plain_http=False) as server:
+        with pytest.raises(holdall.Misuse, match="plain text"):
+            server.url(http=True)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            get(server.url(https=True).replace("https://", "http://"))
+        assert refused.value.code == 400
     with holdall.serve(file, only="http") as server:
         assert server.clients == 0
         # Whoever has the hash knows whom it talks to.
