@@ -46,10 +46,7 @@ fn told(index: Result<Index, String>) -> String {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
 #[allow(clippy::reversed_empty_ranges)] // As files have them.
->>>>>>> js
 fn a_dense_tensor_is_added_at_once_as_step_by_step() {
     let f8 = Some(LogicalType::F8E5M2);
     let odd: [Given<'_>; 14] = [

@@ -7,11 +7,7 @@ use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
 use crate::error::names::in_order;
 use crate::error::sort::sort;
-<<<<<<< HEAD
 use crate::model::{Attributes, DType, Encoding, Layout, LogicalType, Value};
-=======
-use crate::model::{Attributes, DType, Encoding, Layout, Value};
->>>>>>> js
 use crate::wire::cbor::Writer;
 use std::ops::Range;
 
