@@ -53,7 +53,7 @@ CASES = {
     "load small": (
         "The same with 51,000 tensors of 10 KB.",
         [*OURS, "floor", *OTHERS],
-        [(ours, 0.5, OTHERS) for ours in OURS],
+        [(ours, 0.5, OTHERS) for ours in OURS] + [(ours, 1.2, ["floor"]) for ours in OURS],
     ),
     "load tiny": (
         "The same with 200,000 tensors of 64 bytes.",
@@ -120,6 +120,20 @@ CASES = {
         ["holdall, zstd", "ztensor 1.2.3, zstd"],
         [("holdall, zstd", 0.25, ["ztensor 1.2.3, zstd"])],
     ),
+}
+
+#: What stands in the way of goals that are missed.
+NOTES = {
+    "load small": (
+        "the floor reads the bytes and makes nothing of them. 51,000 names, arrays and their dict take 20 ms of one core by the "
+        "cheapest ways that Python has (120 ns for an array, 80 for a name, 190 for its place in a dict), and the table of "
+        "tensors 12 ms, both while the other core has nothing to do."
+    ),
+    "touch llama": (
+        "a file is looked at before it is opened and again when its table was read (no pipe is waited for, no edit goes "
+        "unnoticed), and the table is read rather than looked at in the map: 10 or 11 system calls, of which ztensor 1.2.3 makes 6."
+    ),
+    "rows llama": "as `touch llama`: opening is most of it, the rows themselves take a tenth of the time.",
 }
 
 
@@ -221,16 +235,23 @@ def report(results, rounds, installed):
         "| case | ours | target | reached | |",
         "| --- | --- | --- | ---: | --- |",
     ]
+    missed = set()
     for case, runs in results.items():
         for ours, most, of in CASES[case][2]:
-            if not of:
-                met = "met" if median(runs[ours]) <= most else "**missed**"
-                out.append(f"| {case} | {ours} | ≤ {shown(most)} | {shown(median(runs[ours]))} | {met} |")
-                continue
-            fastest = min((c for c in of if c in runs), key=lambda c: median(runs[c]))
-            ratio = median(runs[ours]) / median(runs[fastest])
-            met = "met" if ratio <= most else "**missed**"
-            out.append(f"| {case} | {ours} | time ≤ {most:.3g} × the fastest | {ratio:.2f} × of {fastest} | {met} |")
+            if of:
+                fastest = min((c for c in of if c in runs), key=lambda c: median(runs[c]))
+                reached = median(runs[ours]) / median(runs[fastest])
+                target, found = f"time ≤ {most:.3g} × the fastest", f"{reached:.2f} × of {fastest}"
+            else:
+                reached = median(runs[ours])
+                target, found = f"≤ {shown(most)}", shown(reached)
+            met = "met" if reached <= most else "**missed**"
+            if reached > most:
+                missed.add(case)
+            out.append(f"| {case} | {ours} | {target} | {found} | {met} |")
+    notes = [f"- `{case}`: {note}" for case, note in NOTES.items() if case in missed]
+    if notes:
+        out += ["", "What stands in the way of those missed:", "", *notes]
     for case, runs in results.items():
         out += ["", f"## {case}", "", CASES[case][0], "", "| | median | min .. max | memory |", "| --- | ---: | ---: | ---: |"]
         for contestant, all in runs.items():

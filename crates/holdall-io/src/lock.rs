@@ -6,7 +6,7 @@ use std::fs::{File, Metadata, TryLockError};
 use std::path::Path;
 
 /// What tells a file from another, or from itself before a change.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     len: u64,
     modified: Option<std::time::SystemTime>,
@@ -19,11 +19,6 @@ impl Stamp {
     pub fn of(path: &Path) -> Result<Stamp> {
         let meta = path.metadata().map_err(|e| io(e, "opening").in_source(path.display()))?;
         Ok(Stamp::from(&meta))
-    }
-
-    /// Bytes in the file.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
     }
 
     /// The stamp of the file that has this.

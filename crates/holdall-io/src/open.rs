@@ -5,6 +5,7 @@ use crate::executor::Sources;
 use crate::external::is_away;
 use crate::file::File;
 use crate::lock::Stamp;
+use crate::shards::Home;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
@@ -172,6 +173,10 @@ impl OpenOptions {
         }
         let opened = self.with_files(self.open_one(path), path);
         match opened {
+            // Asked last, for most of what is opened is a file.
+            Err(_) if crate::http::is_url(path).is_none() && path.is_dir() => {
+                self.open_folder(&Home::Folder(path.to_owned()))
+            }
             #[cfg(feature = "stores")]
             Err(e) if e.code() == crate::stores::rules::NO_OBJECT.code => {
                 self.open_prefix(path).unwrap_or(Err(e))
@@ -203,12 +208,10 @@ impl OpenOptions {
         // same before and after.
         for attempt in 1..=ATTEMPTS {
             let file = FileSource::open(path).map_err(|e| e.in_source(&name))?;
-            let failed = |e| io(e, "opening").in_source(&name);
-            let handle = file.as_file().try_clone().map_err(failed)?;
-            let stamp = || handle.metadata().map(|meta| Stamp::from(&meta)).map_err(failed);
-            let (len, before) = (file.len(), stamp()?);
+            let (handle, before) = file.as_opened();
             let opened = self.open_file(file, &name);
-            if before.len() == len && stamp()? == before {
+            let now = handle.metadata().map_err(|e| io(e, "opening").in_source(&name))?;
+            if Stamp::from(&now) == before {
                 return opened;
             }
             if attempt == ATTEMPTS {
@@ -530,17 +533,19 @@ pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     }
     let first = 0..len.min(FIRST_TOUCH);
     let at_hand = match source.local() {
-        Some(local) => local.is_mapped() && !local.is_cold(first.clone()),
-        None => source.terms().access == Access::Borrowed,
+        Some(local) if local.is_mapped() => local.read_at_hand(first),
+        Some(_) => None,
+        None if source.terms().access == Access::Borrowed => Some(source.read_range(first)),
+        None => None,
     };
-    let ends = if at_hand {
-        vec![first]
-    } else {
-        let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
-        let head = 0..len.min(each);
-        let tail = head.end.max(len.saturating_sub(each))..len;
-        vec![head, tail]
-    };
+    if let Some(bytes) = at_hand {
+        window.add(0, bytes?);
+        return Ok(());
+    }
+    let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
+    let head = 0..len.min(each);
+    let tail = head.end.max(len.saturating_sub(each))..len;
+    let ends = [head, tail];
     let bytes = read_now(source, &ends)?;
     ends.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
     Ok(())

@@ -158,35 +158,28 @@ impl OpenOptions {
         self.joined(shards, Vec::new(), shown)
     }
 
-    /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
+    /// The model of several files that `path` names: a folder of a store, or an index file; nothing where it names neither.
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
         match &home {
             Home::Web(..) if shards::is_index(name) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
-                return self.of_index(&home, name, &*source, None, shown).map(Some);
+                self.of_index(&home, name, &*source, None, shown).map(Some)
             }
-            Home::Web(..) if shards::is_checkpoint(name) => {
-                return self.open_checkpoint(&home).map(Some);
-            }
+            Home::Web(..) if shards::is_checkpoint(name) => self.open_checkpoint(&home).map(Some),
             #[cfg(feature = "stores")]
             Home::Web(base, _) if crate::stores::is_address(base) => {
                 let text = path.to_string_lossy();
                 let is_folder = crate::stores::is_folder(&text);
-                return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();
+                is_folder.then(|| self.open_folder(&folder_of(&text))).transpose()
             }
-            Home::Web(..) => return Ok(None),
             Home::Folder(folder) if shards::is_index(name) && path.is_file() => {
-                return self.of_file(folder, name, None, path.display().to_string()).map(Some);
+                self.of_file(folder, name, None, path.display().to_string()).map(Some)
             }
             Home::Folder(_) if shards::is_checkpoint(name) && path.is_file() => {
-                return self.open_checkpoint(&home).map(Some);
+                self.open_checkpoint(&home).map(Some)
             }
-            Home::Folder(_) => {}
-        }
-        match path.is_dir() {
-            true => self.open_folder(&Home::Folder(path.to_owned())).map(Some),
-            false => Ok(None),
+            Home::Web(..) | Home::Folder(_) => Ok(None),
         }
     }
 
@@ -223,7 +216,7 @@ impl OpenOptions {
         }
     }
 
-    fn open_folder(&self, home: &Home) -> Result<File> {
+    pub(crate) fn open_folder(&self, home: &Home) -> Result<File> {
         let all = self.names(home)?;
         let shown = home.shown();
         match (chosen(&all), home) {

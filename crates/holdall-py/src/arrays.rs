@@ -1,15 +1,12 @@
-//! NumPy's arrays over memory of the native half, made without the Python half where nothing is odd about
-//! them.
+//! Types of elements as NumPy has them, and arrays made without the Python half where nothing is odd about them.
 
 use crate::dtype;
 use crate::memory::Buffer;
+use crate::numpy;
 use holdall::{DType, LogicalType};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyTuple};
-
-/// The most dimensions that an array of any NumPy has.
-const MOST_DIMS: usize = 32;
+use pyo3::types::PyString;
 
 /// `numpy.ndarray`.
 pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
@@ -23,10 +20,8 @@ pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 pub(crate) struct ElementType<'py> {
     dtype: DType,
     logical_type: Option<LogicalType>,
-    /// Its name.
-    pub(crate) name: Bound<'py, PyString>,
-    /// NumPy's dtype, where there is one and an array has its elements as a file does.
-    numpy: Option<Bound<'py, PyAny>>,
+    /// NumPy's dtype and the bytes of one element, where there is one and an array has its elements as a file does.
+    numpy: Option<(Bound<'py, PyAny>, u64)>,
 }
 
 /// The types of elements met so far: there are few, and many tensors.
@@ -48,10 +43,7 @@ impl<'py> ElementTypes<'py> {
         let at = match self.0.iter().position(known) {
             Some(at) => at,
             None => {
-                let name = dtype::name(dtype, logical_type);
-                let numpy = numpy_dtype(py, dtype, logical_type, &name)?;
-                let (name, logical_type) = (PyString::new(py, &name), logical_type.cloned());
-                self.0.push(ElementType { dtype, logical_type, name, numpy });
+                self.0.push(ElementType::of(py, dtype, logical_type)?);
                 self.0.len() - 1
             }
         };
@@ -60,6 +52,25 @@ impl<'py> ElementTypes<'py> {
 }
 
 impl<'py> ElementType<'py> {
+    pub(crate) fn of(
+        py: Python<'py>,
+        dtype: DType,
+        logical_type: Option<&LogicalType>,
+    ) -> PyResult<ElementType<'py>> {
+        let numpy = numpy_dtype(py, dtype, logical_type)?;
+        Ok(ElementType { dtype, logical_type: logical_type.cloned(), numpy })
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        dtype::py_name(py, self.dtype, self.logical_type.as_ref())
+    }
+
+    /// Bytes of one element, where arrays have them as files do.
+    pub(crate) fn width(&self) -> Option<u64> {
+        self.numpy.as_ref().map(|(_, width)| *width)
+    }
+
     /// The array of `shape` whose elements start `start` bytes into `buffer`. `None` where the Python half
     /// is to make it, or to say why there is none.
     pub(crate) fn array(
@@ -67,33 +78,41 @@ impl<'py> ElementType<'py> {
         buffer: &Bound<'py, Buffer>,
         start: usize,
         shape: &[u64],
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(numpy) = &self.numpy else { return Ok(None) };
-        if shape.len() > MOST_DIMS || shape.contains(&0) {
-            return Ok(None);
+    ) -> Option<Bound<'py, PyAny>> {
+        let (dtype, width) = self.numpy.as_ref()?;
+        if shape.contains(&0) {
+            return None;
         }
-        let py = buffer.py();
-        let shape = PyTuple::new(py, shape)?;
-        Ok(ndarray(py)?.call1((shape, numpy, buffer, start)).ok())
+        numpy::array(buffer, start, shape, dtype, *width)
     }
 }
 
-/// NumPy's dtype of elements that arrays have as files do; `None` where there is none.
+/// NumPy's dtype of elements that arrays have as files do, and its width; `None` where there is none.
 fn numpy_dtype<'py>(
     py: Python<'py>,
     dtype: DType,
     logical_type: Option<&LogicalType>,
-    name: &str,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static OF_NAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let of_name = OF_NAME.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("holdall._arrays")?.getattr("numpy_dtype")?.unbind())
-    })?;
-    if width(dtype, logical_type).is_none() {
+) -> PyResult<Option<(Bound<'py, PyAny>, u64)>> {
+    // Those that NumPy has by itself, once they were asked for.
+    static OWN: [PyOnceLock<Py<PyAny>>; DType::ALL.len()] =
+        [const { PyOnceLock::new() }; DType::ALL.len()];
+    let Some(width) = width(dtype, logical_type) else { return Ok(None) };
+    let is_own = logical_type.is_none() && dtype != DType::Bf16;
+    let known = OWN.get(dtype as usize).filter(|_| is_own);
+    if let Some(known) = known.and_then(|known| known.get(py)) {
+        return Ok(Some((known.bind(py).clone(), width)));
+    }
+    let of_name = py.import("holdall._arrays")?.getattr("numpy_dtype")?;
+    // Without ml_dtypes there is none of some types; the Python half says so.
+    let Ok(found) = of_name.call1((dtype::name(dtype, logical_type),)) else { return Ok(None) };
+    if found.getattr("itemsize")?.extract::<u64>()? != width {
         return Ok(None);
     }
-    // Without ml_dtypes there is none of some types; the Python half says so.
-    Ok(of_name.bind(py).call1((name,)).ok())
+    if let Some(known) = known {
+        // Another thread may have been quicker: it found the same.
+        let _ = known.set(py, found.clone().unbind());
+    }
+    Ok(Some((found, width)))
 }
 
 /// Bytes of one element in NumPy's memory; none where several share bytes in a file.

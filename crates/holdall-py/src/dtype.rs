@@ -1,6 +1,9 @@
 //! Names of element types as Python's tensor libraries spell them.
 
 use holdall::{DType, LogicalType};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
 /// The name of a component's elements: `float32`, `bfloat16`, `float8_e4m3fn`. A logical type that has
 /// no meaning here keeps its own name.
@@ -9,6 +12,23 @@ pub(crate) fn name(dtype: DType, logical: Option<&LogicalType>) -> String {
     match LOGICAL.iter().find(|(known, _)| known == logical) {
         Some((_, name)) => (*name).to_owned(),
         None => logical.as_str().to_owned(),
+    }
+}
+
+/// The same as a text of Python's: one for all that have it, where it is that of storage elements.
+pub(crate) fn py_name<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    logical: Option<&LogicalType>,
+) -> Bound<'py, PyString> {
+    static STORAGE: [PyOnceLock<Py<PyString>>; DType::ALL.len()] =
+        [const { PyOnceLock::new() }; DType::ALL.len()];
+    match STORAGE.get(dtype as usize).filter(|_| logical.is_none()) {
+        Some(known) => {
+            let made = || PyString::intern(py, storage(dtype)).unbind();
+            known.get_or_init(py, made).bind(py).clone()
+        }
+        None => PyString::new(py, &name(dtype, logical)),
     }
 }
 

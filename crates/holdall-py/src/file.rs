@@ -1,6 +1,6 @@
 //! Open files. Tensors are named by their number; the Python half has objects for them.
 
-use crate::arrays::ElementTypes;
+use crate::arrays::{ElementType, ElementTypes};
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
@@ -12,9 +12,10 @@ use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::verify::Strictness;
 use holdall::{
-    ByteOrder, DiffOptions, Encoding, Faults, File, Layout, Limits, LoadOptions, ModelFolder, Role,
-    StatsOptions, Tensor, TensorInfo, VerifyOptions,
+    ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions,
+    ModelFolder, Role, StatsOptions, Tensor, TensorInfo, VerifyOptions,
 };
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -110,12 +111,18 @@ impl NativeFile {
         // One that is far stands for all: what is said of addresses is said to it.
         let farthest = paths.iter().max_by_key(|path| far(path));
         let farthest = farthest.map_or(Path::new(""), PathBuf::as_path);
+        let work = far(farthest);
+        // Of a file that is here and of which nothing is said of elsewhere, nothing is asked elsewhere.
         #[cfg(feature = "carton")]
-        let options =
-            crate::remote::Remote::of(py, &allow, stores, cache, offline)?.apply(options, farthest);
+        let options = match work == 0 && allow.is_empty() && stores.is_empty() && cache.is_none() {
+            true => options,
+            false => {
+                let remote = crate::remote::Remote::of(py, &allow, stores, cache, offline)?;
+                remote.apply(options, farthest)
+            }
+        };
         #[cfg(not(feature = "carton"))]
         let _ = (allow, stores, cache, offline);
-        let work = far(farthest);
         run_apart(py, work, move || options.open_all(&paths)).map(NativeFile::new)
     }
 
@@ -193,9 +200,13 @@ impl NativeFile {
     }
 
     /// Format, version, and how bytes are fetched.
-    fn head(&self, py: Python<'_>) -> PyResult<(&'static str, String, String)> {
+    fn head(&self, py: Python<'_>) -> PyResult<(&'static str, String, &'static str)> {
         let file = self.get(py)?;
-        let io = format!("{:?}", file.io()).to_lowercase();
+        let io = match file.io() {
+            Io::Map => "map",
+            Io::Direct => "direct",
+            _ => "read",
+        };
         Ok((file.format(), file.version().to_owned(), io))
     }
 
@@ -244,8 +255,12 @@ impl NativeFile {
     fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
         let t = self.tensor(py, at)?;
         let shape = PyTuple::new(py, t.shape())?;
-        let dtype = t.dtype().map(|d| dtype::name(d, t.logical_type().as_ref()));
-        (t.name(), shape, t.layout().as_str(), dtype, t.stored_len()).into_pyobject(py)
+        let dtype = t.dtype().map(|d| dtype::py_name(py, d, t.logical_type().as_ref()));
+        let layout = match t.layout() {
+            Layout::Dense => intern!(py, "dense").clone(),
+            other => PyString::new(py, other.as_str()),
+        };
+        (t.name(), shape, layout, dtype, t.stored_len()).into_pyobject(py)
     }
 
     /// Role, element type, storage element type, encoding, byte order, start, end, decoded length and
@@ -350,11 +365,45 @@ impl NativeFile {
             return Ok(None);
         }
         let Some(dtype) = tensor.dtype() else { return Ok(None) };
-        let bytes = py.detach(|| tensor.bytes(&Role::Data)).raise(py)?;
+        // Nothing is touched, unless digests of views are checked too.
+        let bytes = match tensor.file().check() {
+            Check::All => py.detach(|| tensor.bytes(&Role::Data)),
+            _ => tensor.bytes(&Role::Data),
+        };
+        let buffer = Bound::new(py, Buffer::frozen(bytes.raise(py)?))?;
+        let element_type = ElementType::of(py, dtype, tensor.logical_type().as_ref())?;
+        Ok(element_type.array(&buffer, 0, tensor.shape()))
+    }
+
+    /// The rows `start..end` of a dense tensor as a read-only array. `None` where the Python half is to make it, or to
+    /// say why there is none.
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        at: usize,
+        start: u64,
+        end: u64,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let tensor = self.tensor(py, at)?;
+        let (Layout::Dense, Some(dtype)) = (tensor.layout(), tensor.dtype()) else {
+            return Ok(None);
+        };
+        let element_type = ElementType::of(py, dtype, tensor.logical_type().as_ref())?;
+        let mut shape = tensor.shape().to_vec();
+        let (Some(width), Some(rows)) = (element_type.width(), shape.first_mut()) else {
+            return Ok(None);
+        };
+        if start >= end || end > *rows {
+            return Ok(None);
+        }
+        *rows = end - start;
+        // A product of dimensions is below what a file's bytes are counted in.
+        let row = shape[1..].iter().fold(width, |n, &dim| n.saturating_mul(dim));
+        let range = start.saturating_mul(row)..end.saturating_mul(row);
+        let len = range.end - range.start;
+        let bytes = run_apart(py, len, move || tensor.bytes_range(&Role::Data, range))?;
         let buffer = Bound::new(py, Buffer::frozen(bytes))?;
-        let mut types = ElementTypes::new();
-        let element_type = types.get(py, dtype, tensor.logical_type().as_ref())?;
-        element_type.array(&buffer, 0, tensor.shape())
+        Ok(element_type.array(&buffer, 0, &shape))
     }
 
     /// Tensors as they arrive, the first of `names` first.
@@ -393,7 +442,10 @@ impl NativeFile {
         let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
         let objects = buffers.iter().map(|b| Bound::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
-        let mut seen = std::collections::HashMap::new();
+        // Where all lie one after the other no two are at one place, and nothing need be remembered.
+        let starts = || loaded.places.iter().map(|place| (place.buffer, place.range.start));
+        let rise = starts().zip(starts().skip(1)).all(|(a, b)| a < b);
+        let mut seen = (!rise).then(std::collections::HashMap::new);
         let mut types = ElementTypes::new();
         let out = PyDict::new(py);
         let mut places = loaded.places.iter();
@@ -406,9 +458,9 @@ impl NativeFile {
                 let (start, buffer) = (place.range.start, &objects[place.buffer]);
                 let element_type = types.get(py, c.dtype, c.logical_type.as_ref())?;
                 let name = PyString::new(py, t.name());
-                let first = match place.range.is_empty() {
-                    true => at,
-                    false => *seen.entry((place.buffer, start)).or_insert(at),
+                let first = match (place.range.is_empty(), &mut seen) {
+                    (false, Some(seen)) => *seen.entry((place.buffer, start)).or_insert(at),
+                    _ => at,
                 };
                 let of_first = loaded.tensors.get(first).filter(|_| share && first != at);
                 if let Some(twin) = of_first.filter(|f| is_alike(f, t))
@@ -422,7 +474,7 @@ impl NativeFile {
                 let is_aligned = address.is_multiple_of(c.dtype.width() as usize);
                 let copy = !is_aligned || (first != at && !share);
                 let array = match arrays {
-                    true => element_type.array(buffer, start, t.shape())?,
+                    true => element_type.array(buffer, start, t.shape()),
                     false => None,
                 };
                 let made = match array {
@@ -430,7 +482,7 @@ impl NativeFile {
                     Some(array) => array,
                     None => {
                         let shape = PyTuple::new(py, t.shape())?;
-                        make.call1((&name, shape, &element_type.name, buffer, start, copy))?
+                        make.call1((&name, shape, element_type.name(py), buffer, start, copy))?
                     }
                 };
                 out.set_item(name, made)?;

@@ -16,6 +16,7 @@ mod memory;
 mod migrate;
 #[cfg(feature = "carton")]
 mod model;
+mod numpy;
 mod options;
 #[cfg(feature = "carton")]
 mod pack;

@@ -1,5 +1,5 @@
-//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. Beside `arrow.rs` the
-//! one file of this crate with `unsafe`.
+//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. With `arrow.rs` and
+//! `numpy.rs` the files of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use crate::errors::misuse;
@@ -67,18 +67,33 @@ impl Buffer {
     pub(crate) fn start(&self) -> usize {
         self.0.start as usize
     }
+
+    /// The same as a pointer.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.0.start
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it is Python's to write to.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.0.writable
+    }
 }
 
 #[pymethods]
 impl Buffer {
     fn __len__(&self) -> usize {
-        self.0.len
+        self.len()
     }
 
     /// Whether it may not be written to.
     #[getter]
     fn readonly(&self) -> bool {
-        !self.0.writable
+        !self.is_writable()
     }
 
     /// Address of its first byte.

@@ -2,6 +2,7 @@
 
 import array
 import io
+import json
 import pathlib
 import pickle
 import subprocess
@@ -209,6 +210,34 @@ def chars_read():
         pytest.skip("counts reads by /proc")
     line = pathlib.Path("/proc/self/io").read_text().splitlines()[0]
     return int(line.split()[1])
+
+
+@pytest.mark.parametrize("dtype, name", [("float64", "F64"), ("int16", "I16"), ("uint8", "U8"), ("bool", "BOOL")])
+@pytest.mark.parametrize("before", [8, 1])
+def test_arrays_are_as_numpy_makes_them(dtype, name, before):
+    """Whatever their shape, and at addresses that do not suit their elements too."""
+    for shape in [(), (1,), (7,), (1, 3), (3, 1), (4, 5), (2, 3, 4), (1,) * 32]:
+        a = (np.arange(np.prod(shape)) % 2).astype(dtype).reshape(shape)
+        head = {
+            "odd": {"dtype": "U8", "shape": [before], "data_offsets": [0, before]},
+            "a": {"dtype": name, "shape": shape, "data_offsets": [before, before + a.nbytes]},
+        }
+        text = json.dumps(head).encode()
+        text += b" " * (-len(text) % 8)
+        data = len(text).to_bytes(8, "little") + text + bytes(before) + a.tobytes()
+        with holdall.open(data) as f:
+            t = f["a"]
+            whole = np.ndarray(a.shape, a.dtype, t.components["data"].bytes())
+            views = [(t.numpy(), whole), (np.asarray(t), whole)]
+            if a.ndim:
+                views += [(t[:], whole), (t[: len(a)], whole), (t[-1:], whole[-1:])]
+            for made, like in views:
+                assert type(made) is np.ndarray and made.dtype is a.dtype and np.array_equal(made, like)
+                assert (made.shape, made.strides) == (like.shape, like.strides)
+                assert str(made.flags) == str(like.flags) and np.shares_memory(made, like)
+        own = holdall.load(data)["a"]
+        assert type(own) is np.ndarray and np.array_equal(own, a) and own.strides == a.strides
+        assert own.flags.writeable and own.flags.aligned and own.flags.f_contiguous == a.flags.f_contiguous
 
 
 def test_iteration_ends(zt, arrays):

@@ -3,19 +3,22 @@
 use super::{ByteSource, Local, Terms, check_range};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
+use crate::lock::Stamp;
 use crate::select::nearest;
 use bytes::Bytes;
 use holdall_core::{Error, Remedy, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A file read by position (`pread`), on any number of threads.
 #[derive(Debug)]
 pub struct FileSource {
-    file: File,
+    file: Arc<File>,
     len: u64,
+    /// What it was when it was opened.
+    stamp: Stamp,
     path: PathBuf,
     /// The file opened a second time, to be read past the cache; `None` where that cannot be.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -39,12 +42,19 @@ impl FileSource {
         }
         let file = File::open(path).map_err(|e| io(e, "opening"))?;
         let meta = file.metadata().map_err(|e| io(e, "opening"))?;
-        Ok(FileSource { file, len: meta.len(), path: path.to_owned(), direct: OnceLock::new() })
+        let (file, stamp) = (Arc::new(file), Stamp::from(&meta));
+        let (path, direct) = (path.to_owned(), OnceLock::new());
+        Ok(FileSource { file, len: meta.len(), stamp, path, direct })
     }
 
     /// The open file.
     pub fn as_file(&self) -> &File {
         &self.file
+    }
+
+    /// The open file for who may outlive the source, and what it was when it was opened.
+    pub(crate) fn as_opened(&self) -> (Arc<File>, Stamp) {
+        (self.file.clone(), self.stamp)
     }
 
     /// Where it was opened.
@@ -120,6 +130,26 @@ impl FileSource {
             preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
         };
         (0..probes).filter(missing).count() as u64 > probes / 2
+    }
+
+    /// The bytes of a range, unless the disk would have to be waited for.
+    #[cfg(target_os = "linux")]
+    pub(super) fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let len = range.end.min(self.len).saturating_sub(range.start) as usize;
+        let mut bytes = vec![0; len];
+        let into = &mut [std::io::IoSliceMut::new(&mut bytes)];
+        match preadv2(&self.file, into, range.start, ReadWriteFlags::NOWAIT) {
+            Ok(read) if read == len => Some(Ok(bytes.into())),
+            Ok(_) | Err(Errno::AGAIN) => None,
+            // File systems that do not know of it read as ever.
+            Err(_) => Some(self.read_range(range)),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+        Some(self.read_range(range))
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -52,6 +52,14 @@ impl<'a> Local<'a> {
         self.file.read_range(self.shifted(&range))
     }
 
+    /// The same, unless the disk would have to be waited for: then nothing.
+    pub fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+        if !self.has(&range) {
+            return Some(Err(super::outside(&range, self.len)));
+        }
+        self.file.read_at_hand(self.shifted(&range))
+    }
+
     /// Whether most of these bytes would have to come from the disk now. A guess.
     pub fn is_cold(&self, range: Range<u64>) -> bool {
         self.file.is_cold(self.shifted(&range))

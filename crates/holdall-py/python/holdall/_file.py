@@ -91,9 +91,12 @@ def open(
         Unsupported: no format claims it.
         Malformed, Limit: what its format finds wrong.
     """
-    how = {key: value for key, value in locals().items() if key not in ("source", "name", "store")}
+    how = locals()
     caps = dict(limits) if limits is not None else None
-    described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
+    if isinstance(layouts, (tuple, list)) or not isinstance(layouts, (str, os.PathLike)):
+        described = list(layouts)
+    else:
+        described = [layouts]
     found = None
     if store is not None:
         if not isinstance(source, (str, os.PathLike)):
@@ -108,8 +111,9 @@ def open(
         file = File(native, name or own)
     elif isinstance(source, (str, os.PathLike, list)):
         paths = source if isinstance(source, list) else [source]
-        native = _holdall.File.open(paths, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
-        names = [os.fsdecode(path) for path in paths]
+        kept = stores(storage_options) if storage_options else {}
+        native = _holdall.File.open(paths, io, check, caps, bool(strict), allowed(allow), kept, cached(cache), bool(offline), described)
+        names = [source] if type(source) is str else [os.fsdecode(path) for path in paths]
         file = File(native, names[0] if len(names) == 1 else native.name, how, names)
     else:
         data, name = in_memory(source, name)
@@ -233,7 +237,7 @@ class File(Mapping[str, "Tensor"]):
         self._native = native
         #: What :func:`open` was given.
         self._paths = paths
-        #: How :func:`open` opened it, if it has a path or an address.
+        #: How :func:`open` opened it, in its own words, if it has a path or an address.
         self._how = how
         self.name = name
         self.format, self.version, self.io = native.head()
@@ -269,7 +273,7 @@ class File(Mapping[str, "Tensor"]):
         return _Items(self)
 
     def __enter__(self) -> "File":
-        self._native.head()
+        len(self._native)  # Raises if the file is closed.
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -452,9 +456,12 @@ class File(Mapping[str, "Tensor"]):
         return VerifyReport._of(found)
 
     def _position(self, name: object) -> Optional[int]:
-        if isinstance(name, str) and _is_text(name):
-            return self._native.position(name)
-        self._native.head()  # Raises if the file is closed.
+        if isinstance(name, str):
+            try:
+                return self._native.position(name)
+            except UnicodeEncodeError:
+                pass  # No file has such a name.
+        len(self._native)  # Raises if the file is closed.
         return None
 
     def __repr__(self) -> str:
@@ -470,12 +477,16 @@ class File(Mapping[str, "Tensor"]):
         return table(self)
 
     def __reduce__(self) -> Any:
-        self._native.head()  # Raises if the file is closed.
+        len(self._native)  # Raises if the file is closed.
         if self._how is None:
             raise TypeError(f"{self.name}: a file without a path of its own cannot be pickled")
         # Where it is, whatever the folder of the other process is.
         paths = [path if "://" in path else os.path.abspath(path) for path in self._paths]
-        return _again, (paths, self._how)
+        return _again, (paths, {key: self._how[key] for key in _HOW})
+
+
+#: What of the words of :func:`open` says how a file is opened again.
+_HOW = frozenset(open.__kwdefaults__ or ()) - {"name", "store"}
 
 
 def _again(paths: list[str], how: dict[str, Any]) -> File:

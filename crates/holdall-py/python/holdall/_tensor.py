@@ -329,6 +329,11 @@ class Tensor:
     def __getitem__(self, key: Any) -> Any:
         """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the
         rows that are needed are read; they may be a read-only view into the map."""
+        if type(key) is slice and self._info[1]:
+            start, stop, step = key.indices(self._info[1][0])
+            rows = self._file._native.rows(self._at, start, stop) if step == 1 and start < stop else None
+            if rows is not None:
+                return rows
         self._dense("[]")
         return _slices.read(self, key)
 
