@@ -33,13 +33,14 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
 pub(crate) const DECODERS: [&str; 4] =
     ["holdall-error", "holdall-json", "holdall-schema", "holdall-core"];
 
-/// A task of `cargo` on the crates above those that decode, which are optimised for it. Whoever runs something of these crates calls
-/// this, so that all have the same features, and nothing is built twice.
+/// A task of `cargo` on the crates above those that decode, which are optimised for it, as what decodes frames of a stream is. Whoever
+/// runs something of these crates calls this, so that all have the same features, and nothing is built twice.
 pub(crate) fn above(task: &str) -> Run {
-    let optimised = DECODERS.map(|p| format!("profile.dev.package.{p}.opt-level=1"));
+    let optimised = DECODERS.iter().chain(&["holdall-net"]);
+    let optimised = optimised.map(|p| format!("profile.dev.package.{p}.opt-level=1"));
     cargo([task, "--workspace"])
         .args(DECODERS.iter().flat_map(|package| ["--exclude", *package]))
-        .args(optimised.iter().flat_map(|setting| ["--config", setting]))
+        .args(optimised.flat_map(|setting| ["--config".to_owned(), setting]))
 }
 
 /// Builds a program of ours, and says where it is. An example comes with it, because cargo builds what has tests or examples with the
