@@ -4,8 +4,10 @@ use crate::limits;
 use crate::take::{Put, Take};
 use holdall::layout::Decoded;
 use holdall::layout::dense::Dense;
-use holdall::layout::sparse::{Coo, Csr};
-use holdall::{Layout, Limits, Result, Role};
+use holdall::layout::sparse::tiles::{Compressed, blocks, hybrid};
+use holdall::layout::sparse::{Coo, Csr, Tiles};
+use holdall::model::element_count;
+use holdall::{Layout, Limits, Result, Role, Tensor, Value};
 use std::collections::BTreeMap;
 
 /// A place, one number for each dimension, and the bytes of the value there.
@@ -15,7 +17,7 @@ type Entry<'a> = (Vec<u64>, &'a [u8]);
 pub fn run(data: &[u8]) {
     let limits = limits::tight();
     let mut take = Take::new(data);
-    let kind = take.below(4);
+    let kind = take.below(6);
     let shape = take.shape();
     match kind {
         0 => {
@@ -27,8 +29,40 @@ pub fn run(data: &[u8]) {
             coo(Coo::new(&shape, coords, values, &limits), &limits);
         }
         2 => csr(Csr::from_packed(&shape, take.component(), &limits), &limits),
-        _ => coo(Coo::from_packed(&shape, take.component()), &limits),
+        3 => coo(Coo::from_packed(&shape, take.component()), &limits),
+        4 => {
+            let of = if take.below(2) == 0 { Compressed::Rows } else { Compressed::Columns };
+            let (block, batch) = ([take.u64(), take.u64()], take.u8().into());
+            let (values, indices, indptr) = (take.component(), take.component(), take.component());
+            let said = blocks(of, block, batch);
+            tiles(Tiles::in_blocks(&shape, &said, indptr, indices, values, &limits), &limits);
+        }
+        _ => {
+            let said = hybrid(take.u8().into());
+            let (values, coords) = (take.component(), take.component());
+            tiles(Tiles::at_coords(&shape, &said, coords, values, &limits), &limits);
+        }
     }
+}
+
+/// The dense form is what its parts are, wherever it is cut.
+fn tiles(view: Result<Tiles>, limits: &Limits) {
+    let Ok(view) = view.map_err(|e| check(&e)) else { return };
+    let Ok(dense) = view.to_dense(limits).map_err(|e| check(&e)) else { return };
+    assert_eq!(dense.shape(), view.shape());
+    let (len, values) = (dense.bytes().len(), view.values());
+    assert!(len as u64 <= limits::DECODED_LEN);
+    let there = |bytes: &[u8]| bytes.iter().any(|b| *b != 0);
+    assert!(there(values.bytes()) || !there(dense.bytes()), "there is something where no value is");
+    let count = element_count(view.shape()).unwrap_or_default();
+    let width = len as u64 / count.max(1);
+    let mut out = Vec::new();
+    for part in [0..count / 3, count / 3..count / 3 + count.min(1), count / 3 + count.min(1)..count]
+    {
+        view.elements(part.clone(), &mut out).expect("what can be dense at once can be in parts");
+        assert_eq!(out.len() as u64, part.end * width);
+    }
+    assert!(out[..] == dense.bytes()[..], "parts are not what the whole is");
 }
 
 fn csr(view: Result<Csr>, limits: &Limits) {
@@ -124,6 +158,8 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
             Layout::SparseCoo => (1, &[Role::Values, Role::Coords]),
             Layout::PackedCsr => (2, &[Role::Data]),
             Layout::PackedCoo => (3, &[Role::Data]),
+            Layout::SparseBlocks => (4, &[Role::Values, Role::Indices, Role::Indptr]),
+            Layout::SparseHybrid => (5, &[Role::Values, Role::Coords]),
             _ => continue,
         };
         let mut put = Put::default();
@@ -131,6 +167,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
         if !put.shape(t.shape()) {
             continue;
         }
+        attributes(&t, &mut put);
         for role in roles {
             if let (Some(c), Ok(bytes)) = (t.component(role), t.bytes(role)) {
                 put.component(&c, &bytes);
@@ -141,4 +178,28 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     out
+}
+
+/// What the attributes of a tensor say of its entries.
+fn attributes(t: &Tensor, put: &mut Put) {
+    let number = |value: Option<&Value>| {
+        value.and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    };
+    let get = |key: &str| t.attributes().get(key);
+    match t.layout() {
+        Layout::SparseBlocks => {
+            let is_rows = matches!(get("compressed"), Some(Value::Text(of)) if of == "rows");
+            put.u8(u8::from(!is_rows));
+            let sides: &[Value] = match get("block") {
+                Some(Value::Array(sides)) => sides,
+                _ => &[],
+            };
+            for side in [sides.first(), sides.get(1)] {
+                put.0.extend(number(side).to_le_bytes());
+            }
+            put.u8(number(get("batch")) as u8);
+        }
+        Layout::SparseHybrid => put.u8(number(get("coordinates")) as u8),
+        _ => {}
+    }
 }
