@@ -515,7 +515,7 @@ fn what_is_odd_is_written_as_it_was() {
     // Words that say something else than the attributes do count for nothing.
     let mut edit = Edit::open(dir.path().join("again.zt")).unwrap();
     let said = Value::Map(vec![(Value::Text("group_size".into()), Value::Integer(4))]);
-    edit.set_tensor_attribute("g_zero", "ztensor2.spelled", said);
+    edit.set_tensor_attribute("g_zero", "ztensor2.spelled", said).unwrap();
     edit.commit().unwrap();
     let edited = holdall::open(dir.path().join("again.zt")).unwrap();
     let size = edited.tensor("g_zero").unwrap().attributes().get("group_size").cloned();
