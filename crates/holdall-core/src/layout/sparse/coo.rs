@@ -65,7 +65,7 @@ impl Coo {
     /// A view of these components of a tensor of any rank; a scalar has no coordinates.
     ///
     /// # Errors
-    /// [`COUNTS`], [`INDEX_BOUNDS`], and those of [`Indices::new`].
+    /// [`COUNTS`](super::COUNTS), [`INDEX_BOUNDS`](super::INDEX_BOUNDS), and those of [`Indices::new`].
     pub fn new(shape: &[u64], coords: Decoded, values: Decoded, limits: &Limits) -> Result<Coo> {
         let coords = Indices::new(coords, limits).map_err(|e| e.in_component(Role::Coords))?;
         Coo::checked(shape, coords, values).map_err(|e| e.in_component(Role::Coords))
