@@ -134,6 +134,13 @@ NOTES = {
         "unnoticed), and the table is read rather than looked at in the map: 10 or 11 system calls, of which ztensor 1.2.3 makes 6."
     ),
     "rows llama": "as `touch llama`: opening is most of it, the rows themselves take a tenth of the time.",
+    "save llama": "ours sums every byte by crc32c while it is written, the others do not.",
+    "pandas trades": (
+        "an Arrow file has the columns as pandas wants them and is mapped; records lie one after the other, so each column is "
+        "gathered, and each text is looked up, checked and copied."
+    ),
+    "polars trades": "as `pandas trades`.",
+    "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
 
 

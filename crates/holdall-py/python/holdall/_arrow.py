@@ -34,6 +34,8 @@ Elements = tuple[int, int, list[Any], list[Any], list[Any]]
 
 #: Records of a batch, unless said.
 BATCH = 1 << 16
+#: Records and bytes of batches that are written as one row group.
+_GROUP = (1 << 20, 64 << 20)
 _NULLABLE = 2
 #: Formats of element types that Arrow has.
 _FORMATS = {
@@ -53,6 +55,18 @@ _FORMATS = {
 }
 #: Formats of the numbers of an enum, by their bytes.
 _NUMBERS = {1: "C", 2: "S", 4: "I"}
+
+
+def _groups(batches: Iterator[Any]) -> Iterator[list[Any]]:
+    group, rows, size = [], 0, 0
+    for batch in batches:
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP[0] or size >= _GROUP[1]:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 class Arrow:
@@ -90,7 +104,7 @@ class Arrow:
         return _holdall.arrow_stream(self._field(), lambda: next(batches, None))
 
     def to_parquet(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False, **options: Any) -> None:
-        """Writes them as a Parquet file by pyarrow, batch by batch, each a row group; it appears when it is whole.
+        """Writes them as a Parquet file by pyarrow, in row groups of some million records or 64 MiB; it appears when it is whole.
 
         Args:
             overwrite: Replace a file that is there.
@@ -103,8 +117,8 @@ class Arrow:
         parquet = importlib.import_module("pyarrow.parquet")
         reader = pa.RecordBatchReader.from_stream(self)
         with _written(target, overwrite) as path, parquet.ParquetWriter(path, reader.schema, **options) as out:
-            for batch in reader:
-                out.write_batch(batch)
+            for group in _groups(reader):
+                out.write_table(pa.Table.from_batches(group))
 
     def to_ipc(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
         """Writes them as an Arrow IPC file (Feather) by pyarrow: see :meth:`to_parquet`."""
