@@ -9,7 +9,7 @@ use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::fields;
-use holdall::plain;
+use holdall::plain::Plain;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
     Access, Bounds, Files, Log, Over, ServeOptions, Service, Serving, Shelf, Tokens, read_tokens,
@@ -55,7 +55,7 @@ pub(crate) struct ServeArgs {
     /// Serve clients that speak HTTP in plain text, or refuse them: allow or refuse [default: refuse where tokens are asked for and
     /// other machines reach the address]
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
-    plain_http: Option<Plain>,
+    plain_http: Option<PlainText>,
 
     /// Let pages of this origin read what is served over HTTP; '*' for all
     #[arg(long, value_name = "ORIGIN")]
@@ -91,7 +91,7 @@ enum Only {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Plain {
+enum PlainText {
     Allow,
     Refuse,
 }
@@ -142,8 +142,8 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     };
     options = match args.plain_http {
         None => options,
-        Some(Plain::Allow) => options.with_plain_http(PlainHttp::Allow),
-        Some(Plain::Refuse) => options.with_plain_http(PlainHttp::Refuse),
+        Some(PlainText::Allow) => options.with_plain_http(PlainHttp::Allow),
+        Some(PlainText::Refuse) => options.with_plain_http(PlainHttp::Refuse),
     };
     #[cfg(feature = "quic")]
     if let Some(identity) = quic::identity(&args.quic)? {
@@ -174,8 +174,8 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
             https: serving.https_url("").is_some(),
             sha256: serving.pin(),
             metrics: serving.metrics().map(|at| at.to_string()),
-            files: plain::Plain::list(names),
-            blake3: serving.hashes().map(|all| plain::Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
+            files: Plain::list(names),
+            blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
         return session.finish();

@@ -24,9 +24,9 @@ pub(super) const DESCR: &str = "numpy.descr";
 /// The attribute that has the shape of a structured array whose dimensions are not one.
 pub(super) const SHAPE: &str = "numpy.shape";
 /// Bytes that tell how long a header is.
-const START: u64 = 12;
+pub(super) const START: u64 = 12;
 /// Bytes in which most headers end.
-const USUAL: u64 = 128;
+pub(super) const USUAL: u64 = 128;
 /// Stored bytes of records that are put together at once, where there are not very many.
 const CHUNK: u64 = 1 << 20;
 /// Chunks of an array, at most.

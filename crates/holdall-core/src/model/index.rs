@@ -306,14 +306,12 @@ impl Index {
         let row = inner.tensors.get(at)?;
         let all = &inner.components[inner.components_of(at)];
         let main = inner.main_of(all);
-        let faults = &inner.faults;
         let kind = RowKind {
             layout: row.layout,
             logical_type: main.map_or(0, |row| row.logical_type),
             dtype: main.map(|row| row.dtype),
             first: all.first().map(|row| row.dtype),
-            is_faulty: !faults.is_empty()
-                && faults.binary_search_by_key(&(at as u32), |(at, _)| *at).is_ok(),
+            is_faulty: inner.fault_of(at as u32).is_some(),
         };
         let stored_len = all.iter().fold(0, |n: u64, row| n.saturating_add(row.stored_len));
         let (name_end, dims_end) = (row.name_end as usize, row.dims_end as usize);
@@ -402,6 +400,16 @@ impl Inner {
             .iter()
             .find_map(of)
             .or_else(|| rows.first())
+    }
+
+    /// What is wrong with tensor number `at`, if anything is.
+    #[inline(always)]
+    fn fault_of(&self, at: u32) -> Option<&Fault> {
+        if self.faults.is_empty() {
+            return None;
+        }
+        let found = self.faults.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        Some(&self.faults[found].1)
     }
 
     /// What is wrong with tensor number `at`.
@@ -507,11 +515,7 @@ impl TensorInfo {
     /// made out, and no components.
     pub fn fault(&self) -> Option<Error> {
         let inner = &*self.index.0;
-        if inner.faults.is_empty() {
-            return None;
-        }
-        let found = inner.faults.binary_search_by_key(&self.at, |(at, _)| *at).ok()?;
-        Some(inner.error(self.at, &inner.faults[found].1))
+        inner.fault_of(self.at).map(|fault| inner.error(self.at, fault))
     }
 
     /// The tensor, where it can be read.

@@ -135,6 +135,15 @@ impl Drop for Parts {
     }
 }
 
+/// Of each range what is to be read: all of it, or nothing at its place where it is at hand. Empty ranges are part of no read.
+pub(super) fn missing(ranges: &[Range<u64>], at_hand: &[Option<Bytes>]) -> Vec<Range<u64>> {
+    let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
+        Some(_) => range.start..range.start,
+        None => range.clone(),
+    };
+    ranges.iter().zip(at_hand).map(missing).collect()
+}
+
 /// The bytes of `range` out of those found at `at`, where they are all there.
 pub(super) fn cut(at: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
     let start = range.start.checked_sub(at)?;

@@ -1,6 +1,6 @@
 //! A file on a web server, read by ranges.
 
-use super::held::{Held, cut, lock};
+use super::held::{Held, cut, lock, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
@@ -286,12 +286,7 @@ impl ByteSource for HttpSource {
             check_range(range, self.len).map_err(|e| e.in_source(&self.name))?;
             out.push(self.at_hand(range));
         }
-        let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
-            // Empty ranges are part of no read.
-            Some(_) => range.start..range.start,
-            None => range.clone(),
-        };
-        let missing: Vec<Range<u64>> = ranges.iter().zip(&out).map(missing).collect();
+        let missing = missing(ranges, &out);
         let mut reads = join(&missing, GAP, MOST);
         if reads.len() > AT_ONCE {
             // They would wait for each other.

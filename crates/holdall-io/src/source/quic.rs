@@ -1,6 +1,6 @@
 //! A file that another Holdall serves.
 
-use super::held::cut;
+use super::held::{cut, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::{Policy, address};
@@ -104,12 +104,7 @@ impl ByteSource for QuicSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         ranges.iter().try_for_each(|range| self.check(range))?;
         let at_hand: Vec<Option<Bytes>> = ranges.iter().map(|range| self.at_hand(range)).collect();
-        // Empty ranges are at hand, and part of no read.
-        let missing = ranges.iter().zip(&at_hand).map(|(range, bytes)| match bytes {
-            Some(_) => range.start..range.start,
-            None => range.clone(),
-        });
-        let missing: Vec<Range<u64>> = missing.collect();
+        let missing = missing(ranges, &at_hand);
         let gap = if self.remote.is_proven() { GROUP } else { GAP };
         let reads = join(&missing, gap, self.terms().piece);
         let new = |read: &Joined| Buffer::new((read.range.end - read.range.start) as usize);

@@ -4,6 +4,7 @@ use super::{ATTRIBUTES, EXTENSION, METHOD, NAME, NPY, NPZ, TENSORS, TYPE, is_nam
 use crate::codec::crc::Crc32;
 use crate::codec::deflate;
 use crate::error::{Result, Shown as _};
+use crate::formats::array::{START, USUAL};
 use crate::formats::kept;
 use crate::formats::{Elements, add_array, add_arrays, array_header};
 use crate::limits::Limits;
@@ -21,10 +22,6 @@ use std::ops::Range;
 
 /// What an array that stands alone is called.
 const ALONE: &str = "data";
-/// Bytes that tell how long a header is.
-const START: u64 = 12;
-/// Bytes in which most headers end.
-const USUAL: u64 = 128;
 /// Stored bytes of a compressed entry that are looked at first for the header.
 const FIRST: u64 = 256;
 
