@@ -9,8 +9,8 @@ mod server;
 
 use holdall::carton::{Follow, Packer};
 use holdall::{
-    Convert, DType, File, Layout, OpenOptions, Role, TensorRecords as _, WriteOptions, convert,
-    stats, verify,
+    Convert, DType, File, Layout, LoadOptions, OpenOptions, Role, TensorRecords as _, WriteOptions,
+    convert, stats, verify,
 };
 use make::{dense, noise, part};
 use server::{Reply, Server, policy};
@@ -230,6 +230,64 @@ fn many_small_tensors_come_together() {
     assert_eq!(loaded.len(), 2000);
     assert!(requests <= 4, "{requests}");
     assert!(read <= served.len, "{read} of {}", served.len);
+}
+
+/// A file of 40 small tensors, each behind one so large that it is not fetched along, and their names.
+fn scattered(zstd: bool) -> (Vec<u8>, Vec<String>) {
+    let tensor = |i: usize| {
+        let (name, len) = match i % 2 {
+            0 => (format!("{i}.large"), 300 << 10),
+            _ => (format!("{i}.small"), 1000),
+        };
+        let data = part(Role::Data, DType::U8, noise(len, i as u64 + 1));
+        dense(&name, &[len as u64], if zstd { data.zstd() } else { data })
+    };
+    let bytes =
+        make::bytes_of("ztensor", &Default::default(), &(0..80).map(tensor).collect::<Vec<_>>());
+    (bytes, (1..80).step_by(2).map(|i| format!("{i}.small")).collect())
+}
+
+#[test]
+fn scattered_small_tensors_are_asked_for_at_once() {
+    for zstd in [false, true] {
+        let (bytes, names) = scattered(zstd);
+        let served = Counted::new(bytes);
+        let file = served.open();
+        let load = || file.load(names.iter().map(String::as_str), &LoadOptions::new()).unwrap();
+        let (loaded, requests, read, at_once) = served.count(load);
+        for (i, name) in (1u64..).step_by(2).zip(&names) {
+            assert!(
+                loaded.get(name).unwrap().bytes(&Role::Data).unwrap() == &noise(1000, i + 1),
+                "{name}"
+            );
+        }
+        assert!(requests <= 40 && at_once >= 16, "{requests} requests, {at_once} at once");
+        assert!(read <= 40 * (64 << 10), "{read}");
+    }
+}
+
+#[cfg(feature = "quic")]
+#[test]
+fn scattered_small_tensors_are_one_request_over_quic() {
+    let dir = tempfile::tempdir().unwrap();
+    for zstd in [false, true] {
+        let (bytes, names) = scattered(zstd);
+        let path = dir.path().join("set.zt");
+        std::fs::write(&path, bytes).unwrap();
+        let served = served::Served::new([&path]);
+        let file = served.open("set.zt").unwrap();
+        served.settle(1);
+        let before = served.seen.lock().unwrap().len();
+        let loaded = file.load(names.iter().map(String::as_str), &LoadOptions::new()).unwrap();
+        for (i, name) in (1u64..).step_by(2).zip(&names) {
+            assert!(
+                loaded.get(name).unwrap().bytes(&Role::Data).unwrap() == &noise(1000, i + 1),
+                "{name}"
+            );
+        }
+        served.settle(before + 1);
+        assert_eq!(served.seen.lock().unwrap().len() - before, 1);
+    }
 }
 
 /// A package of a model with 20 tensors for its tests, and many files.

@@ -1,23 +1,20 @@
 //! A range of a component's decoded bytes, fetching and decoding no more than it must.
 
 use crate::buffer::Buffer;
-use crate::executor::{Executor, Out, Pieces, Sources};
+use crate::executor::{Executor, Out, Pieces, Sources, Visit};
 use crate::file::{File, Tensor};
 use crate::source::read_part;
 use crate::work::Work;
-use crate::workers;
 use bytes::Bytes;
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
-use holdall_core::read::{Extent, PartDecoder, Plan, Want};
+use holdall_core::read::{Extent, Plan, Want};
 use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stored bytes read at a time of a frame of which only the start may be wanted.
 const STEP_LEN: u64 = 128 << 10;
-/// Stored bytes of frames read together.
-const TOGETHER: u64 = 32 << 20;
 /// Up to this many frames are decoded one after the other, the last no further than it must.
 const FEW_FRAMES: usize = 2;
 
@@ -137,15 +134,13 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
     all.iter().zip(out).map(whole).collect()
 }
 
-/// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: frames are read together, some
-/// at a time, and each is decoded once.
+/// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: each frame is decoded once.
 fn framed(
     tensor: &Tensor,
     c: &Component,
     table: &Arc<SeekTable>,
     all: &[Range<u64>],
 ) -> Result<Vec<Bytes>> {
-    let (sources, limits) = (tensor.file().sources(), tensor.file().limits());
     // One want for those that have frames in common.
     let mut stretches: Vec<(Range<u64>, u64)> = Vec::new();
     for range in all.iter().filter(|range| !range.is_empty()) {
@@ -159,48 +154,30 @@ fn framed(
     let want = |(range, _): (Range<u64>, u64)| {
         Want::new(0, c.clone()).with_range(range).with_table(Some(Arc::clone(table)))
     };
-    let terms = sources.terms();
-    let plan = Plan::new(stretches.into_iter().map(want).collect(), terms);
+    let file = tensor.file();
+    let plan = Plan::new(stretches.into_iter().map(want).collect(), file.sources().terms());
     let memory = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
     let out = Mutex::new(all.iter().map(memory).collect::<Result<Vec<_>>>()?);
-    let mut left = plan.fetches();
-    while !left.is_empty() {
-        let mut len = 0;
-        let count = left.iter().take_while(|fetch| {
-            let is_first = len == 0;
-            len += fetch.extent.len();
-            is_first || len <= TOGETHER
-        });
-        let (now, rest) = left.split_at(count.count());
-        left = rest;
-        let read = sources.read_all(&now.iter().map(|fetch| fetch.extent).collect::<Vec<_>>())?;
-        let decoder = || (PartDecoder::new(limits), Vec::new());
-        let jobs = now.iter().zip(read).collect();
-        workers::for_each(workers::threads(None), jobs, decoder, |kept, (fetch, bytes)| {
-            let (decoder, memory) = kept;
-            for part in plan.parts_of(fetch) {
-                let at = |offset: u64| (offset - fetch.extent.start) as usize;
-                let stored = &bytes[at(part.stored.start)..at(part.stored.end)];
-                let decoded = part.decoded.clone();
-                check_decoded_len(decoded.end - decoded.start, c.stored_len(), limits)?;
-                memory.resize((decoded.end - decoded.start) as usize, 0);
-                decoder.decode(plan.want(part), stored, memory)?;
-                let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-                let first = all.partition_point(|range| range.end <= decoded.start);
-                for (range, out) in all.iter().zip(&mut *out).skip(first) {
-                    if range.start >= decoded.end {
-                        break;
-                    }
-                    let from = range.start.max(decoded.start);
-                    let upto = range.end.min(decoded.end);
-                    let at = |offset: u64| (offset - decoded.start) as usize;
-                    out.as_mut()[(from - range.start) as usize..(upto - range.start) as usize]
-                        .copy_from_slice(&memory[at(from)..at(upto)]);
+    let silent = Work::default();
+    Executor::new(file, &silent).run(
+        &plan,
+        Vec::new(),
+        |Visit { at: start, decoded, .. }| {
+            let decoded = decoded?;
+            let end = start + decoded.len() as u64;
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = all.partition_point(|range| range.end <= start);
+            for (range, out) in all.iter().zip(&mut *out).skip(first) {
+                if range.start >= end {
+                    break;
                 }
+                let (from, upto) = (range.start.max(start), range.end.min(end));
+                out.as_mut()[(from - range.start) as usize..(upto - range.start) as usize]
+                    .copy_from_slice(&decoded[(from - start) as usize..(upto - start) as usize]);
             }
             Ok(())
-        })?;
-    }
+        },
+    )?;
     let out = out.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(out.into_iter().map(Buffer::freeze).collect())
 }

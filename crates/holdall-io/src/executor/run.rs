@@ -21,6 +21,7 @@ const PAGE: u64 = 4096;
 const DIRECT_DEPTH: usize = 4;
 
 /// Where the bytes of one fetch go.
+#[derive(Default)]
 pub enum Out<'m> {
     /// Into memory, as they are stored: for plain bytes. The memory may be longer than the fetch, where it is read past
     /// the system's cache.
@@ -29,6 +30,7 @@ pub enum Out<'m> {
     /// fetch has.
     Parts(Vec<&'m mut [u8]>),
     /// Nowhere: they are looked at and forgotten.
+    #[default]
     Nowhere,
 }
 
@@ -56,10 +58,13 @@ pub struct Executor<'a> {
     sums: bool,
 }
 
-enum Job<'p, 'm> {
-    Fetch(&'p Fetch, Out<'m>),
-    /// All fetches of a component that is decoded in order.
-    Stream(&'p [Fetch], Out<'m>),
+/// What one thread does without another: a fetch, several that are read together, or all of a component that is decoded
+/// in order.
+struct Job<'p, 'o, 'm> {
+    fetches: &'p [Fetch],
+    /// Where each goes, or nothing where all of them go nowhere.
+    outs: &'o mut [Out<'m>],
+    in_order: bool,
 }
 
 /// What a thread keeps between jobs.
@@ -110,11 +115,11 @@ impl<'a> Executor<'a> {
     pub fn run<'m>(
         &self,
         plan: &Plan,
-        outs: Vec<Out<'m>>,
+        mut outs: Vec<Out<'m>>,
         visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
     ) -> Result<Sums> {
         let sums = Mutex::new(self.without_bytes(plan, &visit)?);
-        self.run_jobs(plan, longest_first(jobs(plan, outs)), &visit, |_, own| {
+        self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs)), &visit, |_, own| {
             sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
             Ok(())
         })?;
@@ -140,7 +145,7 @@ impl<'a> Executor<'a> {
             done(number, sums.take_digest(number))?;
         }
         let state = Mutex::new((sums, left));
-        self.run_jobs(plan, jobs(plan, Vec::new()), &visit, |fetches, own| {
+        self.run_jobs(plan, self.jobs(plan, &mut []), &visit, |fetches, own| {
             let mut whole = Vec::new();
             {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +167,7 @@ impl<'a> Executor<'a> {
     fn run_jobs(
         &self,
         plan: &Plan,
-        jobs: Vec<Job<'_, '_>>,
+        jobs: Vec<Job<'_, '_, '_>>,
         visit: &(impl Fn(Visit<'_>) -> Result<()> + Sync),
         after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
     ) -> Result<()> {
@@ -177,19 +182,54 @@ impl<'a> Executor<'a> {
             decoded: Vec::new(),
             sums: Sums::default(),
         };
-        workers::for_each(threads, jobs, kept, |kept, job| {
-            let fetches = match job {
-                Job::Fetch(fetch, out) => {
-                    self.fetch(kept, plan, fetch, out, visit)?;
-                    std::slice::from_ref(fetch)
+        workers::for_each(threads, jobs, kept, |kept, Job { fetches, outs, in_order }| {
+            let mut outs = outs.iter_mut().map(std::mem::take);
+            match fetches {
+                _ if in_order => self.stream(kept, plan, fetches, outs.next(), visit)?,
+                [fetch] => self.fetch(kept, plan, fetch, outs.next(), visit)?,
+                _ => {
+                    let extents: Vec<Extent> = fetches.iter().map(|f| f.extent).collect();
+                    for (fetch, bytes) in fetches.iter().zip(self.sources.read_all(&extents)?) {
+                        self.take(kept, plan, fetch, &bytes, outs.next(), visit)?;
+                        self.work.advance(fetch.extent.len())?;
+                    }
                 }
-                Job::Stream(fetches, out) => {
-                    self.stream(kept, plan, fetches, out, visit)?;
-                    fetches
-                }
-            };
+            }
             after(fetches, std::mem::take(&mut kept.sums))
         })
+    }
+
+    /// Cuts a plan into jobs, in its order.
+    fn jobs<'p, 'o, 'm>(
+        &self,
+        plan: &'p Plan,
+        mut outs: &'o mut [Out<'m>],
+    ) -> Vec<Job<'p, 'o, 'm>> {
+        let terms = self.sources.terms();
+        let stream_of = |fetch: &Fetch| match plan.parts_of(fetch) {
+            [part] if part.purpose == Purpose::Next => Some(part.want),
+            _ => None,
+        };
+        let mut jobs = Vec::with_capacity(plan.fetches().len());
+        let mut rest = plan.fetches();
+        while let Some(first) = rest.first() {
+            let of = stream_of(first);
+            let mut len = 0;
+            let is_same = |fetch: &&Fetch| {
+                len += fetch.extent.len();
+                // What is far away is asked for together, as much as is good to read at a time.
+                let is_more = terms.is_remote() && len <= terms.piece;
+                let is_chunked = fetch.extent.chunked().or(first.extent.chunked()).is_some();
+                stream_of(fetch) == of && (of.is_some() || (is_more && !is_chunked))
+            };
+            let count = rest.iter().take_while(is_same).count().max(1);
+            let (fetches, tail) = rest.split_at(count);
+            let given = count.min(outs.len());
+            let (own, left) = outs.split_at_mut(given);
+            (rest, outs) = (tail, left);
+            jobs.push(Job { fetches, outs: own, in_order: of.is_some() });
+        }
+        jobs
     }
 
     /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
@@ -208,48 +248,28 @@ impl<'a> Executor<'a> {
         Ok(sums)
     }
 
+    /// Reads one fetch, to where it goes or to where it lies.
     fn fetch(
         &self,
         kept: &mut Kept,
         plan: &Plan,
         fetch: &Fetch,
-        out: Out<'_>,
+        out: Option<Out<'_>>,
         visit: &impl Fn(Visit<'_>) -> Result<()>,
     ) -> Result<()> {
-        let parts = plan.parts_of(fetch);
-        let mut outs = match out {
-            Out::Stored(out) => {
-                self.fill(&mut kept.sums, plan, fetch, out)?;
-                return self.work.advance(fetch.extent.len());
-            }
-            Out::Parts(outs) => outs,
-            Out::Nowhere => Vec::new(),
-        };
-        let mut outs = outs.drain(..);
-        let Kept { decoder, stored: memory, decoded, sums } = kept;
-        let read = self.with_bytes(fetch.extent, memory, |bytes| {
-            for part in parts {
-                let out = outs.next();
-                let want = plan.want(part);
-                let from = part.stored.start - fetch.extent.start;
-                let upto = part.stored.end - fetch.extent.start;
-                let bytes = &bytes[from as usize..upto as usize];
-                let start = part.stored.start - want.component.stored.start;
-                sums.take(part.want, want, start, bytes);
-                if part.purpose == Purpose::Digest {
-                    continue;
-                }
-                self.set_checksums(decoder, want);
-                let decoded = self.decode(decoder, part, want, bytes, out, decoded);
-                visit(Visit { number: part.want, at: part.decoded.start, decoded })
-                    .map_err(|e| want.place(e))?;
-            }
-            Ok(())
+        if let Some(Out::Stored(out)) = out {
+            self.fill(&mut kept.sums, plan, fetch, out)?;
+            return self.work.advance(fetch.extent.len());
+        }
+        let mut memory = std::mem::take(&mut kept.stored);
+        let read = self.with_bytes(fetch.extent, &mut memory, |bytes| {
+            self.take(kept, plan, fetch, bytes, out, visit)
         });
+        kept.stored = memory;
         match read {
             // Chunks that cannot be decoded are no fault of reading.
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
-                for part in parts {
+                for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
                     visit(Visit { number: part.want, at: part.decoded.start, decoded })
                         .map_err(|e| plan.want(part).place(e))?;
@@ -258,6 +278,46 @@ impl<'a> Executor<'a> {
             read => read??,
         }
         self.work.advance(fetch.extent.len())
+    }
+
+    /// Sums, decodes and shows the bytes of a fetch.
+    fn take(
+        &self,
+        kept: &mut Kept,
+        plan: &Plan,
+        fetch: &Fetch,
+        bytes: &[u8],
+        out: Option<Out<'_>>,
+        visit: &impl Fn(Visit<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let parts = plan.parts_of(fetch);
+        let outs = match out {
+            Some(Out::Stored(out)) => {
+                out[..bytes.len()].copy_from_slice(bytes);
+                self.sum(&mut kept.sums, plan, parts, fetch.extent.start, bytes);
+                return Ok(());
+            }
+            Some(Out::Parts(outs)) => outs,
+            _ => Vec::new(),
+        };
+        let mut outs = outs.into_iter();
+        for part in parts {
+            let out = outs.next();
+            let want = plan.want(part);
+            let from = part.stored.start - fetch.extent.start;
+            let upto = part.stored.end - fetch.extent.start;
+            let bytes = &bytes[from as usize..upto as usize];
+            let start = part.stored.start - want.component.stored.start;
+            kept.sums.take(part.want, want, start, bytes);
+            if part.purpose == Purpose::Digest {
+                continue;
+            }
+            self.set_checksums(&mut kept.decoder, want);
+            let decoded = self.decode(&mut kept.decoder, part, want, bytes, out, &mut kept.decoded);
+            visit(Visit { number: part.want, at: part.decoded.start, decoded })
+                .map_err(|e| want.place(e))?;
+        }
+        Ok(())
     }
 
     /// Decodes a part into its memory, or into `scratch`; plain bytes that go nowhere stay where they are.
@@ -350,7 +410,7 @@ impl<'a> Executor<'a> {
         kept: &mut Kept,
         plan: &Plan,
         fetches: &[Fetch],
-        out: Out<'_>,
+        out: Option<Out<'_>>,
         visit: &impl Fn(Visit<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(part) = fetches.first().and_then(|f| plan.parts_of(f).first()) else {
@@ -362,7 +422,7 @@ impl<'a> Executor<'a> {
         let mut visits = Stream { want, number, at: 0, failed: false, visit };
         match out {
             // Plain bytes are where they belong once they are read.
-            Out::Stored(mut out) => {
+            Some(Out::Stored(mut out)) => {
                 for fetch in fetches {
                     let (own, rest) = out.split_at_mut(fetch.extent.len() as usize);
                     self.sources.at(fetch.extent.source).read_into(fetch.extent.start, own)?;
@@ -373,7 +433,7 @@ impl<'a> Executor<'a> {
             }
             out => {
                 let mut out = match out {
-                    Out::Parts(outs) => outs.into_iter().next(),
+                    Some(Out::Parts(outs)) => outs.into_iter().next(),
                     _ => None,
                 };
                 for batch in fetches.chunks(terms.in_order()) {
@@ -464,40 +524,13 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
     }
 }
 
-/// Cuts a plan into jobs, in its order.
-fn jobs<'p, 'm>(plan: &'p Plan, outs: Vec<Out<'m>>) -> Vec<Job<'p, 'm>> {
-    let mut jobs = Vec::with_capacity(plan.fetches().len());
-    let stream_of = |fetch: &Fetch| match plan.parts_of(fetch) {
-        [part] if part.purpose == Purpose::Next => Some(part.want),
-        _ => None,
-    };
-    let mut outs = outs.into_iter();
-    let mut rest = plan.fetches();
-    while let Some(first) = rest.first() {
-        let count = match stream_of(first) {
-            None => 1,
-            of => rest.iter().take_while(|fetch| stream_of(fetch) == of).count(),
-        };
-        let (own, tail) = rest.split_at(count);
-        rest = tail;
-        let out = outs.next().unwrap_or(Out::Nowhere);
-        // The others of a stream have no place of their own.
-        outs.by_ref().take(count - 1).for_each(drop);
-        jobs.push(match stream_of(first) {
-            None => Job::Fetch(first, out),
-            Some(_) => Job::Stream(own, out),
-        });
-    }
-    jobs
-}
-
 /// What is decoded in order comes first, the longest before the others, because no other thread can help with it; then
 /// everything else in its order.
-fn longest_first<'p, 'm>(mut jobs: Vec<Job<'p, 'm>>) -> Vec<Job<'p, 'm>> {
+fn longest_first<'p, 'o, 'm>(mut jobs: Vec<Job<'p, 'o, 'm>>) -> Vec<Job<'p, 'o, 'm>> {
     let len = |own: &[Fetch]| own.iter().map(|f| f.extent.len()).sum::<u64>();
-    jobs.sort_by_key(|job| match job {
-        Job::Stream(own, _) => (0, std::cmp::Reverse(len(own))),
-        Job::Fetch(..) => (1, std::cmp::Reverse(0)),
+    jobs.sort_by_key(|job| match job.in_order {
+        true => (0, std::cmp::Reverse(len(job.fetches))),
+        false => (1, std::cmp::Reverse(0)),
     });
     jobs
 }
