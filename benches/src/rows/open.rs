@@ -61,7 +61,7 @@ pub const COMPARISONS: &[Comparison] = &[
         goals: &[Goal {
             ours: "holdall",
             target: BeyondAtMost(100_000_000, &["read of the headers and the index"]),
-            note: "The index is decoded before the shards are, and what they have is put together after them, on one core.",
+            note: "",
         }],
     },
 ];

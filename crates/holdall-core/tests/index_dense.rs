@@ -1,19 +1,23 @@
 //! A dense tensor that is added at once is what one is that is added step by step, whatever is odd about it.
 
 use holdall_core::{
-    ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Limits, LogicalType, Role,
+    ByteOrder, Component, DType, Encoding, Extent, Index, IndexBuilder, Layout, Limits,
+    LogicalType, Role,
 };
 use std::ops::Range;
 
 /// One tensor: name, shape, element type, and where its bytes are.
 type Given<'g> = (&'g str, &'g [u64], DType, Option<LogicalType>, Range<u64>);
 
-fn added(all: &[Given<'_>], is_at_once: bool, limits: &Limits) -> Result<Index, String> {
+/// Tensors of sources of those numbers, of which there are two.
+fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<Index, String> {
     let mut builder = IndexBuilder::new("test", "", 1000, 8..900, limits);
-    let mut add = |(name, shape, dtype, logical, stored): &Given<'_>| {
+    builder.source(60, 4..60).unwrap();
+    let mut add = |((name, shape, dtype, logical, stored), source): &(Given<'_>, u32)| {
         let (dtype, order) = (*dtype, ByteOrder::Little);
+        let stored = Extent::new(*source, stored.clone());
         if is_at_once {
-            return builder.dense(name, shape, dtype, logical.as_ref(), order, stored.clone());
+            return builder.dense(name, shape, dtype, logical.as_ref(), order, stored);
         }
         builder.tensor(name, shape, Layout::Dense)?;
         builder.component(Component {
@@ -22,7 +26,7 @@ fn added(all: &[Given<'_>], is_at_once: bool, limits: &Limits) -> Result<Index, 
             logical_type: logical.clone(),
             encoding: Encoding::Raw,
             byte_order: order,
-            stored: stored.clone().into(),
+            stored,
             decoded_len: None,
             digest: None,
         })
@@ -70,9 +74,11 @@ fn a_dense_tensor_is_added_at_once_as_step_by_step() {
         (limits.rank, limits.tensors) = (rank, tensors);
         for a in &odd {
             for b in &odd {
-                let both = [a.clone(), b.clone()];
-                let step_by_step = told(added(&both, false, &limits));
-                assert_eq!(told(added(&both, true, &limits)), step_by_step, "{a:?} {b:?}");
+                for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)] {
+                    let both = [(a.clone(), first), (b.clone(), second)];
+                    let step_by_step = told(added(&both, false, &limits));
+                    assert_eq!(told(added(&both, true, &limits)), step_by_step, "{both:?}");
+                }
             }
         }
     }

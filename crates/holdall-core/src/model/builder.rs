@@ -310,6 +310,10 @@ impl IndexBuilder {
         of: &Index,
         place: impl Fn(Extent) -> Extent,
     ) -> Result<()> {
+        if let Some(c) = tensor.plain() {
+            let (logical, stored) = (c.logical_type.as_ref(), place(c.stored));
+            return self.dense(name, tensor.shape(), c.dtype, logical, c.byte_order, stored);
+        }
         self.tensor(name, tensor.shape(), tensor.layout().clone())?;
         self.tensor_attributes(tensor.attributes().clone());
         if let Some(e) = tensor.fault() {
@@ -469,10 +473,7 @@ impl IndexBuilder {
             let e = TOO_MANY_NAMES.broken(format!("more than {MAX_COMPONENTS} components"));
             return Err(self.blame_last(e));
         }
-        if c.stored.source > 0 || !inner.sources_of.is_empty() {
-            inner.sources_of.resize(inner.components.len(), 0);
-            inner.sources_of.push(c.stored.source);
-        }
+        inner.add_source(c.stored.source);
         inner.components.push(ComponentRow {
             offset: c.stored.start,
             stored_len: c.stored.len(),

@@ -323,6 +323,11 @@ impl Index {
         (at < self.len()).then(|| TensorInfo { index: self.clone(), at: at as u32 })
     }
 
+    /// The tensors in bytewise order of their names.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = TensorInfo> {
+        (0..self.len()).map(|i| TensorInfo { index: self.clone(), at: self.0.nth(i) as u32 })
+    }
+
     /// The tensor of that name.
     pub fn get(&self, name: &str) -> Option<TensorInfo> {
         self.position(name).map(|at| TensorInfo { index: self.clone(), at: at as u32 })
@@ -331,15 +336,13 @@ impl Index {
     /// The number of the tensor of that name, in the file's own order.
     pub fn position(&self, name: &str) -> Option<usize> {
         let inner = &*self.0;
-        let by_name = &inner.by_name;
-        let nth = |i: usize| by_name.get(i).map_or(i, |&at| at as usize);
         let (mut low, mut high) = (0, inner.tensors.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match inner.name(nth(middle)).cmp(name) {
+            match inner.name(inner.nth(middle)).cmp(name) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
-                Ordering::Equal => return Some(nth(middle)),
+                Ordering::Equal => return Some(inner.nth(middle)),
             }
         }
         None
@@ -363,6 +366,20 @@ impl Inner {
     fn span(&self, at: usize, end: impl Fn(&TensorRow) -> u32) -> Range<usize> {
         let start = at.checked_sub(1).map_or(0, |before| end(&self.tensors[before]));
         start as usize..end(&self.tensors[at]) as usize
+    }
+
+    /// Notes the source of the component that is added next.
+    pub(super) fn add_source(&mut self, source: u32) {
+        if source > 0 || !self.sources_of.is_empty() {
+            self.sources_of.resize(self.components.len(), 0);
+            self.sources_of.push(source);
+        }
+    }
+
+    /// The number of the tensor whose name is in place `at` of all names in order.
+    #[inline(always)]
+    fn nth(&self, at: usize) -> usize {
+        self.by_name.get(at).map_or(at, |&at| at as usize)
     }
 
     /// The bytes of the name of tensor number `at`.
@@ -546,6 +563,20 @@ impl TensorInfo {
     /// Its components, in the file's own order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
         self.places().map(|at| self.index.0.component(at))
+    }
+
+    /// The component of a dense tensor of raw bytes, where there is nothing else to know of it but its name and shape.
+    pub(super) fn plain(&self) -> Option<Component> {
+        let mut components = self.components();
+        let is_plain = |c: &Component| {
+            c.role == Role::Data
+                && c.encoding == Encoding::Raw
+                && c.digest.is_none()
+                && !c.stored.is_stated()
+        };
+        let has_more = *self.layout() != Layout::Dense || self.row().attributes > 0;
+        // One with a fault has no component.
+        components.next().filter(|c| is_plain(c) && !has_more && components.len() == 0)
     }
 
     /// The component of that role.

@@ -2,9 +2,11 @@
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::names::in_order;
 use crate::error::{Result, Shown as _};
 use crate::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
+use std::ops::Range;
 
 /// The most bytes of an index file.
 pub const MAX_INDEX: u64 = 10 << 20;
@@ -14,8 +16,12 @@ pub(super) const KERAS: &str = ".weights.json";
 /// What an index file says.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// The number of each tensor's file.
-    tensors: HashMap<String, usize>,
+    /// The names of all tensors, one after the other.
+    names: String,
+    /// Where the name of each is in that, and the number of its file; sorted by name.
+    tensors: Vec<(Range<u32>, u32)>,
+    /// The numbers of the tensors of each file, sorted by name.
+    of_files: Vec<Vec<u32>>,
     /// Of an index of Keras: groups of tensors, each with the number of a file that has some of it.
     groups: HashSet<(String, usize)>,
     /// The files, sorted.
@@ -52,11 +58,27 @@ impl Map {
         }
     }
 
+    fn name(&self, at: &Range<u32>) -> &str {
+        self.names.get(at.start as usize..at.end as usize).unwrap_or_default()
+    }
+
+    /// The tensors that it names, and the number of the file of each, sorted by name.
+    fn named(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.tensors.iter().map(|(name, file)| (self.name(name), *file as usize))
+    }
+
+    /// Whether it names a tensor.
+    fn has(&self, tensor: &str) -> bool {
+        self.tensors.binary_search_by(|(name, _)| self.name(name).cmp(tensor)).is_ok()
+    }
+
     /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
     pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
         let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
         let mut groups = HashSet::default();
-        for t in shard.index.tensors() {
+        let own = self.of_files.get(number).map(Vec::as_slice).unwrap_or_default();
+        let mut own = own.iter().map(|at| self.name(&self.tensors[*at as usize].0)).peekable();
+        for t in shard.index.by_name() {
             if self.of_groups {
                 match group_of(t.name())
                     .filter(|group| self.groups.contains(&(group.clone(), number)))
@@ -69,15 +91,14 @@ impl Map {
                 }
                 continue;
             }
-            match self.tensors.get(t.name()) {
-                Some(file) if *file == number => {
-                    stored.extend(t.components().map(|c| c.stored));
-                    found += 1;
-                }
-                Some(_) => {
-                    shard.left_out.insert(t.name().to_owned());
-                }
-                None => unnamed.push(t),
+            while own.next_if(|name| *name < t.name()).is_some() {}
+            if own.next_if_eq(&t.name()).is_some() {
+                stored.extend(t.components().map(|c| c.stored));
+                found += 1;
+            } else if self.has(t.name()) {
+                shard.left_out.insert(t.name().to_owned());
+            } else {
+                unnamed.push(t);
             }
         }
         found += groups.len();
@@ -131,8 +152,8 @@ impl Map {
         if found == self.tensors.len() + self.groups.len() {
             return None;
         }
-        let tensors = self.tensors.iter().filter(|(tensor, file)| {
-            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        let tensors = self.named().filter(|(tensor, file)| {
+            shards.get(*file).is_none_or(|shard| shard.index.get(tensor).is_none())
         });
         let has = |index: &Index, group: &str| {
             index.tensors().any(|t| group_of(t.name()).as_deref() == Some(group))
@@ -140,7 +161,6 @@ impl Map {
         let groups = self.groups.iter().filter(|(group, file)| {
             shards.get(*file).is_none_or(|shard| !has(&shard.index, group))
         });
-        let tensors = tensors.map(|(tensor, file)| (tensor.as_str(), *file));
         tensors.chain(groups.map(|(group, file)| (group.as_str(), *file))).min()
     }
 
@@ -150,6 +170,7 @@ impl Map {
     /// [`SHARD_INDEX`]; `shards/outside`.
     pub fn read(text: &[u8], name: &str) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
+        let twice = |tensor: &str| wrong("`weight_map` names a tensor twice").in_tensor(tensor);
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
         let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
         let mut numbers: HashMap<String, usize> = HashMap::default();
@@ -179,13 +200,13 @@ impl Map {
                                     numbers.insert(file.to_owned(), last);
                                     map.files.push(file.to_owned());
                                 }
-                                let is_new = match map.of_groups {
-                                    true => map.groups.insert((tensor.to_owned(), last)),
-                                    false => map.tensors.insert(tensor.to_owned(), last).is_none(),
-                                };
-                                if !is_new {
-                                    return Err(wrong("`weight_map` names a tensor twice")
-                                        .in_tensor(tensor));
+                                if !map.of_groups {
+                                    // Of at most 10 MiB.
+                                    let start = map.names.len() as u32;
+                                    map.names.push_str(tensor);
+                                    map.tensors.push((start..map.names.len() as u32, last as u32));
+                                } else if !map.groups.insert((tensor.to_owned(), last)) {
+                                    return Err(twice(tensor));
                                 }
                                 if !is_list {
                                     break;
@@ -226,7 +247,16 @@ impl Map {
             }
         }
         let place = |file: usize| places.get(file).copied().unwrap_or_default();
-        map.tensors.values_mut().for_each(|file| *file = place(*file));
+        let names: Vec<&[u8]> = map.tensors.iter().map(|(at, _)| map.name(at).as_bytes()).collect();
+        let order = in_order(&names).map_err(|at| twice(map.name(&map.tensors[at as usize].0)))?;
+        let sorted = order.iter().map(|at| map.tensors[*at as usize].clone());
+        map.tensors = sorted.map(|(name, file)| (name, place(file as usize) as u32)).collect();
+        map.of_files = vec![Vec::new(); map.files.len()];
+        for (at, (_, file)) in (0..).zip(&map.tensors) {
+            if let Some(own) = map.of_files.get_mut(*file as usize) {
+                own.push(at);
+            }
+        }
         map.groups = map.groups.into_iter().map(|(group, file)| (group, place(file))).collect();
         Ok(map)
     }

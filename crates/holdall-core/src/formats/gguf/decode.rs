@@ -365,7 +365,7 @@ impl Data {
         };
         match (element, byte_order) {
             (Element::Plain(dtype), Some(order)) => {
-                self.builder.dense(name, shape, dtype, None, order, stored)?;
+                self.builder.dense(name, shape, dtype, None, order, stored.into())?;
             }
             (_, Some(byte_order)) => {
                 self.builder.tensor(name, shape, element.layout())?;

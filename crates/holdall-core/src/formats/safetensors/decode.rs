@@ -140,8 +140,8 @@ impl Header<'_> {
             match entry.element {
                 Ok(element) => {
                     let (dtype, logical) = (element.dtype, element.logical_type.as_ref());
-                    let (order, range) = (ByteOrder::Little, stored.clone());
-                    builder.dense(name, &shape, dtype, logical, order, range)?;
+                    let (order, extent) = (ByteOrder::Little, stored.clone().into());
+                    builder.dense(name, &shape, dtype, logical, order, extent)?;
                     if let Some(attributes) = restore.tensor(name, &shape, element, &stored) {
                         builder.tensor_attributes(attributes);
                     }

@@ -5,7 +5,7 @@ use super::super::shape::{element_count, product};
 use super::{IndexBuilder, arena_offset};
 use crate::error::Result;
 use crate::model::{ByteOrder, Component, DType, Encoding, Layout, LogicalType, Role};
-use std::ops::Range;
+use crate::read::Extent;
 
 /// After so many tensors the room that the others take is known well enough.
 pub const SAMPLE: usize = 64;
@@ -27,7 +27,7 @@ impl IndexBuilder {
         inner.dims.reserve(alike(inner.dims.len()));
     }
 
-    /// Adds a dense tensor whose elements are raw bytes of the first source: what [`IndexBuilder::tensor`] and
+    /// Adds a dense tensor whose elements are raw bytes: what [`IndexBuilder::tensor`] and
     /// [`IndexBuilder::component`] do. Where nothing is odd about it, as of most tensors of most files, that takes a few steps.
     ///
     /// # Errors
@@ -39,9 +39,9 @@ impl IndexBuilder {
         dtype: DType,
         logical_type: Option<&LogicalType>,
         byte_order: ByteOrder,
-        stored: Range<u64>,
+        stored: Extent,
     ) -> Result<()> {
-        if logical_type.is_none() && self.is_plain(shape, dtype, &stored) {
+        if logical_type.is_none() && self.is_plain(shape, dtype, stored) {
             return self.plain(name, shape, dtype, byte_order, stored);
         }
         self.tensor(name, shape, Layout::Dense)?;
@@ -51,16 +51,16 @@ impl IndexBuilder {
             logical_type: logical_type.cloned(),
             encoding: Encoding::Raw,
             byte_order,
-            decoded_len: Some(stored.end.saturating_sub(stored.start)),
-            stored: stored.into(),
+            decoded_len: Some(stored.len()),
+            stored,
             digest: None,
         })
     }
 
     /// Whether a dense tensor has as many bytes as its shape takes, where data may lie, and there is room for it.
-    fn is_plain(&self, shape: &[u64], dtype: DType, stored: &Range<u64>) -> bool {
+    fn is_plain(&self, shape: &[u64], dtype: DType, stored: Extent) -> bool {
         let inner = &self.inner;
-        let Some((len, data)) = inner.sources.first() else { return false };
+        let Some((len, data)) = inner.sources.get(stored.source as usize) else { return false };
         let room = if stored.is_empty() { 0..*len } else { data.start..data.end.min(*len) };
         let found = stored.end.checked_sub(stored.start);
         found.is_some()
@@ -69,7 +69,6 @@ impl IndexBuilder {
             && stored.end <= room.end
             && shape.len() <= self.limits.rank
             && (inner.tensors.len() as u64) < self.limits.tensors
-            && inner.sources_of.is_empty()
     }
 
     fn plain(
@@ -78,7 +77,7 @@ impl IndexBuilder {
         shape: &[u64],
         dtype: DType,
         byte_order: ByteOrder,
-        stored: Range<u64>,
+        stored: Extent,
     ) -> Result<()> {
         self.close_tensor();
         let inner = &mut self.inner;
@@ -87,9 +86,10 @@ impl IndexBuilder {
         }
         inner.names.push_str(name);
         inner.dims.extend_from_slice(shape);
+        inner.add_source(stored.source);
         inner.components.push(ComponentRow {
             offset: stored.start,
-            stored_len: stored.end - stored.start,
+            stored_len: stored.len(),
             decoded_len: 0,
             digest: 0,
             role: self.role_ids.intern(&mut inner.roles, &Role::Data)?,
