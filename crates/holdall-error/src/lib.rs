@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 mod error;
 pub mod hash;
 pub mod names;

@@ -1,5 +1,6 @@
 //! Times and texts of NumPy's structured arrays, whose members are numbers, as people write them.
 
+use holdall::error::calendar::date_of;
 use serde_json::Value;
 
 /// What the numbers of a member are in NumPy.
@@ -86,8 +87,8 @@ fn time(n: i128, unit: &str) -> Option<String> {
         "M" => {
             return Some(format!("{}-{:02}", year(1970 + n.div_euclid(12)), n.rem_euclid(12) + 1));
         }
-        "W" => return Some(date(n * 7)),
-        "D" => return Some(date(n)),
+        "W" => return date(n * 7),
+        "D" => return date(n),
         "h" => (1, 0, 3600),
         "m" => (1, 0, 60),
         "s" => (1, 0, 1),
@@ -102,7 +103,7 @@ fn time(n: i128, unit: &str) -> Option<String> {
     let second = n.div_euclid(per_second) * seconds;
     let fraction = n.rem_euclid(per_second);
     let (day, of_day) = (second.div_euclid(86_400), second.rem_euclid(86_400));
-    let mut out = format!("{}T{:02}", date(day), of_day / 3600);
+    let mut out = format!("{}T{:02}", date(day)?, of_day / 3600);
     if unit != "h" {
         out.push_str(&format!(":{:02}", of_day / 60 % 60));
     }
@@ -120,17 +121,10 @@ fn year(n: i128) -> String {
     format!("{n:04}")
 }
 
-/// So many days since 1970 in the calendar of Gregory, whose years are counted from March in eras of 400.
-fn date(days: i128) -> String {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let years = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * years + years / 4 - years / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let own = years + era * 400 + i128::from(month <= 2);
-    format!("{}-{month:02}-{day:02}", year(own))
+/// So many days since 1970; nothing where NumPy itself cannot count them.
+fn date(days: i128) -> Option<String> {
+    let (own, month, day) = date_of(i64::try_from(days).ok()?);
+    Some(format!("{}-{month:02}-{day:02}", year(own.into())))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Requests signed as Amazon's Signature Version 4 and Azure's shared keys say, and times as both write them.
 
 use crate::http::Outgoing;
+use holdall_core::error::calendar::{date_of, day_of};
 use ring::digest;
 use ring::hmac as mac;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -120,9 +121,9 @@ pub(super) fn encoded(text: &str, keeps_slashes: bool) -> String {
 
 /// A moment by the calendar, in UTC.
 struct Civil {
-    year: u64,
-    month: u64,
-    day: u64,
+    year: i64,
+    month: u8,
+    day: u8,
     /// Days since 1970.
     days: u64,
     seconds: u64,
@@ -132,15 +133,7 @@ impl Civil {
     fn of(time: SystemTime) -> Civil {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let days = seconds / 86_400;
-        // Years that begin in March, so that the day of a leap year is its last.
-        let shifted = days + 719_468;
-        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let year = era * 400 + year + u64::from(month <= 2);
+        let (year, month, day) = date_of(days as i64);
         Civil { year, month, day, days, seconds: seconds % 86_400 }
     }
 
@@ -164,7 +157,7 @@ impl Civil {
         const MONTHS: [&str; 12] =
             ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let (hours, minutes, seconds) = self.clock();
-        let (name, month) = (DAYS[(self.days % 7) as usize], MONTHS[(self.month - 1) as usize]);
+        let (name, month) = (DAYS[(self.days % 7) as usize], MONTHS[usize::from(self.month) - 1]);
         let (day, year) = (self.day, self.year);
         format!("{name}, {day:02} {month} {year:04} {hours:02}:{minutes:02}:{seconds:02} GMT")
     }
@@ -173,14 +166,9 @@ impl Civil {
 /// The moment that `2013-05-24T00:00:00Z` stands for, fractions of a second cut off.
 pub(super) fn moment(text: &str) -> Option<SystemTime> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (year, month, day) = (number(0..4)? as i32, number(5..7)? as u8, number(8..10)? as u8);
     let (hours, minutes, seconds) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    let days = days.checked_sub(719_468)?;
+    let days = u64::try_from(day_of(year, month, day)?).ok()?;
     let seconds = days * 86_400 + hours * 3600 + minutes * 60 + seconds;
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }

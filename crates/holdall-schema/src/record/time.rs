@@ -1,5 +1,6 @@
 //! Times: RFC 3339 to nanoseconds since 1970, and back.
 
+use holdall_error::calendar::{date_of, day_of};
 use std::fmt::Write as _;
 
 const NANOS: i128 = 1_000_000_000;
@@ -21,8 +22,6 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     let marks = [date.get(4), date.get(7), time.get(2), time.get(5)].map(Option::<&u8>::copied);
     let is_sound = marks == [Some(b'-'), Some(b'-'), Some(b':'), Some(b':')]
         && matches!(t, b'T' | b't')
-        && (1..=12).contains(&month)
-        && (1..=days_in(year, month)).contains(&day)
         && hour <= 23
         && minute <= 59
         && second <= 59;
@@ -33,7 +32,8 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     let offset = zone_minutes(zone)?;
     let minutes = i128::from(hour).checked_mul(60)?.checked_add(i128::from(minute))?;
     let minutes = minutes.checked_sub(i128::from(offset))?;
-    let seconds = i128::from(day_number(year, month, day)?)
+    let day = day_of(i32::try_from(year).ok()?, month.try_into().ok()?, day.try_into().ok()?)?;
+    let seconds = i128::from(day)
         .checked_mul(i128::from(DAY))?
         .checked_add(minutes.checked_mul(60)?)?
         .checked_add(i128::from(second))?;
@@ -90,58 +90,4 @@ fn zone_minutes(zone: &[u8]) -> Option<i64> {
         }
         _ => None,
     }
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days from 1970-01-01 to a date, of the years 0 to 9999.
-fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
-    let mut days = year_start(year)?;
-    for m in 1..month {
-        days = days.checked_add(days_in(year, m))?;
-    }
-    days.checked_add(day)?.checked_sub(1)
-}
-
-/// Days from 1970-01-01 to the first of a year.
-fn year_start(year: i64) -> Option<i64> {
-    // Leap years before `year`, from a year 0 that is one.
-    let before = year.checked_sub(1)?;
-    let leaps = before
-        .div_euclid(4)
-        .checked_sub(before.div_euclid(100))?
-        .checked_add(before.div_euclid(400))?
-        .checked_add(1)?;
-    // 719 528 days from 0000-01-01 to 1970-01-01.
-    year.checked_mul(365)?.checked_add(leaps)?.checked_sub(719_528)
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-fn date_of(days: i64) -> (i64, i64, i64) {
-    // 146 097 days in 400 years: at most one year off, either way.
-    let mut year = days.saturating_mul(400).div_euclid(146_097).saturating_add(1970);
-    while year_start(year).is_some_and(|start| start > days) {
-        year = year.saturating_sub(1);
-    }
-    while year_start(year.saturating_add(1)).is_some_and(|start| start <= days) {
-        year = year.saturating_add(1);
-    }
-    let mut left = days.saturating_sub(year_start(year).unwrap_or(days));
-    let mut month = 1;
-    while left >= days_in(year, month) && month < 12 {
-        left = left.saturating_sub(days_in(year, month));
-        month = month.saturating_add(1);
-    }
-    (year, month, left.saturating_add(1))
 }
