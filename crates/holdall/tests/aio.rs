@@ -257,6 +257,30 @@ fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
 }
 
 #[test]
+fn scattered_small_tensors_are_one_read() {
+    let tensor = |i: usize| {
+        let len = if i % 2 == 0 { 1000 } else { 100 };
+        let data = make::part(Role::Data, DType::U8, make::noise(len, i as u64 + 1));
+        make::dense(&format!("{i}"), &[len as u64], data)
+    };
+    let tensors: Vec<_> = (0..40).map(tensor).collect();
+    let bytes = make::bytes_of("ztensor", &Attributes::new(), &tensors);
+    let names: Vec<String> = (1..40).step_by(2).map(|i| i.to_string()).collect();
+    wait(async {
+        let source = Arc::new(Turns::of(bytes));
+        let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
+        let before = source.begun.load(Ordering::SeqCst);
+        let names = names.iter().map(String::as_str);
+        let loaded = file.load(names, &LoadOptions::new()).await.unwrap();
+        assert_eq!(source.begun.load(Ordering::SeqCst) - before, 1);
+        for i in (1..40).step_by(2) {
+            let got = loaded.get(&i.to_string()).unwrap();
+            assert_eq!(got.bytes(&Role::Data).unwrap(), &make::noise(100, i + 1));
+        }
+    });
+}
+
+#[test]
 fn what_is_dropped_ends() {
     let bytes = model();
     wait(async {

@@ -130,6 +130,33 @@ impl Plan {
         self.parts.get(fetch.parts.clone()).unwrap_or_default()
     }
 
+    /// The want whose bytes a fetch holds, where those are decoded after those of the fetch before it.
+    pub fn in_order(&self, fetch: &Fetch) -> Option<u32> {
+        match self.parts_of(fetch) {
+            [part] if part.purpose == Purpose::Next => Some(part.want),
+            _ => None,
+        }
+    }
+
+    /// How many fetches from number `first` on are good to be asked for together, where a source says `terms`: one, or of a source that is
+    /// far away short ones, as many as come to a piece.
+    pub fn together(&self, first: usize, terms: &Terms) -> usize {
+        let rest = self.fetches.get(first..).unwrap_or_default();
+        let mut len = 0u64;
+        let is_more = |fetch: &&Fetch| {
+            let Extent { source, .. } = fetch.extent;
+            len = len.saturating_add(fetch.extent.len());
+            len <= terms.piece && source == rest[0].extent.source && self.in_order(fetch).is_none()
+        };
+        let is_apart = |extent: Extent| extent.is_stated() || extent.chunked().is_some();
+        match rest.first() {
+            Some(fetch) if terms.is_remote() && !is_apart(fetch.extent) => {
+                rest.iter().take_while(is_more).count().max(1)
+            }
+            _ => rest.len().min(1),
+        }
+    }
+
     /// The want that a part is of.
     pub fn want(&self, part: &Part) -> &Want {
         &self.wants[part.want as usize]

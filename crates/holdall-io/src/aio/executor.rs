@@ -10,7 +10,9 @@ use crate::open::Check;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::zstd::Checksums;
-use holdall_core::read::{Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Want, distinct};
+use holdall_core::read::{
+    Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Terms, Want, distinct,
+};
 use holdall_core::{Component, Encoding, Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -141,8 +143,8 @@ async fn carry_out(
         }
         let plan = Plan::new(wants, cut);
         work.begin(plan.len());
-        let lane =
-            Lane { file: file.clone(), permits: Arc::clone(&permits), at_once, work: work.clone() };
+        let (file, permits, work) = (file.clone(), Arc::clone(&permits), work.clone());
+        let lane = Lane { file, permits, at_once, terms: cut.terms, work };
         lanes.spawn(async move { Ok((numbers, lane.run(plan, checksums).await?)) });
     }
     let mut out = vec![Bytes::new(); count];
@@ -191,6 +193,7 @@ struct Lane {
     file: File,
     permits: Arc<Semaphore>,
     at_once: usize,
+    terms: Terms,
     work: Work,
 }
 
@@ -222,28 +225,31 @@ impl Lane {
         let mut held: Vec<usize> = Vec::new();
         let mut reads = JoinSet::new();
         loop {
-            while reads.len() + held.len() < self.at_once
-                && let Some(number) = to_come.next()
-            {
-                let extent = filling.assembly.plan().fetches()[number].extent;
+            while reads.len() + held.len() < self.at_once && !to_come.is_empty() {
+                let (plan, first) = (filling.assembly.plan(), to_come.start);
+                to_come.start += plan.together(first, &self.terms).max(1);
+                let now = first..to_come.start.min(to_come.end);
+                let extents: Vec<Extent> = plan.fetches()[now].iter().map(|f| f.extent).collect();
                 let (file, permits) = (self.file.clone(), Arc::clone(&self.permits));
                 reads.spawn(async move {
                     // Held until the bytes are taken. It is never closed.
                     let permit = permits.acquire_owned().await.ok();
-                    Ok((number, fetch(file, extent).await?, permit))
+                    Ok((first, fetch(file, &extents).await?, permit))
                 });
             }
             let Some(done) = reads.join_next().await else { break };
-            let (number, bytes, permit) = joined(done)?;
-            let len = bytes.len();
-            filling = match filling.is_small(number) {
-                true => filling.push(number, bytes)?,
-                false => apart(move || filling.push(number, bytes)).await?,
-            };
-            held.push(number);
+            let (first, came, permit) = joined(done)?;
+            for (number, bytes) in (first..).zip(came) {
+                let len = bytes.len();
+                filling = match filling.is_small(number) {
+                    true => filling.push(number, bytes)?,
+                    false => apart(move || filling.push(number, bytes)).await?,
+                };
+                held.push(number);
+                self.work.advance(len as u64)?;
+            }
             held.retain(|at| filling.assembly.is_waiting(*at));
             drop(permit);
-            self.work.advance(len as u64)?;
             if filling.ranges && filling.is_full() {
                 break;
             }
@@ -357,17 +363,18 @@ impl Slot {
     }
 }
 
-/// The bytes of an extent, wherever it is.
-async fn fetch(file: File, extent: Extent) -> Result<Bytes> {
-    if extent.is_stated() {
-        return file.0.file.sources().read(extent);
+/// The bytes of extents of one source, wherever it is; one where it is not of a file.
+async fn fetch(file: File, extents: &[Extent]) -> Result<Vec<Bytes>> {
+    let Some(&first) = extents.first() else { return Ok(Vec::new()) };
+    if first.is_stated() {
+        return Ok(vec![file.0.file.sources().read(first)?]);
     }
-    if extent.chunked().is_some() {
+    if first.chunked().is_some() {
         // What chunks are, and keeping those that are needed again, is one matter for both executors.
-        return file.run(move |file, _| file.sources().read(extent)).await;
+        return Ok(vec![file.run(move |file, _| file.sources().read(first)).await?]);
     }
-    let mut all = read(file.source(extent.source), std::slice::from_ref(&extent.range())).await?;
-    Ok(all.pop().unwrap_or_default())
+    let ranges: Vec<Range<u64>> = extents.iter().map(Extent::range).collect();
+    read(file.source(first.source), &ranges).await
 }
 
 /// What a task came to.

@@ -206,28 +206,20 @@ impl<'a> Executor<'a> {
         mut outs: &'o mut [Out<'m>],
     ) -> Vec<Job<'p, 'o, 'm>> {
         let terms = self.sources.terms();
-        let stream_of = |fetch: &Fetch| match plan.parts_of(fetch) {
-            [part] if part.purpose == Purpose::Next => Some(part.want),
-            _ => None,
-        };
-        let mut jobs = Vec::with_capacity(plan.fetches().len());
-        let mut rest = plan.fetches();
-        while let Some(first) = rest.first() {
-            let of = stream_of(first);
-            let mut len = 0;
-            let is_same = |fetch: &&Fetch| {
-                len += fetch.extent.len();
-                // What is far away is asked for together, as much as is good to read at a time.
-                let is_more = terms.is_remote() && len <= terms.piece;
-                let is_chunked = fetch.extent.chunked().or(first.extent.chunked()).is_some();
-                stream_of(fetch) == of && (of.is_some() || (is_more && !is_chunked))
+        let all = plan.fetches();
+        let mut jobs = Vec::with_capacity(all.len());
+        let mut at = 0;
+        while let Some(first) = all.get(at) {
+            let of = plan.in_order(first);
+            let count = match of {
+                Some(_) => all[at..].iter().take_while(|f| plan.in_order(f) == of).count(),
+                None => plan.together(at, &terms),
             };
-            let count = rest.iter().take_while(is_same).count().max(1);
-            let (fetches, tail) = rest.split_at(count);
-            let given = count.min(outs.len());
-            let (own, left) = outs.split_at_mut(given);
-            (rest, outs) = (tail, left);
-            jobs.push(Job { fetches, outs: own, in_order: of.is_some() });
+            let (own, left) =
+                std::mem::take(&mut outs).split_at_mut_checked(count).unwrap_or_default();
+            outs = left;
+            jobs.push(Job { fetches: &all[at..at + count], outs: own, in_order: of.is_some() });
+            at += count;
         }
         jobs
     }
