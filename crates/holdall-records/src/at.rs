@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// Records that are read together, at most.
-const RECORDS: usize = 4096;
+pub(super) const RECORDS: usize = 4096;
 /// Records that are read together first, where not all may be wanted.
 const FEW: usize = 32;
 /// Bytes that are read together of what they point at, at most.
-const HEAP: u64 = 16 << 20;
+pub(super) const HEAP: u64 = 16 << 20;
 /// How often entries are followed that lie in what others point at.
 const ROUNDS: usize = 4;
 

@@ -22,7 +22,7 @@ pub struct Blob(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     tensor: Tensor,
-    runs: Runs,
+    pub(super) runs: Runs,
     pub(super) limits: SchemaLimits,
     pub(super) entries: Store,
     pub(super) heap: Store,

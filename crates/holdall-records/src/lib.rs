@@ -44,6 +44,7 @@ mod record;
 mod reread;
 mod rows;
 pub mod rules;
+mod runs;
 mod schemas;
 mod store;
 #[cfg(feature = "derive")]
@@ -67,6 +68,7 @@ pub use query::{Columns, Condition, Export, Group, Groups, Order, Query, Sample}
 pub use ragged::Ragged;
 pub use record::Record;
 pub use rows::{FillOptions, Form, Rows, RowsOptions};
+pub use runs::RunsAt;
 pub use schemas::{SchemaOrFile, is_binary, schema_of_dataset, schema_of_file, schema_of_tensor};
 #[cfg(feature = "derive")]
 pub use structs::{FromRecord, Structs};

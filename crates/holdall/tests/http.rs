@@ -621,6 +621,20 @@ fn long_bodies_leave_the_connection_where_the_next_answer_begins() {
 }
 
 #[test]
+fn a_connection_that_is_to_end_has_no_second_answer() {
+    let bytes = noise(1 << 20);
+    let own = bytes.clone();
+    let server = Server::new(move |r| Reply::file(&own, "\"v1\"", r).with("connection", "close"));
+    let source = open(&server).unwrap();
+    let mut out = vec![0; 300_000];
+    for at in [7, 200_000] {
+        source.read_into(at as u64, &mut out).unwrap();
+        assert!(out == bytes[at..at + out.len()], "{at}");
+    }
+    assert_eq!(server.connections(), server.seen().len());
+}
+
+#[test]
 fn long_bodies_may_be_cut_off_at_any_byte_and_what_came_counts() {
     const LEN: usize = 300_000;
     let bytes = noise(1 << 20);

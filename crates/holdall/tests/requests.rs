@@ -381,6 +381,30 @@ fn a_batch_of_records_by_chance_is_a_set_of_requests() {
     assert!(read <= served.len / 8, "{read} of {}", served.len);
 }
 
+#[test]
+fn runs_of_a_blob_by_chance_are_a_set_of_requests() {
+    const COUNT: u64 = 10_000;
+    let text = |at: u64| format!("{at}").repeat(1 + (at % 90) as usize).into_bytes();
+    let all: Vec<Vec<u8>> = (0..COUNT).map(text).collect();
+    let runs: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let written =
+        records_files::write(&records_files::blob("utf-8", &runs, 1), &WriteOptions::new());
+    let served = Counted::new(std::fs::read(written.path()).unwrap());
+    let file = served.open();
+    let blob = file.tensor("set").unwrap().blob().unwrap();
+    let mut places = batch(COUNT);
+    places.push(0);
+    let (found, requests, read, _) =
+        served.count(|| blob.at(places.clone()).map(Result::unwrap).collect::<Vec<_>>());
+    assert!(places.iter().zip(&found).all(|(at, found)| *found == text(*at)));
+    assert!(requests <= 8, "{requests} requests");
+    assert!(read <= served.len, "{read} of {}", served.len);
+    // One that there is not is told of in its turn.
+    let found: Vec<_> = blob.at(vec![1, COUNT, 2]).collect();
+    assert_eq!(found[1].as_ref().unwrap_err().code(), "records/index");
+    assert_eq!(found[2].as_ref().unwrap()[..], text(2));
+}
+
 #[cfg(feature = "quic")]
 #[test]
 fn a_batch_of_records_by_chance_is_two_requests_over_quic() {

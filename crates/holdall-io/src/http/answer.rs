@@ -3,7 +3,7 @@
 use super::client::{broken, said};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
-use super::socket::{Door, SHOWN};
+use super::socket::Door;
 use super::{ContentRange, Failed, Patience, Service, Url, retry_after};
 use crate::http::retry::Again;
 use holdall_core::error::Shown as _;
@@ -218,11 +218,13 @@ impl fmt::Display for Validator {
 /// The body of an answer as it comes: its bytes as sent, content encodings and all.
 pub struct Body {
     from: ureq::BodyReader<'static>,
-    /// The way to its bytes that leads past the library, where it is known how many they are.
+    /// The way to its bytes that leads past the library, where it is known how many they are and not all have come.
     door: Option<Door>,
     len: u64,
-    /// Bytes that came by that way, and that the library was not shown yet.
-    due: u64,
+    /// Whether bytes came by that way: then all that follow do.
+    is_past: bool,
+    /// Whether another answer may come over the connection.
+    lasts: bool,
     patience: Patience,
     begun: Instant,
     received: u64,
@@ -232,13 +234,19 @@ pub struct Body {
 const LONG: usize = 64 << 10;
 
 impl Body {
-    pub(super) fn new(body: ureq::Body, door: Option<Door>, patience: Patience) -> Body {
+    pub(super) fn new(
+        body: ureq::Body,
+        door: Option<Door>,
+        lasts: bool,
+        patience: Patience,
+    ) -> Body {
         let (door, len) = match body.content_length() {
             Some(len) => (door, len),
             None => (None, 0),
         };
         let from = body.into_with_config().limit(u64::MAX).reader();
-        Body { from, door, len, due: 0, patience, begun: Instant::now(), received: 0 }
+        let (is_past, begun) = (false, Instant::now());
+        Body { from, door, len, is_past, lasts, patience, begun, received: 0 }
     }
 
     /// Bytes that came so far.
@@ -272,34 +280,22 @@ impl Body {
 
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.len.saturating_sub(self.received)).unwrap_or(usize::MAX);
-        match &self.door {
-            Some(door) if out.len().min(left) >= LONG && !door.is_shut() => {
-                let most = out.len().min(left);
-                let n = door.read(&mut out[..most], self.patience.stall)?;
-                self.due += n as u64;
-                if n == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) }
-            }
-            _ => {
-                self.settle()?;
-                self.from.read(out)
-            }
+        let most = out.len().min(left);
+        let Some(door) = &self.door else {
+            return if self.is_past { Ok(0) } else { self.from.read(out) };
+        };
+        if !self.is_past && (most < LONG || door.is_shut()) {
+            return self.from.read(out);
         }
-    }
-
-    /// Shows the library what came past it.
-    fn settle(&mut self) -> io::Result<()> {
-        if self.due == 0 {
-            return Ok(());
+        self.is_past = true;
+        let n = door.read(&mut out[..most], self.patience.stall)?;
+        if n == left
+            && let Some(door) = self.door.take()
+            && self.lasts
+        {
+            door.keep();
         }
-        let mut shown = [0; SHOWN];
-        while self.due > 0 {
-            let most = usize::try_from(self.due).map_or(SHOWN, |due| due.min(SHOWN));
-            match self.from.read(&mut shown[..most])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => self.due -= n as u64,
-            }
-        }
-        Ok(())
+        if n == 0 && most > 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) }
     }
 
     /// Fills `out` as far as the body goes; how far.

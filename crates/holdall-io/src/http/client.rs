@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use ureq::config::{AutoHeaderValue, Config};
-use ureq::http::Uri;
+use ureq::http::{HeaderValue, Uri, Version};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector};
@@ -28,7 +28,7 @@ pub struct Client {
 }
 
 /// Connections that are kept though nobody uses them now: as many as files of a model are opened at once.
-const IDLE: usize = 32;
+pub(super) const IDLE: usize = 32;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -248,11 +248,16 @@ impl Client {
             if is_redirected { redirected(failed, &out.url) } else { failed }
         })?;
         let (parts, body) = response.into_parts();
+        let ends = |value: &HeaderValue| {
+            value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("close"))
+        };
+        let lasts = parts.version == Version::HTTP_11
+            && !parts.headers.get_all("connection").iter().any(ends);
         Ok(Answer {
             url: out.url,
             status: parts.status.as_u16(),
             headers: parts.headers,
-            body: Body::new(body, door, self.policy.patience),
+            body: Body::new(body, door, lasts, self.policy.patience),
             service,
         })
     }
@@ -308,7 +313,7 @@ fn agent(policy: &Policy) -> Agent {
         .max_idle_connections_per_host(IDLE)
         .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
         .build();
-    let connector = Sockets.chain(RustlsConnector::default());
+    let connector = Sockets::default().chain(RustlsConnector::default());
     let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
     Agent::with_parts(config, connector, resolver)
 }

@@ -1,55 +1,52 @@
 //! Connections over plain TCP, and bodies that are read past the HTTP library.
 //!
-//! The library copies every body out of a buffer of its own, which costs as much as receiving it where the line is fast. The bytes of a long
-//! body are received into the memory that they are for instead, and the library is shown as many bytes of nothing in particular, so that it
-//! knows where the next answer begins.
+//! The library copies every body out of a buffer of its own and looks at it piece by piece, which costs as much as receiving it where the
+//! line is fast. The bytes of a long body are received into the memory that they are for instead. The library never learns that
+//! they came, and gives its half of the connection up; when all are here, the next request to that address gets it.
 
+use super::client::IDLE;
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 use ureq::{Error, Timeout};
 
-/// Bytes that the library is shown at a time of what came past it: few, so that they stay in the processor's first cache.
-pub(super) const SHOWN: usize = 16 << 10;
+/// Connects to the addresses that the resolver has kept, by a connection that is there where there is one.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    idle: Arc<Idle>,
+}
 
-/// Connects to the addresses that the resolver has kept.
-#[derive(Debug)]
-pub(super) struct Sockets;
+/// Connections whose last answer came past the library, and that nobody uses now: since when.
+#[derive(Debug, Default)]
+struct Idle(Mutex<Vec<(Instant, Arc<TcpStream>)>>);
 
 /// A connection, as the library has it.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
     buffers: Counted,
-    past: Arc<Past>,
+    idle: Arc<Idle>,
 }
 
-/// What the two readers of a connection know of each other.
-#[derive(Debug, Default)]
-struct Past {
-    /// Bytes in the library's buffer.
-    held: AtomicUsize,
-    /// Bytes that were received past the library, and that it was not shown yet.
-    owed: AtomicUsize,
-}
-
-/// The buffers of the library, which tell how much is in them.
+/// The buffers of the library, which tell how many bytes are in them.
 #[derive(Debug)]
 struct Counted {
     inner: LazyBuffers,
-    past: Arc<Past>,
+    held: Arc<AtomicUsize>,
 }
 
 /// A way to the bytes of a body that leads past the library.
 pub(super) struct Door {
     stream: Arc<TcpStream>,
-    past: Arc<Past>,
+    /// Bytes in the library's buffer.
+    held: Arc<AtomicUsize>,
+    idle: Arc<Idle>,
 }
 
 thread_local! {
@@ -65,17 +62,53 @@ pub(super) fn asked() -> Option<Door> {
 impl Door {
     /// Whether the library has bytes of the body, which come before those of the socket.
     pub(super) fn is_shut(&self) -> bool {
-        self.past.held.load(Ordering::Relaxed) > 0
+        self.held.load(Ordering::Relaxed) > 0
     }
 
-    /// Receives what there is, and something unless the connection has ended. The library is to be shown as many bytes: it reads
-    /// them as it reads others.
+    /// Receives what there is, and something unless the connection has ended. The library must not be asked for the body from then on.
     pub(super) fn read(&self, out: &mut [u8], patience: Duration) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(patience))?;
-        let n = receive(&self.stream, out, patience)?;
-        self.past.owed.fetch_add(n, Ordering::Relaxed);
-        Ok(n)
+        receive(&self.stream, out, patience)
     }
+
+    /// The answer has come to its end, and the next request may go over the connection.
+    pub(super) fn keep(self) {
+        let mut idle = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() == IDLE {
+            idle.remove(0);
+        }
+        idle.push((Instant::now(), self.stream));
+    }
+}
+
+impl Idle {
+    /// A connection to one of these addresses that was used within `age`, and is still one.
+    fn take(&self, addresses: &[SocketAddr], age: Duration) -> Option<Arc<TcpStream>> {
+        let is_wanted =
+            |stream: &TcpStream| stream.peer_addr().is_ok_and(|peer| addresses.contains(&peer));
+        loop {
+            let stream = {
+                let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.retain(|(since, _)| since.elapsed() < age);
+                let at = idle.iter().rposition(|(_, stream)| is_wanted(stream))?;
+                idle.remove(at).1
+            };
+            if is_quiet(&stream) {
+                return Some(stream);
+            }
+        }
+    }
+}
+
+/// Whether there is a connection on which nothing has come: nothing is to come before it is asked for.
+fn is_quiet(stream: &TcpStream) -> bool {
+    let look = || -> io::Result<bool> {
+        stream.set_nonblocking(true)?;
+        let found = { stream }.read(&mut [0]);
+        stream.set_nonblocking(false)?;
+        Ok(found.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
+    };
+    look().unwrap_or(false)
 }
 
 /// One read, which a signal does not end.
@@ -97,12 +130,21 @@ impl Connector<()> for Sockets {
 
     fn connect(&self, details: &ConnectionDetails, _: Option<()>) -> Result<Option<Socket>, Error> {
         let config = details.config;
-        let stream = Arc::new(connect(&details.addrs, details.timeout)?);
-        stream.set_nodelay(true)?;
-        let past = Arc::new(Past::default());
+        let kept = match details.needs_tls() {
+            true => None,
+            false => self.idle.take(&details.addrs, config.max_idle_age()),
+        };
+        let stream = match kept {
+            Some(stream) => stream,
+            None => {
+                let stream = connect(&details.addrs, details.timeout)?;
+                stream.set_nodelay(true)?;
+                Arc::new(stream)
+            }
+        };
         let inner = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        let buffers = Counted { inner, past: Arc::clone(&past) };
-        Ok(Some(Socket { stream, buffers, past }))
+        let buffers = Counted { inner, held: Arc::default() };
+        Ok(Some(Socket { stream, buffers, idle: Arc::clone(&self.idle) }))
     }
 }
 
@@ -144,8 +186,8 @@ impl Transport for Socket {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        let door = Door { stream: Arc::clone(&self.stream), past: Arc::clone(&self.past) };
-        ASKED.set(Some(door));
+        let (stream, held) = (Arc::clone(&self.stream), Arc::clone(&self.buffers.held));
+        ASKED.set(Some(Door { stream, held, idle: Arc::clone(&self.idle) }));
         let timeout = timeout.for_write();
         let left = timeout.not_zero().map(|left| *left);
         self.stream.set_write_timeout(left)?;
@@ -154,14 +196,6 @@ impl Transport for Socket {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let owed = self.past.owed.load(Ordering::Relaxed);
-        if owed > 0 {
-            // Whatever the buffer has in it: nobody looks at that.
-            let shown = owed.min(self.buffers.input_append_buf().len()).min(SHOWN);
-            self.past.owed.fetch_sub(shown, Ordering::Relaxed);
-            self.buffers.input_appended(shown);
-            return Ok(shown > 0);
-        }
         let timeout = timeout.for_read();
         let left = timeout.not_zero().map(|left| *left);
         self.stream.set_read_timeout(left)?;
@@ -173,20 +207,13 @@ impl Transport for Socket {
     }
 
     fn is_open(&mut self) -> bool {
-        // Nothing is to come before it is asked for.
-        let is_quiet = || -> io::Result<bool> {
-            self.stream.set_nonblocking(true)?;
-            let found = (&*self.stream).read(&mut [0]);
-            self.stream.set_nonblocking(false)?;
-            Ok(found.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
-        };
-        is_quiet().unwrap_or(false)
+        is_quiet(&self.stream)
     }
 }
 
 impl Counted {
     fn count(&self) {
-        self.past.held.store(self.inner.input().len(), Ordering::Relaxed);
+        self.held.store(self.inner.input().len(), Ordering::Relaxed);
     }
 }
 
