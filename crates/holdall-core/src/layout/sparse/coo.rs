@@ -106,7 +106,7 @@ impl Coo {
             let message = format!("{len} bytes are not a whole number of records of {record}");
             return Err(PACKED.broken(message).in_component(Role::Data));
         }
-        let fields = (0..at).step_by(8).map(|at| at..at + 8).chain([at..record]);
+        let fields = (0..at).step_by(8).map(|at| at..at + 8).chain(std::iter::once(at..record));
         let mut pieces = fields.flat_map(|field| {
             data.bytes.chunks(record.saturating_mul(AT_A_TIME)).map(move |records| {
                 let own = records.chunks_exact(record).flat_map(|record| &record[field.clone()]);
