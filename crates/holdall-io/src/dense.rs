@@ -1,9 +1,8 @@
 //! Tensors of any layout as dense ones, a piece at a time.
 
 use crate::buffer::Buffer;
-use crate::error::io;
 use crate::file::Tensor;
-use crate::source::{ByteSource as _, FileSource, MapSource};
+use crate::held::{self, held};
 use crate::views::dequantize;
 use bytes::Bytes;
 use holdall_core::layout::blocks::Blocks;
@@ -14,18 +13,13 @@ use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::layout::strided::Strided;
 use holdall_core::layout::{Computed, DENSE_LIMIT};
-use holdall_core::read::Access;
-use holdall_core::{DType, Encoding, Error, Layout, Result, Role};
-use std::io::Write as _;
+use holdall_core::{DType, Error, Layout, Result, Role};
 use std::ops::Range;
-use tempfile::TempPath;
 
 /// Bytes of a piece.
 const PIECE: u64 = 16 << 20;
 /// A piece has a multiple of so many elements, but the last.
 const RUN: u64 = 1 << 16;
-/// Components of more decoded bytes, where those do not lie in a map, wait in a file.
-const HELD: u64 = 8 << 20;
 
 /// The elements of a tensor, row by row, in pieces of at most 16 MiB: what [`Tensor::to_dense`] gives at once.
 pub struct DensePieces {
@@ -49,8 +43,8 @@ enum View {
 
 impl Tensor {
     /// The tensor as a dense one, as [`Tensor::to_dense`] gives it, piece by piece. What is stored is read where it lies in
-    /// a map; what does not, and has more than 8 MiB, is put into a temporary file, so that little of it is in memory. Of sparse tensors
-    /// all indices are. How many bytes come in all is for [`Tensor::check_dense`] to say.
+    /// a map; what does not, and has more than 8 MiB, is put into a temporary file, so that little of it is in memory.
+    /// How many bytes come in all is for [`Tensor::check_dense`] to say.
     ///
     /// # Errors
     /// As [`Tensor::to_dense`]; Io.
@@ -60,8 +54,8 @@ impl Tensor {
         let (info, limits) = (self.info(), self.file().limits());
         let view = match self.layout() {
             Layout::Dense => get(&Role::Data).map(View::Dense),
-            Layout::SparseCsr | Layout::PackedCsr => Csr::of(info, get, limits).map(View::Csr),
-            Layout::SparseCoo | Layout::PackedCoo => Coo::of(info, get, limits).map(View::Coo),
+            Layout::SparseCsr | Layout::PackedCsr => held::csr(self).map(View::Csr),
+            Layout::SparseCoo | Layout::PackedCoo => held::coo(self).map(View::Coo),
             Layout::SparseBlocks | Layout::SparseHybrid => {
                 Tiles::of(info, get, limits).map(View::Tiles)
             }
@@ -167,41 +161,5 @@ impl Iterator for DensePieces {
             e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name())
         });
         Some(made)
-    }
-}
-
-/// The decoded bytes of a component, which may be large, in memory that the system can take back: where they lie in a map, or in a temporary
-/// file of their own.
-fn held(tensor: &Tensor, role: &Role) -> Result<Bytes> {
-    let c = tensor.require(role)?;
-    let sources = tensor.file().sources();
-    let is_borrowed = c.encoding == Encoding::Raw
-        && c.turned_len() <= 1
-        && sources.at(c.stored.source).terms().access == Access::Borrowed;
-    if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
-        return tensor.bytes(role);
-    }
-    let failed = |e| io(e, "keeping a component in a temporary file");
-    let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
-    let mut len = 0;
-    for piece in tensor.pieces(role)? {
-        let piece = piece?;
-        len += piece.len() as u64;
-        file.write_all(&piece).map_err(failed)?;
-    }
-    let path = file.into_temp_path();
-    let bytes = MapSource::new(FileSource::open(&path)?)?.read_range(0..len)?;
-    Ok(Bytes::from_owner(Spooled { bytes, _path: path }))
-}
-
-/// The bytes of a file, which is there as long as they are.
-struct Spooled {
-    bytes: Bytes,
-    _path: TempPath,
-}
-
-impl AsRef<[u8]> for Spooled {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }

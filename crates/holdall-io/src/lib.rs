@@ -28,6 +28,7 @@ mod file;
 mod folder;
 mod glob;
 pub mod group;
+pub mod held;
 pub mod http;
 pub mod items;
 mod load;

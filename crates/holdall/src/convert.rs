@@ -112,7 +112,7 @@ impl Convert {
     }
 
     /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type that
-    /// their description says. They are made piece by piece; of a sparse one all indices are in memory.
+    /// their description says. They are made piece by piece.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
         self

@@ -2,13 +2,11 @@
 //! too, out of those with other indices and zTensor 0.1's forms of one component.
 
 use bytes::Bytes;
-use holdall_core::layout::dense::Dense;
-use holdall_core::layout::sparse::tiles;
-use holdall_core::{
-    Attributes, Component, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec,
-};
-use holdall_io::Tensor;
-use holdall_io::items::{self, Feed, Item, Keep};
+use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count, tiles};
+use holdall_core::{Attributes, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec};
+use holdall_io::items::{self, Feed, Item, MadePieces};
+use holdall_io::{Tensor, held};
+use std::sync::{Arc, OnceLock};
 
 /// The attributes of a tensor that is written in another layout: all but those that say how to read the one it has.
 pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
@@ -57,9 +55,7 @@ impl SparseForms {
 
     /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
     pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
-        let is_index =
-            |c: &Component| matches!(c.role, Role::Indices | Role::Indptr | Role::Coords);
-        let are_all = |of| tensor.components().filter(is_index).all(|c| c.dtype == of);
+        let are_all = |of| tensor.components().all(|c| !is_index(&c.role) || c.dtype == of);
         let fits = are_all(DType::U64) || (self.narrow && are_all(DType::U32));
         if !self.has(tensor) || (is_sparse(tensor) && !fits) {
             return repacked(tensor);
@@ -81,82 +77,112 @@ pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
     )
 }
 
-/// The tensor with a component for its values and one for each kind of index, which are checked on the way. Each
-/// component is made, from the whole tensor in memory, when its turn to be written comes.
+/// The tensor with a component for its values and one for each kind of index, which are checked on the way.
 fn repacked(tensor: &Tensor) -> Result<Item> {
-    let by_rows = matches!(tensor.layout(), Layout::SparseCsr | Layout::PackedCsr);
-    let (layout, parts) = match by_rows {
-        true => (
-            Layout::SparseCsr,
-            vec![
-                Part { role: Role::Values, of: Of::Values },
-                Part { role: Role::Indices, of: Of::Indices },
-                Part { role: Role::Indptr, of: Of::Indptr },
-            ],
-        ),
-        false => (
-            Layout::SparseCoo,
-            vec![
-                Part { role: Role::Values, of: Of::Values },
-                Part { role: Role::Coords, of: Of::Indices },
-            ],
-        ),
-    };
-    let mut spec = TensorSpec {
-        name: tensor.name().to_owned(),
-        shape: tensor.shape().to_vec(),
-        layout,
-        attributes: tensor.attributes().clone(),
-        components: Vec::new(),
-    };
-    let mut feeds = Vec::new();
-    for Part { role, of } in parts {
-        let indices = matches!(of, Of::Indices | Of::Indptr);
-        let dtype = if indices { DType::U64 } else { tensor.dtype().unwrap_or(DType::U8) };
-        let len = bytes_of(tensor, by_rows, of)?.len() as u64;
-        let mut component = ComponentSpec::new(role, dtype, len);
-        component.logical_type = if indices { None } else { tensor.logical_type() };
-        spec.components.push(component);
-        let tensor = tensor.clone();
-        feeds.push(Feed::bytes(move || bytes_of(&tensor, by_rows, of)));
+    let Item { mut spec, mut feeds, keep } = items::as_it_is(tensor)?;
+    let shared = Shared { tensor: tensor.clone(), view: Arc::default() };
+    if let Some(data) = spec.components.pop_if(|c| c.role == Role::Data) {
+        feeds.clear();
+        let (shape, dtype) = (tensor.shape(), data.dtype);
+        let count = packed_count(&spec.layout, shape, dtype, data.decoded_len).unwrap_or(0);
+        let of = |role, dtype: DType, count: u64| {
+            ComponentSpec::new(role, dtype, count.saturating_mul(dtype.width()))
+        };
+        let mut values = of(Role::Values, dtype, count);
+        values.logical_type = data.logical_type;
+        spec.components.push(values);
+        match (&spec.layout, shape) {
+            (Layout::PackedCsr, shape) => {
+                let rows = shape.first().map_or(0, |rows| rows.saturating_add(1));
+                spec.components.push(of(Role::Indices, DType::U64, count));
+                spec.components.push(of(Role::Indptr, DType::U64, rows));
+                spec.layout = Layout::SparseCsr;
+            }
+            (_, shape) => {
+                let all = count.saturating_mul(shape.len() as u64);
+                spec.components.push(of(Role::Coords, DType::U64, all));
+                spec.layout = Layout::SparseCoo;
+            }
+        }
+        feeds.extend(spec.components.iter().map(|c| shared.feed(c.role.clone())));
     }
-    Ok(Item { spec, feeds, keep: Keep::Nothing })
+    for (c, feed) in spec.components.iter_mut().zip(&mut feeds).filter(|(c, _)| is_index(&c.role)) {
+        c.decoded_len = (c.decoded_len / c.dtype.width()).saturating_mul(8);
+        c.dtype = DType::U64;
+        *feed = shared.feed(c.role.clone());
+    }
+    // What has no bytes is not fed, so that nothing would look at it.
+    if spec.components.iter().any(|c| c.decoded_len == 0) {
+        shared.part(&Role::Values)?;
+    }
+    Ok(Item { spec, feeds, keep })
 }
 
-struct Part {
-    role: Role,
-    of: Of,
+fn is_index(role: &Role) -> bool {
+    matches!(role, Role::Indices | Role::Indptr | Role::Coords)
+}
+
+/// A sparse tensor that several components are made of. Its view is made once, when the first of them is to be written.
+#[derive(Clone)]
+struct Shared {
+    tensor: Tensor,
+    view: Arc<OnceLock<View>>,
+}
+
+enum View {
+    Csr(Csr),
+    Coo(Coo),
+}
+
+impl Shared {
+    /// The values, or indices of 64 bits, piece by piece.
+    fn feed(&self, role: Role) -> Feed {
+        let shared = self.clone();
+        Feed::Made(Box::new(move || {
+            let len = match shared.part(&role)? {
+                Part::Values(bytes) => bytes.len(),
+                Part::Indices(indices) => indices.len() * 8,
+            };
+            let pieces = (0..len).step_by(PIECE).map(move |start| {
+                let end = len.min(start + PIECE);
+                Ok(match shared.part(&role)? {
+                    Part::Values(bytes) => bytes.slice(start..end),
+                    Part::Indices(indices) => {
+                        indices.range(start / 8..end / 8).flat_map(u64::to_le_bytes).collect()
+                    }
+                })
+            });
+            let made: MadePieces = Box::new(pieces);
+            Ok(made)
+        }))
+    }
+
+    fn part(&self, role: &Role) -> Result<Part<'_>> {
+        let view = match self.view.get() {
+            Some(view) => view,
+            None => {
+                let view = match self.tensor.layout() {
+                    Layout::SparseCsr | Layout::PackedCsr => View::Csr(held::csr(&self.tensor)?),
+                    _ => View::Coo(held::coo(&self.tensor)?),
+                };
+                self.view.get_or_init(|| view)
+            }
+        };
+        Ok(match (view, role) {
+            (View::Csr(csr), Role::Indices) => Part::Indices(csr.stored().1),
+            (View::Csr(csr), Role::Indptr) => Part::Indices(csr.stored().0),
+            (View::Coo(coo), Role::Coords) => Part::Indices(coo.indices()),
+            (View::Csr(csr), _) => Part::Values(csr.values().bytes()),
+            (View::Coo(coo), _) => Part::Values(coo.values().bytes()),
+        })
+    }
 }
 
 /// What a component is made of.
-#[derive(Clone, Copy)]
-enum Of {
-    Values,
-    /// Columns, or all coordinates.
-    Indices,
-    Indptr,
+enum Part<'v> {
+    Values(&'v Bytes),
+    Indices(&'v Indices),
 }
 
-fn bytes_of(tensor: &Tensor, by_rows: bool, of: Of) -> Result<Bytes> {
-    if by_rows {
-        let view = tensor.csr()?;
-        return Ok(match of {
-            Of::Values => values(view.values()),
-            Of::Indices => little_endian(view.indices()),
-            Of::Indptr => little_endian(view.indptr()),
-        });
-    }
-    let view = tensor.coo()?;
-    Ok(match of {
-        Of::Values => values(view.values()),
-        Of::Indices | Of::Indptr => little_endian(view.indices().as_slice()),
-    })
-}
-
-fn values(dense: &Dense) -> Bytes {
-    dense.bytes().clone()
-}
-
-pub(crate) fn little_endian(indices: &[u64]) -> Bytes {
-    indices.iter().flat_map(|i| i.to_le_bytes()).collect()
-}
+/// Bytes that are made at once: whole indices.
+const PIECE: usize = 1 << 20;

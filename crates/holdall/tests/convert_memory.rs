@@ -6,7 +6,8 @@
 mod pytorch_files;
 
 use holdall::{
-    ComponentSpec, Convert, DType, Form, Layout, Role, TensorSpec, WriteOptions, Writer, convert,
+    ComponentSpec, Convert, DType, EncodeOptions, Form, Layout, Role, TensorSpec, WriteOptions,
+    Writer, convert, formats,
 };
 use holdall_core::model::block::BlockType;
 use std::path::Path;
@@ -69,18 +70,7 @@ fn conversions_take_little_memory() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path());
     for case in CASES {
-        // Where no other test takes memory at the same time; the limit is of memory that is written to and is of no file.
-        let status = Command::new("sh")
-            .args(["-c", &format!("ulimit -d {MOST_KIB} && exec \"$0\" \"$@\"")])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "conversions_take_little_memory", "--nocapture"])
-            .env(CHILD, dir.path())
-            .env("HOLDALL_CONVERT_MEMORY_CASE", case)
-            .env("TMPDIR", dir.path())
-            .env("MALLOC_ARENA_MAX", "1")
-            .status()
-            .unwrap();
-        assert!(status.success(), "{case}: {status}");
+        in_little_memory("conversions_take_little_memory", dir.path(), case);
         let (file, _) = source(dir.path(), case);
         let (from, out) = (file.at(0).unwrap(), holdall::open(dir.path().join("out.zt")).unwrap());
         let out = out.at(0).unwrap();
@@ -115,6 +105,206 @@ fn conversions_take_little_memory() {
         let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left.len(), 11, "no temporary file is left: {left:?}");
     }
+}
+
+/// Runs that test for one case in a process of its own, where no other takes memory at the same time; the limit is of memory that is
+/// written to and is of no file.
+fn in_little_memory(test: &str, dir: &Path, case: &str) {
+    let status = Command::new("sh")
+        .args(["-c", &format!("ulimit -d {MOST_KIB} && exec \"$0\" \"$@\"")])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, dir)
+        .env("HOLDALL_CONVERT_MEMORY_CASE", case)
+        .env("TMPDIR", dir)
+        .env("MALLOC_ARENA_MAX", "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{case}: {status}");
+}
+
+/// Entries of sparse tensors: their indices take 72 MiB as `u64`.
+const ENTRIES: u64 = 9 << 19;
+const SPARSE_COLUMNS: u64 = 3;
+/// Sparse tensors, and what each is written as.
+const SPARSE: [(&str, &[&str]); 7] = [
+    ("csr-2.zt", &["1.2", "2", "dense", "coo"]),
+    ("coo-2.zt", &["1.0", "2", "dense", "csr"]),
+    ("zstd-2.zt", &["1.2", "dense"]),
+    ("csr-0.1.zt", &["1.0", "0.1", "dense"]),
+    ("coo-0.1.zt", &["1.2", "2", "0.1", "dense"]),
+    ("csr.pt", &["2"]),
+    ("coo.pt", &["1.2", "dense"]),
+];
+
+#[test]
+fn indices_are_converted_in_little_memory() {
+    if let Some(dir) = std::env::var_os(CHILD) {
+        let dir = Path::new(&dir);
+        let name = std::env::var("HOLDALL_CONVERT_MEMORY_CASE").unwrap();
+        let file = holdall::open(dir.join(&name)).unwrap();
+        let (_, targets) = SPARSE.iter().find(|(source, _)| *source == name).unwrap();
+        for target in *targets {
+            let plain = WriteOptions::new().with_overwrite(true);
+            let of = |format: &str, version: &str| {
+                let plain = plain.clone().with_format(formats::by_name(format).unwrap());
+                Convert::new(plain.with_encode(EncodeOptions::new().with_version(version)))
+            };
+            let options = match *target {
+                "dense" => Convert::new(plain).with_dense(),
+                "csr" => Convert::new(plain).with_form(Form::Csr),
+                "coo" => Convert::new(plain).with_form(Form::Coo),
+                "2" => Convert::new(plain.with_format(formats::by_name("ztensor2").unwrap())),
+                version => of("ztensor", version),
+            };
+            convert(&file, dir.join(format!("{target}.out.zt")), &options).unwrap();
+        }
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let wanted = make_sparse(dir.path());
+    for (source, targets) in SPARSE {
+        in_little_memory("indices_are_converted_in_little_memory", dir.path(), source);
+        let by_rows = source.starts_with("csr");
+        for target in targets {
+            let case = format!("{source} as {target}");
+            let out = holdall::open(dir.path().join(format!("{target}.out.zt"))).unwrap();
+            let out = out.at(0).unwrap();
+            let is = |role: Role, wanted: &[u8]| {
+                let found = out.bytes(&role).unwrap();
+                assert!(*found == *wanted, "{case}: {role}");
+            };
+            // Indices of 32 bits and coordinates by records go into files of their own kind as they are.
+            if (*target == "2" && source.contains("-2")) || *target == "0.1" {
+                let from = holdall::open(dir.path().join(source)).unwrap().at(0).unwrap();
+                assert_eq!(out.layout(), from.layout(), "{case}");
+                from.components().for_each(|c| is(c.role.clone(), &from.bytes(&c.role).unwrap()));
+                continue;
+            }
+            if *target == "dense" {
+                is(Role::Data, &wanted.dense);
+                continue;
+            }
+            is(Role::Values, &wanted.values);
+            if *target == "csr" || (by_rows && *target != "coo") {
+                is(Role::Indices, &wanted.columns);
+                is(Role::Indptr, &wanted.pointers);
+            } else {
+                is(Role::Coords, &[&wanted.rows[..], &wanted.columns].concat());
+            }
+        }
+        let left = dir.path().read_dir().unwrap().count();
+        assert_eq!(left - 7, count_of_targets(dir.path()), "no temporary file is left");
+    }
+}
+
+fn count_of_targets(dir: &Path) -> usize {
+    let names = dir.read_dir().unwrap().map(|e| e.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".out.zt")).count()
+}
+
+/// Parts of a sparse tensor, with indices of 64 bits.
+struct Sparse {
+    values: Vec<u8>,
+    rows: Vec<u8>,
+    columns: Vec<u8>,
+    pointers: Vec<u8>,
+    dense: Vec<u8>,
+}
+
+/// The tensor in each of its forms. Of five rows one has two entries and one has none.
+fn make_sparse(dir: &Path) -> Sparse {
+    let row_of = |entry: u64| entry - u64::from(entry % 5 == 4);
+    let column_of = |entry: u64| match entry % 5 {
+        3 => 0,
+        4 => 1 + entry % 2,
+        _ => entry % SPARSE_COLUMNS,
+    };
+    let value_of = |entry: u64| (entry % 255 + 1) as u8;
+    let mut all = Sparse {
+        values: (0..ENTRIES).map(value_of).collect(),
+        rows: Vec::new(),
+        columns: Vec::new(),
+        pointers: Vec::new(),
+        dense: vec![0; (ENTRIES * SPARSE_COLUMNS) as usize],
+    };
+    let (mut records, mut coords) = (Vec::new(), Vec::new());
+    let mut narrow = [const { Vec::new() }; 2];
+    for entry in 0..ENTRIES {
+        let (row, column, value) = (row_of(entry), column_of(entry), value_of(entry));
+        all.rows.extend_from_slice(&row.to_le_bytes());
+        all.columns.extend_from_slice(&column.to_le_bytes());
+        // The entries of the rows before: all, but for the row that has the last of five, and is before the one without.
+        let before = entry + u64::from(entry % 5 == 4);
+        all.pointers.extend_from_slice(&before.to_le_bytes());
+        all.dense[(row * SPARSE_COLUMNS + column) as usize] = value;
+        coords.extend_from_slice(&(row as u32).to_le_bytes());
+        narrow[0].extend_from_slice(&(column as u32).to_le_bytes());
+        narrow[1].extend_from_slice(&(before as u32).to_le_bytes());
+        records.extend_from_slice(&row.to_le_bytes());
+        records.extend_from_slice(&column.to_le_bytes());
+        records.push(value);
+    }
+    all.pointers.extend_from_slice(&ENTRIES.to_le_bytes());
+    narrow[1].extend_from_slice(&(ENTRIES as u32).to_le_bytes());
+    coords.extend_from_slice(&narrow[0]);
+    let write = |name: &str, layout: Layout, parts: &[(Role, DType, &[u8])]| {
+        let options = match (name, name.contains("-2")) {
+            ("zstd-2.zt", _) => {
+                WriteOptions::new().with_format(formats::by_name("ztensor2").unwrap()).with_zstd(1)
+            }
+            (_, true) => WriteOptions::new().with_format(formats::by_name("ztensor2").unwrap()),
+            _ => {
+                let old = EncodeOptions::new().with_version("0.1");
+                WriteOptions::new()
+                    .with_format(formats::by_name("ztensor").unwrap())
+                    .with_encode(old)
+            }
+        };
+        let mut spec = TensorSpec::dense("w", DType::U8, [ENTRIES, SPARSE_COLUMNS]);
+        spec.layout = layout;
+        let of = |(role, dtype, bytes): &(Role, DType, &[u8])| {
+            ComponentSpec::new(role.clone(), *dtype, bytes.len() as u64)
+        };
+        spec.components = parts.iter().map(of).collect();
+        let bytes: Vec<&[u8]> = parts.iter().map(|(_, _, bytes)| *bytes).collect();
+        let mut writer = Writer::create(dir.join(name), &options).unwrap();
+        writer.add(spec, &bytes).unwrap();
+        writer.finish().unwrap();
+    };
+    let values = (Role::Values, DType::U8, &all.values[..]);
+    let (columns, pointers) = (&narrow[0][..], &narrow[1][..]);
+    let by_rows = [
+        (Role::Indices, DType::U32, columns),
+        (Role::Indptr, DType::U32, pointers),
+        values.clone(),
+    ];
+    write("csr-2.zt", Layout::SparseCsr, &by_rows);
+    for name in ["coo-2.zt", "zstd-2.zt"] {
+        let parts = [(Role::Coords, DType::U32, &coords[..]), values.clone()];
+        write(name, Layout::SparseCoo, &parts);
+    }
+    let packed = [&all.pointers[..], &all.columns, &all.values].concat();
+    write("csr-0.1.zt", Layout::PackedCsr, &[(Role::Data, DType::U8, &packed)]);
+    write("coo-0.1.zt", Layout::PackedCoo, &[(Role::Data, DType::U8, &records)]);
+    let torch = |name: &str, layout: &str, parts: &[(&str, &[u32], &[u8])]| {
+        let shape = [ENTRIES as u32, SPARSE_COLUMNS as u32];
+        std::fs::write(dir.join(name), pytorch_files::sparse_file(layout, parts, &shape)).unwrap();
+    };
+    let count = ENTRIES as u32;
+    let values: (&str, &[u32], &[u8]) = ("ByteStorage", &[count], &all.values);
+    torch(
+        "csr.pt",
+        "torch.sparse_csr",
+        &[
+            ("LongStorage", &[count + 1], &all.pointers),
+            ("LongStorage", &[count], &all.columns),
+            values,
+        ],
+    );
+    let coords = [&all.rows[..], &all.columns].concat();
+    torch("coo.pt", "torch.sparse_coo", &[("LongStorage", &[2, count], &coords), values]);
+    all
 }
 
 fn rounded(wanted: &[f32]) -> Vec<f32> {

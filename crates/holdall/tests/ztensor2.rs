@@ -477,6 +477,36 @@ fn the_content_digest_is_the_packages_own() {
     assert_eq!((report.content, report.finding_count), (None, 1));
 }
 
+/// A map of attributes without entries is content, of an object and of the file. The package `ztensor` 2.1.2 keeps that of a file when it
+/// writes it again, and counts that of an object in the content digest.
+#[test]
+fn empty_attributes_are_written_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = || ("attributes", map(&[]));
+    let with_own = with(object(&part()), "attributes", map(&[]));
+    let content = |file: &File| verify(file, &Default::default()).unwrap().content.unwrap();
+    let mut contents = Vec::new();
+    for (object, others, count) in [
+        (object(&part()), vec![], 0),
+        (object(&part()), vec![empty()], 1),
+        (with_own, vec![empty()], 2),
+    ] {
+        let source = open(of_object(&object, others)).unwrap();
+        let path = dir.path().join("out.zt");
+        let out = written(&source, &path, &Convert::new(writing()));
+        assert_eq!(content(&out), content(&source));
+        contents.push(content(&out));
+        let field = [text("attributes"), vec![0xa0]].concat();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.windows(field.len()).filter(|at| *at == field).count(), count);
+        // Elsewhere nothing is said of them.
+        let other =
+            Convert::new(WriteOptions::new().with_format(formats::by_name("safetensors").unwrap()));
+        convert(&source, dir.path().join(format!("{count}.safetensors")), &other).unwrap();
+    }
+    assert!(contents[0] == contents[1] && contents[1] != contents[2]);
+}
+
 /// Half a byte, scalars by coordinates, and groups described in other words than usual are written as they were, also by way of zTensor 1.2.
 #[test]
 fn what_is_odd_is_written_as_it_was() {

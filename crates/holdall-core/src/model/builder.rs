@@ -388,7 +388,7 @@ impl IndexBuilder {
 
     /// Sets the attributes of the tensor added last.
     pub fn tensor_attributes(&mut self, attributes: Attributes) {
-        if attributes.is_empty() {
+        if !attributes.is_stated() {
             return;
         }
         if let Some(t) = self.inner.tensors.last_mut() {

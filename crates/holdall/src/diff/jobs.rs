@@ -218,7 +218,7 @@ impl Context<'_> {
         match (family(a.layout()), family(b.layout())) {
             (Layout::SparseCsr, Layout::SparseCsr) => {
                 let (x, y) = (a.csr()?, b.csr()?);
-                if x.indptr() == y.indptr() && x.indices() == y.indices() {
+                if x.stored() == y.stored() {
                     let place = |at: u64| {
                         let row = x.indptr().partition_point(|&start| start <= at) - 1;
                         vec![row as u64, x.indices()[at as usize]]

@@ -382,7 +382,10 @@ impl Data {
             }
             (_, None) => {
                 let layout = element.layout();
-                let message = format!("its blocks are {} and big-endian", layout.as_str());
+                let message = format!(
+                    "its blocks are {} and big-endian: ggml writes four of its bytes as one number, and reads them one by one",
+                    layout.as_str()
+                );
                 self.builder.tensor(name, shape, layout)?;
                 self.builder.fault(BIG_ENDIAN_BLOCKS.broken(message).at(entry.at.clone()));
                 self.builder.claim(stored.into())?;

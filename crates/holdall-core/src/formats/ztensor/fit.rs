@@ -1,10 +1,11 @@
 //! What each version that is written can hold.
 
 use super::rules::*;
-use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
+use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
 use super::v1::{indexes, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Remedy, Result, Shown as _};
+use crate::layout::sparse::packed_count;
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use crate::wire::cbor;
@@ -166,7 +167,7 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
     let (shape, dtype, len) = (&tensor.shape, c.dtype, c.decoded_len);
     let fits = match &tensor.layout {
         layout @ (Layout::PackedCsr | Layout::PackedCoo) => {
-            packed_nnz(layout, shape, dtype, len).is_some()
+            packed_count(layout, shape, dtype, len).is_some()
         }
         Layout::Dense if c.role == Role::Data => {
             let count = element_count(shape);

@@ -4,11 +4,12 @@
 use super::fields::long_name;
 use super::fit::{Version, as_value, one_dtype};
 use super::rules::*;
-use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
+use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
 use crate::error::names::in_order;
 use crate::error::sort::sort_by;
+use crate::layout::sparse::packed_count;
 use crate::model::{Attributes, Encoding, Layout};
 use crate::wire::cbor::Writer;
 use std::ops::Range;
@@ -202,7 +203,7 @@ impl Manifest {
         };
         let nnz = match tensor.layout {
             Layout::SparseCsr | Layout::SparseCoo => c.decoded_len.checked_div(c.dtype.width()),
-            _ => packed_nnz(&tensor.layout, &tensor.shape, c.dtype, c.decoded_len),
+            _ => packed_count(&tensor.layout, &tensor.shape, c.dtype, c.decoded_len),
         };
         // The reference implementation says the byte order where it has a meaning.
         let has_order = stored.encoding == Encoding::Raw && c.dtype.width() > 1;

@@ -4,6 +4,7 @@ use super::fields::{self, Keys, required};
 use super::rules::*;
 use super::stated;
 use crate::error::{Error, Result};
+use crate::layout::sparse::{packed_count, packed_len};
 use crate::limits::Limits;
 use crate::model::builder::{BOUNDS, RANK};
 use crate::model::{
@@ -378,7 +379,7 @@ impl<'a> Entry<'a> {
             }
             return declared;
         };
-        let found = packed_nnz(layout, &self.shape, dtype, len);
+        let found = packed_count(layout, &self.shape, dtype, len);
         if found.is_none() || (nnz.is_some() && nnz != found) {
             let shape = &self.shape;
             builder.warn(warnings::PACKED_SPARSE, Some(name), Some("data"), || {
@@ -402,33 +403,4 @@ fn byte_order(reader: &mut Reader<'_>) -> Result<ByteOrder> {
         b"big" => Ok(ByteOrder::Big),
         name => Err(fields::unknown(&UNKNOWN_BYTE_ORDER, "byte order", name)),
     }
-}
-
-/// Bytes before the records of a packed tensor, and bytes for each non-zero element: CSR is rows + 1
-/// pointers, then a column and a value each; COO is ndim coordinates and a value each.
-fn packed_parts(layout: &Layout, shape: &[u64], dtype: DType) -> Option<(u64, u64)> {
-    const INDEX: u64 = 8;
-    match layout {
-        Layout::PackedCsr => {
-            let indptr = shape.first()?.checked_add(1)?.checked_mul(INDEX)?;
-            Some((indptr, dtype.width().checked_add(INDEX)?))
-        }
-        _ => {
-            let coords = u64::try_from(shape.len()).ok()?.checked_mul(INDEX)?;
-            Some((0, coords.checked_add(dtype.width())?))
-        }
-    }
-}
-
-/// Bytes of a packed tensor of `nnz` non-zero elements.
-pub(super) fn packed_len(layout: &Layout, shape: &[u64], dtype: DType, nnz: u64) -> Option<u64> {
-    let (before, each) = packed_parts(layout, shape, dtype)?;
-    nnz.checked_mul(each)?.checked_add(before)
-}
-
-/// Non-zero elements of a packed tensor of `len` bytes; `None` where they are not a whole number.
-pub(super) fn packed_nnz(layout: &Layout, shape: &[u64], dtype: DType, len: u64) -> Option<u64> {
-    let (before, each) = packed_parts(layout, shape, dtype)?;
-    let records = len.checked_sub(before)?;
-    records.is_multiple_of(each).then(|| records.checked_div(each)).flatten()
 }

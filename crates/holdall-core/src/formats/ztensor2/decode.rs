@@ -248,7 +248,7 @@ impl<'a> Decoder<'a> {
             let message = format!("an attribute's key of {} bytes: `{}`", key.len(), key.shown());
             return Err(NAME.broken(message).at(self.reader.since(start)));
         }
-        Ok(attributes)
+        Ok(attributes.stated())
     }
 
     fn shards(&mut self) -> Result<()> {

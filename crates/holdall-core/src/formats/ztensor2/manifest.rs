@@ -150,9 +150,9 @@ impl Fields {
         self.raw(key, w.into_bytes());
     }
 
-    /// The field of attributes, where there are some.
+    /// The field of attributes, where there are some or the file that they are of had the field.
     pub(super) fn attributes(&mut self, attributes: &Attributes) -> Result<()> {
-        if attributes.is_empty() {
+        if !attributes.is_stated() {
             return Ok(());
         }
         let mut all = Fields::default();

@@ -1,6 +1,6 @@
 //! Blocks of 256 elements: scales of groups in a few bits, themselves scaled; and ternary ones.
 
-use super::half_at;
+use super::{half_at, u32_at};
 use std::array::from_fn;
 
 /// Two bits each: d·s·q − m·t, with 4 bits of s and t for each 16.
@@ -35,53 +35,51 @@ pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
     }
 }
 
-/// Scale and offset number `i` of the eight that 12 bytes hold, 6 bits each.
+/// d·s and m·t of the eight groups of a block of [`q4_k`] or [`q5_k`], which begins with these 16 bytes: d, m, and 12 bytes of s
+/// and t, 6 bits each. Four of a kind at once.
 #[inline(always)]
-fn six_bits(b: &[u8], i: usize) -> (f32, f32) {
-    let (scale, offset) = if i < 4 {
-        (b[i] & 63, b[i + 4] & 63)
-    } else {
-        let high = |at: usize| (b[at] >> 6) << 4;
-        (b[i + 4] & 15 | high(i - 4), b[i + 4] >> 4 | high(i))
+fn scales(head: &[u8; 16]) -> [[f32; 2]; 8] {
+    let (d, min) = (half_at(head, 0), half_at(head, 2));
+    let [first, second, third] = [u32_at(head, 4), u32_at(head, 8), u32_at(head, 12)];
+    // The first four have their bits together; of the others the upper two are above those of the first.
+    let both = |first: u32, low: u32| {
+        let others = low & 0x0f0f_0f0f | first >> 2 & 0x3030_3030;
+        [(first & 0x3f3f_3f3f).to_le_bytes(), others.to_le_bytes()]
     };
-    (f32::from(scale), f32::from(offset))
+    let (s, t) = (both(first, third), both(second, third >> 4));
+    from_fn(|i| [d * f32::from(s[i / 4][i % 4]), min * f32::from(t[i / 4][i % 4])])
 }
 
-/// d·s·q − m·t of number `i` of the eight groups of a block of [`q4_k`] or [`q5_k`].
+/// d·s·q − m·t of a group.
 #[inline(always)]
-fn line<const BYTES: usize>(
-    b: &[u8; BYTES],
-    i: usize,
-    out: &mut [f32; 32],
-    q: impl Fn(usize) -> u8,
-) {
-    let (scale, offset) = six_bits(&b[4..16], i);
-    let (scale, offset) = (half_at(b, 0) * scale, half_at(b, 2) * offset);
+fn line(out: &mut [f32; 32], [scale, offset]: [f32; 2], q: impl Fn(usize) -> u8) {
     out.iter_mut().enumerate().for_each(|(j, x)| *x = scale * f32::from(q(j)) - offset);
 }
 
 /// Four bits each: d·s·q − m·t, with 6 bits of s and t for each 32.
 pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
-    let (bytes, _) = b[16..].as_chunks::<32>();
-    let (groups, _) = out.as_chunks_mut::<32>();
+    let Some((head, rest)) = b.split_first_chunk() else { return };
+    let (scales, (bytes, _)) = (scales(head), rest.as_chunks::<32>());
+    let (pairs, _) = out.as_chunks_mut::<64>();
     // Two groups have their nibbles in the same bytes.
-    for (i, (groups, q)) in groups.as_chunks_mut().0.iter_mut().zip(bytes).enumerate() {
-        let [low, high] = groups;
-        line(b, 2 * i, low, |j| q[j] & 15);
-        line(b, 2 * i + 1, high, |j| q[j] >> 4);
+    for (i, (pair, q)) in pairs.iter_mut().zip(bytes).enumerate() {
+        let [low, high] = pair.as_chunks_mut().0 else { return };
+        line(low, scales[2 * i], |j| q[j] & 15);
+        line(high, scales[2 * i + 1], |j| q[j] >> 4);
     }
 }
 
 /// Five bits each, as [`q4_k`], the fifth bits apart.
 pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
-    let (bytes, _) = b[16..].as_chunks::<32>();
+    let Some((head, rest)) = b.split_first_chunk() else { return };
+    let (scales, (bytes, _)) = (scales(head), rest.as_chunks::<32>());
     let [fifth, bytes @ ..] = bytes else { return };
-    let (groups, _) = out.as_chunks_mut::<32>();
-    for (i, (groups, q)) in groups.as_chunks_mut().0.iter_mut().zip(bytes).enumerate() {
-        let [low, high] = groups;
+    let (pairs, _) = out.as_chunks_mut::<64>();
+    for (i, (pair, q)) in pairs.iter_mut().zip(bytes).enumerate() {
+        let [low, high] = pair.as_chunks_mut().0 else { return };
         let above = |j: usize, mask: u8| if fifth[j] & mask == 0 { 0 } else { 16 };
-        line(b, 2 * i, low, |j| (q[j] & 15) + above(j, 1 << (2 * i)));
-        line(b, 2 * i + 1, high, |j| (q[j] >> 4) + above(j, 2 << (2 * i)));
+        line(low, scales[2 * i], |j| q[j] & 15 | above(j, 1 << (2 * i)));
+        line(high, scales[2 * i + 1], |j| q[j] >> 4 | above(j, 2 << (2 * i)));
     }
 }
 

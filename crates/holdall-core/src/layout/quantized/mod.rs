@@ -531,11 +531,11 @@ fn rows_of_groups(
     let unlimited = Limits { decoded_len: u64::MAX, ..Limits::default() };
     let indices =
         super::sparse::Indices::new(g_idx, &unlimited).map_err(|e| blame(e.under(&GROUP_INDEX)))?;
-    if let Some(row) = indices.as_slice().iter().position(|group| *group >= down) {
-        let message = format!("row {row} belongs to group {} of {down}", indices.as_slice()[row]);
+    if let Some((row, group)) = indices.outside(0..rows, down) {
+        let message = format!("row {row} belongs to group {group} of {down}");
         return Err(blame(GROUP_INDEX.broken(message)));
     }
-    Ok(indices.as_slice().iter().map(|group| group.saturating_mul(columns)).collect())
+    Ok(indices.range(0..rows).map(|group| group.saturating_mul(columns)).collect())
 }
 
 /// Whether `key` names the rows' direction of a matrix; `None` where it is not there.

@@ -13,6 +13,9 @@ use crate::model::{Layout, Role, TensorInfo};
 use bytes::Bytes;
 use std::ops::Range;
 
+/// Records of a packed tensor that are copied apart together.
+const AT_A_TIME: usize = 1 << 15;
+
 /// A sparse tensor by coordinates: all those of the first dimension, then all of the second, and so
 /// on.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +37,7 @@ impl CooEntry<'_> {
     /// Its coordinates, one for each dimension.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = u64> {
         let number = self.number;
-        (0..self.tensor.shape().len()).map(move |d| self.tensor.coords(d)[number])
+        (0..self.tensor.shape().len()).map(move |d| self.tensor.coords.at(d, number))
     }
 }
 
@@ -82,6 +85,18 @@ impl Coo {
     /// # Errors
     /// [`PACKED`], and as [`Coo::new`].
     pub fn from_packed(shape: &[u64], data: Decoded) -> Result<Coo> {
+        Coo::from_packed_in(shape, data, |pieces| Ok(pieces.flatten().collect()))
+    }
+
+    /// The same, copied apart to where `hold` has the bytes of all pieces that it is given: coordinates, then values.
+    ///
+    /// # Errors
+    /// Those of [`Coo::from_packed`] and of `hold`.
+    pub fn from_packed_in(
+        shape: &[u64],
+        data: Decoded,
+        hold: impl FnOnce(&mut dyn Iterator<Item = Vec<u8>>) -> Result<Bytes>,
+    ) -> Result<Coo> {
         let width = value_width(data.dtype, data.logical_type.as_ref())?;
         // The rank is bounded by what is in memory: `shape` is.
         let at = shape.len() * 8;
@@ -91,18 +106,18 @@ impl Coo {
             let message = format!("{len} bytes are not a whole number of records of {record}");
             return Err(PACKED.broken(message).in_component(Role::Data));
         }
-        let count = len / record;
-        let mut coords = vec![0; count * shape.len()];
-        let mut values = Vec::with_capacity(count * width);
-        for (number, record) in data.bytes.chunks_exact(record).enumerate() {
-            let (places, value) = record.split_at(at);
-            for (d, place) in places.as_chunks::<8>().0.iter().enumerate() {
-                coords[d * count + number] = u64::from_le_bytes(*place);
-            }
-            values.extend_from_slice(value);
-        }
-        let values = Decoded { bytes: values.into(), ..data };
-        Coo::checked(shape, Indices::owned(coords), values).map_err(|e| e.in_component(Role::Data))
+        let fields = (0..at).step_by(8).map(|at| at..at + 8).chain(std::iter::once(at..record));
+        let mut pieces = fields.flat_map(|field| {
+            data.bytes.chunks(record.saturating_mul(AT_A_TIME)).map(move |records| {
+                let own = records.chunks_exact(record).flat_map(|record| &record[field.clone()]);
+                own.copied().collect()
+            })
+        });
+        let mut coords = hold(&mut pieces)?;
+        drop(pieces);
+        let values = Decoded { bytes: coords.split_off(len / record * at), ..data };
+        Coo::checked(shape, Indices::stored(coords, 8), values)
+            .map_err(|e| e.in_component(Role::Data))
     }
 
     /// The elements of a dense tensor that are not zero: all bits count, so that a negative zero is kept.
@@ -111,18 +126,8 @@ impl Coo {
     /// [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits;
     /// [`LENGTH`](crate::layout::LENGTH).
     pub fn from_dense(dense: &Dense) -> Result<Coo> {
-        let shape = dense.shape().to_vec();
         let (places, values) = stored_of(dense)?;
-        let count = places.len();
-        let mut coords = vec![0; count * shape.len()];
-        for (number, &place) in places.iter().enumerate() {
-            let mut rest = place;
-            for (d, size) in shape.iter().enumerate().rev() {
-                coords[d * count + number] = rest % size;
-                rest /= size;
-            }
-        }
-        Ok(Coo { coords: Coords::new(&shape, Indices::owned(coords), count)?, values })
+        Ok(Coo { coords: Coords::of_places(dense.shape(), &places), values })
     }
 
     /// Dimensions, in elements.
@@ -135,7 +140,8 @@ impl Coo {
         self.coords.count()
     }
 
-    /// The coordinates of all values in dimension `dimension`; none outside the shape.
+    /// The coordinates of all values in dimension `dimension`; none outside the shape. All coordinates are
+    /// [widened](Indices::as_slice) for it.
     pub fn coords(&self, dimension: usize) -> &[u64] {
         self.coords.of(dimension)
     }

@@ -18,21 +18,37 @@ impl Coords {
     /// # Errors
     /// [`COUNTS`], [`INDEX_BOUNDS`].
     pub(super) fn new(sizes: &[u64], all: Indices, count: usize) -> Result<Coords> {
-        let (found, rank) = (all.as_slice().len(), sizes.len());
+        let (found, rank) = (all.len(), sizes.len());
         if Some(found) != count.checked_mul(rank) {
             let message = format!("{found} coordinates for {count} entries in {rank} dimensions");
             return Err(COUNTS.broken(message));
         }
-        let coords = Coords { sizes: sizes.to_vec(), all, count };
         for (d, size) in sizes.iter().enumerate() {
-            let own = coords.of(d);
-            if let Some((number, at)) = own.iter().enumerate().find(|(_, at)| *at >= size) {
-                let message =
-                    format!("coordinate {at} of entry {number} in dimension {d}, of size {size}");
+            // As many as are in memory.
+            let own = d * count..(d + 1) * count;
+            if let Some((at, index)) = all.outside(own.clone(), *size) {
+                let number = at - own.start;
+                let message = format!(
+                    "coordinate {index} of entry {number} in dimension {d}, of size {size}"
+                );
                 return Err(INDEX_BOUNDS.broken(message));
             }
         }
-        Ok(coords)
+        Ok(Coords { sizes: sizes.to_vec(), all, count })
+    }
+
+    /// Those of elements by their numbers among all of such dimensions, row by row.
+    pub(super) fn of_places(sizes: &[u64], places: &[u64]) -> Coords {
+        let count = places.len();
+        let mut all = vec![0; count * sizes.len()];
+        for (number, &place) in places.iter().enumerate() {
+            let mut rest = place;
+            for (d, size) in sizes.iter().enumerate().rev() {
+                all[d * count + number] = rest % size;
+                rest /= size;
+            }
+        }
+        Coords { sizes: sizes.to_vec(), all: Indices::owned(all), count }
     }
 
     /// The sizes of the dimensions that have coordinates.
@@ -59,13 +75,16 @@ impl Coords {
 
     /// The number of each entry's place among all of them, row by row.
     pub(super) fn places(&self) -> impl Iterator<Item = u64> {
-        let dims: Vec<(u64, &[u64])> =
-            self.sizes.iter().enumerate().map(|(d, &size)| (size, self.of(d))).collect();
         (0..self.count).map(move |number| {
             // It cannot wrap where the size of the whole was found to fit.
-            dims.iter().fold(0u64, |at, (size, coords)| {
-                at.wrapping_mul(*size).wrapping_add(coords[number])
+            (0..).zip(&self.sizes).fold(0u64, |place, (d, size)| {
+                place.wrapping_mul(*size).wrapping_add(self.at(d, number))
             })
         })
+    }
+
+    /// That of an entry in one dimension; 0 for others.
+    pub(super) fn at(&self, dimension: usize, number: usize) -> u64 {
+        self.all.get(dimension * self.count + number).unwrap_or(0)
     }
 }

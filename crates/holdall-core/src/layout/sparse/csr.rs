@@ -77,17 +77,15 @@ impl Csr {
         let indptr = Indices::new(indptr, limits).map_err(|e| e.in_component(Role::Indptr))?;
         let indices = Indices::new(indices, limits).map_err(|e| e.in_component(Role::Indices))?;
         let (values, count) = values_of(values)?;
-        if indices.as_slice().len() != count {
-            let found = indices.as_slice().len();
+        if indices.len() != count {
+            let found = indices.len();
             let message = format!("{found} column indices for {count} values");
             return Err(COUNTS.broken(message).in_component(Role::Indices));
         }
-        check_indptr(indptr.as_slice(), rows, count).map_err(|e| e.in_component(Role::Indptr))?;
-        if let Some(at) = indices.as_slice().iter().position(|c| *c >= columns) {
-            let message = format!(
-                "column index {} (number {at}) of {columns} columns",
-                indices.as_slice()[at]
-            );
+        check_indptr(&indptr, 0..indptr.len(), rows, count)
+            .map_err(|e| e.in_component(Role::Indptr))?;
+        if let Some((at, index)) = indices.outside(0..count, columns) {
+            let message = format!("column index {index} (number {at}) of {columns} columns");
             return Err(INDEX_BOUNDS.broken(message).in_component(Role::Indices));
         }
         Ok(Csr { shape: [rows, columns], indptr, indices, values })
@@ -157,15 +155,21 @@ impl Csr {
 
     /// How many values there are.
     pub fn count(&self) -> usize {
-        self.indices().len()
+        self.indices.len()
     }
 
-    /// Where the values of each row start, and where those of the last one end: rows + 1 numbers.
+    /// Pointers and columns as they are stored.
+    pub fn stored(&self) -> (&Indices, &Indices) {
+        (&self.indptr, &self.indices)
+    }
+
+    /// Where the values of each row start, and where those of the last one end: rows + 1 numbers,
+    /// [widened](Indices::as_slice).
     pub fn indptr(&self) -> &[u64] {
         self.indptr.as_slice()
     }
 
-    /// The column of each value.
+    /// The column of each value, [widened](Indices::as_slice).
     pub fn indices(&self) -> &[u64] {
         self.indices.as_slice()
     }
@@ -178,15 +182,17 @@ impl Csr {
     /// All values with their places, row by row.
     pub fn entries(&self) -> impl Iterator<Item = CsrEntry<'_>> {
         let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
-        let columns = self.indices().iter();
+        let columns = self.indices.range(0..self.count());
         let values = self.values.bytes().chunks_exact(width);
         let all = self.rows().zip(columns).zip(values);
-        all.map(|((row, &column), value)| CsrEntry { row, column, value })
+        all.map(|((row, column), value)| CsrEntry { row, column, value })
     }
 
     /// The row of each value.
     fn rows(&self) -> impl Iterator<Item = u64> {
-        let lens = self.indptr().windows(2).map(|w| w[1].saturating_sub(w[0]));
+        let ends = self.indptr.range(1..self.indptr.len());
+        let starts = self.indptr.range(0..self.indptr.len());
+        let lens = starts.zip(ends).map(|(start, end)| end.saturating_sub(start));
         (0u64..).zip(lens).flat_map(|(row, len)| (0..len).map(move |_| row))
     }
 
@@ -202,9 +208,9 @@ impl Csr {
     /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
     pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
         let columns = self.shape[1];
-        let places = self.rows().zip(self.indices());
+        let places = self.rows().zip(self.indices.range(0..self.count()));
         // It cannot wrap where the size of the whole was found to fit.
-        let places = places.map(|(row, &c)| row.wrapping_mul(columns).wrapping_add(c));
+        let places = places.map(|(row, c)| row.wrapping_mul(columns).wrapping_add(c));
         scatter(&self.shape, &self.values, limits, places)
     }
 
@@ -217,13 +223,13 @@ impl Csr {
         let columns = self.shape[1].max(1);
         let rows = elements.start / columns..elements.end.div_ceil(columns).min(self.shape[0]);
         let start = |row: u64| {
-            let of_row = usize::try_from(row).ok().and_then(|row| self.indptr().get(row));
-            of_row.map_or(0, |at| *at as usize)
+            let of_row = usize::try_from(row).ok().and_then(|row| self.indptr.get(row));
+            of_row.map_or(0, |at| at as usize)
         };
         let entries = rows.flat_map(|row| {
             let entries = start(row)..start(row.saturating_add(1));
-            let columns = self.indices().get(entries.clone()).unwrap_or_default();
-            entries.zip(columns).map(move |(entry, column)| (row, entry, *column))
+            let columns = self.indices.range(entries.clone());
+            entries.zip(columns).map(move |(entry, column)| (row, entry, column))
         });
         let all = entries.filter_map(|(row, entry, column)| {
             // It cannot wrap where the size of the whole was found to fit.
@@ -236,22 +242,34 @@ impl Csr {
     }
 }
 
-pub(super) fn check_indptr(indptr: &[u64], rows: u64, count: usize) -> Result<()> {
-    if Some(indptr.len() as u64) != rows.checked_add(1) {
-        let message = format!("{} row pointers for {rows} rows", indptr.len());
-        return Err(COUNTS.broken(message));
+/// Checks those pointers of `all` that are in `own`: they are of so many rows, which have `count` values.
+pub(super) fn check_indptr(
+    all: &Indices,
+    own: Range<usize>,
+    rows: u64,
+    count: usize,
+) -> Result<()> {
+    let found = own.len();
+    if Some(found as u64) != rows.checked_add(1) {
+        return Err(COUNTS.broken(format!("{found} row pointers for {rows} rows")));
     }
-    // Not empty: it is one longer than there are rows.
-    let (first, last) = (indptr.first().copied(), indptr.last().copied());
-    if let Some(first) = first.filter(|&first| first != 0) {
+    let first = all.get(own.start).unwrap_or(0);
+    if first != 0 {
         return Err(INDPTR_START.broken(format!("the first row pointer is {first}")));
     }
-    if let Some(row) = indptr.windows(2).position(|w| w[0] > w[1]) {
-        let message = format!("row {row} goes from {} to {}", indptr[row], indptr[row + 1]);
-        return Err(INDPTR_ORDER.broken(message));
-    }
-    if last != Some(count as u64) {
-        let last = last.unwrap_or_default();
+    let mut last = 0;
+    all.runs(own.clone(), |start, run| {
+        let starts = std::iter::once(&last).chain(run);
+        if let Some(at) = starts.zip(run).position(|(start, end)| start > end) {
+            let row = start + at - own.start - 1;
+            let before = at.checked_sub(1).and_then(|at| run.get(at)).unwrap_or(&last);
+            let message = format!("row {row} goes from {before} to {}", run[at]);
+            return Err(INDPTR_ORDER.broken(message));
+        }
+        last = run.last().copied().unwrap_or(last);
+        Ok(())
+    })?;
+    if last != count as u64 {
         return Err(INDPTR_END.broken(format!("the last row pointer is {last} of {count} values")));
     }
     Ok(())

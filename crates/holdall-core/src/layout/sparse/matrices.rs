@@ -62,7 +62,7 @@ impl Matrices {
     }
 
     fn check(&self) -> Result<()> {
-        let (indptr, indices) = (self.indptr.as_slice(), self.indices.as_slice());
+        let (indptr, indices) = (&self.indptr, &self.indices);
         let [outer, inner] = self.blocks();
         let pointers = outer.checked_add(1).and_then(|n| n.checked_mul(self.count));
         if pointers != Some(indptr.len() as u64) {
@@ -76,13 +76,15 @@ impl Matrices {
             let message = format!("{} indices for {count} matrices", indices.len());
             return Err(COUNTS.broken(message).in_component(Role::Indices));
         }
-        if let Some(at) = indices.iter().position(|at| *at >= inner) {
-            let message = format!("index {} (number {at}) of {inner}", indices[at]);
+        if let Some((at, index)) = indices.outside(0..indices.len(), inner) {
+            let message = format!("index {index} (number {at}) of {inner}");
             return Err(INDEX_BOUNDS.broken(message).in_component(Role::Indices));
         }
         let own = indices.len() / count.max(1);
-        for indptr in indptr.chunks(outer as usize + 1).take(count) {
-            check_indptr(indptr, outer, own).map_err(|e| e.in_component(Role::Indptr))?;
+        let each = outer as usize + 1;
+        for start in (0..indptr.len()).step_by(each).take(count) {
+            check_indptr(indptr, start..start + each, outer, own)
+                .map_err(|e| e.in_component(Role::Indptr))?;
         }
         Ok(())
     }
@@ -106,7 +108,7 @@ impl Matrices {
 
     /// Entries.
     pub(super) fn entries(&self) -> usize {
-        self.indices.as_slice().len()
+        self.indices.len()
     }
 
     /// The entries of which some of `elements` may be, and where the first element of each is, among all of the tensor, row by row.
@@ -133,12 +135,12 @@ impl Matrices {
                 // They rise up to as many as there are indices of the matrix.
                 let pointer = |line: u64| {
                     let at = usize::try_from(pointers.wrapping_add(line)).unwrap_or(usize::MAX);
-                    self.indptr.as_slice().get(at).copied().unwrap_or(0)
+                    self.indptr.get(at).unwrap_or(0)
                 };
                 let entries = pointer(line)..pointer(line + 1);
                 entries.map(move |entry| {
                     let entry = number.wrapping_mul(own).wrapping_add(entry);
-                    let other = self.indices.as_slice().get(entry as usize).copied().unwrap_or(0);
+                    let other = self.indices.get(entry as usize).unwrap_or(0);
                     let (down, across) = match self.of {
                         Compressed::Rows => (line, other),
                         Compressed::Columns => (other, line),

@@ -15,12 +15,14 @@ mod coords;
 mod csr;
 mod indices;
 mod matrices;
+mod packed;
 mod sum;
 pub mod tiles;
 
 pub use coo::{Coo, CooEntry};
 pub use csr::{Csr, CsrEntry};
 pub use indices::Indices;
+pub use packed::{packed_count, packed_len};
 pub use tiles::Tiles;
 
 use super::dense::Dense;

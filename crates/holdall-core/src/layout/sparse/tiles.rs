@@ -152,7 +152,7 @@ impl Tiles {
         };
         let run = count_of(inner)?;
         let coords = Indices::new(coords, limits).and_then(|coords| {
-            let count = coords.as_slice().len() / dims;
+            let count = coords.len() / dims;
             Coords::new(sizes, coords, count)
         });
         let coords = coords.map_err(|e| e.in_component(Role::Coords))?;

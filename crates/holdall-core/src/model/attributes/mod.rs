@@ -60,53 +60,74 @@ impl Value {
 }
 
 /// Key–value data on a file or a tensor, in the file's order, keys unique.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Attributes(Vec<(String, Value)>);
+#[derive(Debug, Clone, Default)]
+pub struct Attributes {
+    pairs: Vec<(String, Value)>,
+    is_stated: bool,
+}
 
 impl Attributes {
     /// No attributes.
     pub const fn new() -> Attributes {
-        Attributes(Vec::new())
+        Attributes { pairs: Vec::new(), is_stated: false }
+    }
+
+    /// The same, as a file states them that has a map of them even if it is empty: zTensor 2 counts that as content.
+    #[cfg(feature = "ztensor2")]
+    pub(crate) fn stated(self) -> Attributes {
+        Attributes { is_stated: true, ..self }
+    }
+
+    /// Whether a file has a map of them, because there are some or because the file that they are of had one.
+    pub(crate) fn is_stated(&self) -> bool {
+        self.is_stated || !self.is_empty()
     }
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v)
+        self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 
     /// Sets `key`, in place if it is there, at the end if not.
     pub fn set(&mut self, key: impl Into<String>, value: Value) {
         let key = key.into();
-        match self.0.iter_mut().find(|(k, _)| *k == key) {
+        match self.pairs.iter_mut().find(|(k, _)| *k == key) {
             Some((_, v)) => *v = value,
-            None => self.0.push((key, value)),
+            None => self.pairs.push((key, value)),
         }
     }
 
     /// Takes `key` out.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let at = self.0.iter().position(|(k, _)| k == key)?;
-        Some(self.0.remove(at).1)
+        let at = self.pairs.iter().position(|(k, _)| k == key)?;
+        Some(self.pairs.remove(at).1)
     }
 
     /// Adds a pair whose key the caller knows to be new: decoders check keys once, for the map.
     pub fn push(&mut self, key: impl Into<String>, value: Value) {
-        self.0.push((key.into(), value));
+        self.pairs.push((key.into(), value));
     }
 
     /// Pairs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(k, v)| (k.as_str(), v))
+        self.pairs.iter().map(|(k, v)| (k.as_str(), v))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pairs.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
+    }
+}
+
+/// They are the same where the pairs are.
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Attributes) -> bool {
+        self.pairs == other.pairs
     }
 }
 

@@ -162,8 +162,9 @@ impl<'a> Literal<'a> {
             (shape, true) => Ok(shape),
             (shape, false) => {
                 let number = shape.first().copied().unwrap_or(0);
-                let message =
-                    format!("the shape `({number})` is a number, as `({number},)` is not");
+                let message = format!(
+                    "the shape is `({number})`, which is a number; the tuple is written `({number},)`"
+                );
                 Err(HEADER.broken(message))
             }
         }

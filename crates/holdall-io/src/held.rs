@@ -1,0 +1,91 @@
+//! Bytes that may be many in memory that the system can take back: where they lie in a map, or in a temporary file.
+
+use crate::error::io;
+use crate::file::Tensor;
+use crate::source::{ByteSource as _, FileSource, MapSource};
+use bytes::Bytes;
+use holdall_core::layout::Decoded;
+use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::read::Access;
+use holdall_core::{Encoding, Error, Layout, Result, Role};
+use std::io::Write as _;
+use tempfile::TempPath;
+
+/// More bytes, where they do not lie in a map, wait in a file.
+const HELD: u64 = 8 << 20;
+
+/// What [`Tensor::csr`] gives, with little of it in memory.
+///
+/// # Errors
+/// Those of [`Tensor::csr`]; Io.
+pub fn csr(tensor: &Tensor) -> Result<Csr> {
+    tensor.sound()?;
+    let view = Csr::of(tensor.info(), |role| held(tensor, role), tensor.file().limits());
+    view.map_err(|e| placed(tensor, e))
+}
+
+/// What [`Tensor::coo`] gives, with little of it in memory.
+///
+/// # Errors
+/// Those of [`Tensor::coo`]; Io.
+pub fn coo(tensor: &Tensor) -> Result<Coo> {
+    tensor.sound()?;
+    let (info, get) = (tensor.info(), |role: &Role| held(tensor, role));
+    let view = match tensor.layout() {
+        Layout::PackedCoo => tensor.require(&Role::Data).and_then(|c| {
+            let data =
+                Decoded { dtype: c.dtype, logical_type: c.logical_type, bytes: get(&c.role)? };
+            let (shape, len) = (tensor.shape(), data.bytes.len() as u64);
+            match len <= HELD {
+                true => Coo::from_packed(shape, data),
+                false => Coo::from_packed_in(shape, data, |pieces| spooled(pieces.map(Ok))),
+            }
+        }),
+        _ => Coo::of(info, get, tensor.file().limits()),
+    };
+    view.map_err(|e| placed(tensor, e))
+}
+
+fn placed(tensor: &Tensor, e: Error) -> Error {
+    e.in_tensor(tensor.name()).in_source(tensor.file().name())
+}
+
+/// The decoded bytes of a component.
+pub(crate) fn held(tensor: &Tensor, role: &Role) -> Result<Bytes> {
+    let c = tensor.require(role)?;
+    let sources = tensor.file().sources();
+    let is_borrowed = c.encoding == Encoding::Raw
+        && c.turned_len() <= 1
+        && sources.at(c.stored.source).terms().access == Access::Borrowed;
+    if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
+        return tensor.bytes(role);
+    }
+    spooled(tensor.pieces(role)?)
+}
+
+/// All those pieces in a temporary file of their own.
+fn spooled<P: AsRef<[u8]>>(pieces: impl Iterator<Item = Result<P>>) -> Result<Bytes> {
+    let failed = |e| io(e, "keeping a component in a temporary file");
+    let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+    let mut len = 0;
+    for piece in pieces {
+        let piece = piece?;
+        len += piece.as_ref().len() as u64;
+        file.write_all(piece.as_ref()).map_err(failed)?;
+    }
+    let path = file.into_temp_path();
+    let bytes = MapSource::new(FileSource::open(&path)?)?.read_range(0..len)?;
+    Ok(Bytes::from_owner(Spooled { bytes, _path: path }))
+}
+
+/// The bytes of a file, which is there as long as they are.
+struct Spooled {
+    bytes: Bytes,
+    _path: TempPath,
+}
+
+impl AsRef<[u8]> for Spooled {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
