@@ -3,9 +3,10 @@
 
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
-use crate::formats::named::{Element, is_dtype};
+use crate::formats::named::{Element, PAIRS, is_dtype};
 use crate::layout::dense::Dense;
 use crate::layout::sparse::tiles::{self, Compressed};
+use crate::layout::strided::stored_by;
 use crate::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
 use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};
@@ -69,12 +70,12 @@ pub(super) enum Tensor {
     /// An array whose bytes stand in the pickle.
     Array {
         shape: Vec<u64>,
+        /// The attributes that say how elements lie, where that is not row by row.
+        strides: Option<Attributes>,
         element: Element,
         order: ByteOrder,
-        is_fortran: bool,
-        /// As in a header of `.npy`, where NumPy's type has no like here; then perhaps how many elements one of NumPy's is.
+        /// As in a header of `.npy`, where NumPy's type has no like here.
         descr: Option<String>,
-        inner: Option<u64>,
         bytes: Vec<u8>,
     },
     /// Listed, but not there: why.
@@ -152,8 +153,13 @@ impl<'g> Objects<'g> {
             Node::None => Thing::Plain(Value::Null),
             Node::Bool(b) => Thing::Plain(Value::Bool(*b)),
             Node::Integer(n) => Thing::Plain(integer(*n)),
+            Node::Long(bytes) => Thing::Plain(long(bytes)),
             Node::Float(x) => Thing::Plain(Value::Float(*x)),
             Node::Text(text) => Thing::Plain(Value::Text(text.clone())),
+            Node::OldText(bytes) => Thing::Plain(match self.graph.text(id) {
+                Some(text) => Value::Text(text.to_owned()),
+                None => Value::Bytes(bytes.clone()),
+            }),
             Node::Bytes(bytes) => Thing::Plain(Value::Bytes(bytes.clone())),
             Node::Tuple(items) | Node::List(items) | Node::Set(items) => Thing::List(items),
             Node::Dict(pairs) => Thing::Dict(pairs),
@@ -255,6 +261,12 @@ impl<'g> Objects<'g> {
                 "_rebuild_parameter" | "_rebuild_parameter_with_state",
                 [data, rest @ ..],
             )
+            // Of a device whose memory torch does not write as it is.
+            | (
+                "torch._utils",
+                "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy",
+                [data, _, _, rest @ ..],
+            )
             | ("torch.nn.parameter", "Parameter", [data, rest @ ..]) => {
                 let wants = self.is_true(rest.first());
                 Ok(match self.at(*data, depth)? {
@@ -341,9 +353,7 @@ impl<'g> Objects<'g> {
             }
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
                 let name = self.numpy_name(*dtype).ok_or_else(wrong)?;
-                let Thing::Plain(Value::Bytes(mut bytes)) = self.at(*bytes, depth)? else {
-                    return Err(wrong());
-                };
+                let mut bytes = self.bytes(*bytes, depth)?.ok_or_else(wrong)?;
                 // Times and records are no values that attributes have.
                 let of = self.numpy_dtype(*dtype);
                 let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
@@ -359,22 +369,46 @@ impl<'g> Objects<'g> {
             (
                 "numpy.core.numeric" | "numpy._core.numeric",
                 "_frombuffer",
-                [bytes, dtype, shape, order],
+                [bytes, dtype, shape, order, turned @ ..],
             ) => {
-                let shape = self.numbers(*shape).ok_or_else(wrong)?;
-                let is_fortran = self.graph.text(*order) == Some("F");
-                self.array(shape, *dtype, is_fortran, *bytes, depth)
+                let mut shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let axes = match (self.graph.text(*order), turned) {
+                    (Some("F"), _) => Some((0..shape.len()).rev().collect()),
+                    // The shape is that in which the elements are stored, row by row; `turned` says which of its dimensions each is.
+                    (Some("K"), [turned]) => {
+                        let turned = self.numbers(*turned).ok_or_else(wrong)?;
+                        let axes = inverse(&turned, shape.len()).ok_or_else(wrong)?;
+                        let stored = shape.clone();
+                        for (axis, size) in axes.iter().zip(stored) {
+                            *shape.get_mut(*axis).ok_or_else(wrong)? = size;
+                        }
+                        Some(axes)
+                    }
+                    _ => None,
+                };
+                self.array(shape, axes, *dtype, *bytes, depth)
             }
             _ => self.unknown(module, name),
         }
     }
 
-    /// An array of NumPy.
+    /// Bytes, of Python 2 as well; nothing where it is anything else.
+    fn bytes(&self, id: Id, depth: usize) -> Result<Option<Vec<u8>>> {
+        if let Node::OldText(bytes) = self.graph.get(id) {
+            return Ok(Some(bytes.clone()));
+        }
+        Ok(match self.at(id, depth)? {
+            Thing::Plain(Value::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        })
+    }
+
+    /// An array of NumPy, whose dimensions are stored in the order of `axes`.
     fn array(
         &self,
         shape: Vec<u64>,
+        axes: Option<Vec<usize>>,
         dtype: Id,
-        is_fortran: bool,
         bytes: Id,
         depth: usize,
     ) -> Result<Thing<'g>> {
@@ -383,13 +417,12 @@ impl<'g> Objects<'g> {
             let e = DTYPE.broken("its elements are not numbers, times or texts");
             return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
         };
-        let Thing::Plain(Value::Bytes(bytes)) = self.at(bytes, depth)? else {
-            return Err(wrong());
-        };
+        let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
         let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
+        let strides = axes.and_then(|axes| stored_by(&shape, &axes, inner));
         let (element, shape) =
             (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
-        let array = Tensor::Array { shape, element, order, is_fortran, descr, inner, bytes };
+        let array = Tensor::Array { shape, strides, element, order, descr, bytes };
         Ok(Thing::Tensor(Box::new(array)))
     }
 
@@ -412,7 +445,8 @@ impl<'g> Objects<'g> {
             };
             let shape = self.numbers(*shape).ok_or_else(wrong)?;
             let is_fortran = matches!(self.graph.get(*is_fortran), Node::Bool(true));
-            return self.array(shape, *dtype, is_fortran, *bytes, depth);
+            let axes = is_fortran.then(|| (0..shape.len()).rev().collect());
+            return self.array(shape, axes, *dtype, *bytes, depth);
         }
         self.at(of, depth)
     }
@@ -460,6 +494,9 @@ impl<'g> Objects<'g> {
             Node::Global(module, name) if module == "torch" => name.as_str(),
             _ => return Err(CALL.broken("a dtype is not one of torch")),
         };
+        if name == PAIRS {
+            return Ok(Element::PAIR);
+        }
         Element::of_dtype(name).ok_or_else(|| {
             DTYPE.broken(format!("elements of type `{}` are not read", name.shown()))
         })
@@ -561,14 +598,14 @@ impl<'g> Objects<'g> {
             Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
             _ => return None,
         }
-        let name = match self.graph.get(*self.graph.items(*arguments)?.first()?) {
-            Node::Text(name) => name,
+        let name = *self.graph.items(*arguments)?.first()?;
+        let name = match self.graph.get(name) {
             Node::Global(module, name) if module == ML_DTYPES => return Some(name.clone()),
-            _ => return None,
+            _ => self.graph.text(name)?,
         };
         let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
         let order = if order == "=" { "<" } else { order };
-        let order = if matches!(name.as_str(), "b1" | "i1" | "u1") { "|" } else { order };
+        let order = if matches!(name, "b1" | "i1" | "u1") { "|" } else { order };
         let unit = self.unit(id).unwrap_or_default();
         Some(format!("{order}{name}{unit}"))
     }
@@ -579,7 +616,7 @@ impl<'g> Objects<'g> {
         let [.., said] = self.graph.items(*state)? else { return None };
         let [_, said] = self.graph.items(*said)? else { return None };
         let [unit, count, ..] = self.graph.items(*said)? else { return None };
-        let Ok(Thing::Plain(Value::Bytes(unit))) = self.at(*unit, 0) else { return None };
+        let unit = self.bytes(*unit, 0).ok()??;
         let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
         match self.graph.integer(*count)? {
             1 => Some(format!("[{unit}]")),
@@ -656,6 +693,15 @@ fn compressed(
     Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
 }
 
+/// Where each dimension of a permutation of `count` is in it.
+fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
+    let at = |axis: usize| permutation.iter().position(|a| usize::try_from(*a) == Ok(axis));
+    if permutation.len() != count {
+        return None;
+    }
+    (0..count).map(at).collect()
+}
+
 /// The storage that a persistent id names.
 pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     let wrong = || CALL.broken("a storage is not named as torch does");
@@ -690,15 +736,20 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     Ok(Storage { key, element, len, start, count })
 }
 
-/// An integer; one beyond 64 bits as CBOR has it, a tag and bytes.
-fn integer(n: i128) -> Value {
-    if (-(1 << 64)..1 << 64).contains(&n) {
-        return Value::Integer(n);
+/// An integer; one beyond 64 bits as CBOR has it.
+pub(super) fn integer(n: i128) -> Value {
+    match n {
+        n if (-(1 << 64)..1 << 64).contains(&n) => Value::Integer(n),
+        n => long(&n.to_le_bytes()),
     }
-    let (tag, size) = if n < 0 { (3, !n) } else { (2, n) };
-    let bytes = size.to_be_bytes();
-    let first = bytes.iter().position(|b| *b != 0).unwrap_or_default();
-    Value::Tag(tag, Box::new(Value::Bytes(bytes.get(first..).unwrap_or_default().to_vec())))
+}
+
+/// An integer beyond 64 bits, in two's complement, the lowest byte first: a tag, and the bytes of its size, the highest first.
+fn long(bytes: &[u8]) -> Value {
+    let is_negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
+    let size = bytes.iter().rev().map(|b| if is_negative { !b } else { *b });
+    let size = size.skip_while(|b| *b == 0).collect();
+    Value::Tag(if is_negative { 3 } else { 2 }, Box::new(Value::Bytes(size)))
 }
 
 /// Whether elements are texts, of characters or of bytes.
