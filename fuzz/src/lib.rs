@@ -55,7 +55,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
         of_file: whole,
         form: Form::File,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_gguf",
@@ -63,7 +63,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/gguf", "corpus/reject/gguf"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_numpy",
@@ -71,7 +71,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/numpy", "corpus/reject/numpy"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_ztensor2",
@@ -79,7 +79,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor2", "corpus/reject/ztensor2"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_onnx",
@@ -87,7 +87,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/onnx", "corpus/reject/onnx"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_flax",
@@ -95,7 +95,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/flax", "corpus/reject/flax"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_tflite",
@@ -103,7 +103,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/tflite", "corpus/reject/tflite"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_tensorflow",
@@ -111,7 +111,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["crates/holdall/tests/tensorflow", "corpus/reject/tensorflow"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_hdf5",
@@ -119,7 +119,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/hdf5", "corpus/reject/hdf5"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 40_000,
+        runs: 20_000,
     },
     Target {
         name: "decode_pytorch",
@@ -127,7 +127,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "checkpoint",
@@ -135,7 +135,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["crates/holdall/tests/checkpoint", "crates/holdall/tests/checkpoint/ranks"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "tar",
@@ -143,7 +143,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["fuzz/seeds/tar"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "pickle",
@@ -151,7 +151,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],
         of_file: pickle::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_safetensors",
@@ -159,7 +159,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],
         of_file: whole,
         form: Form::File,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_metatensor",
@@ -167,7 +167,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
         of_file: whole,
         form: Form::File,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "decode_carton",
@@ -175,7 +175,7 @@ pub static TARGETS: &[Target] = &[
         seeds: PACKAGES,
         of_file: whole,
         form: Form::File,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "zip",
@@ -183,7 +183,7 @@ pub static TARGETS: &[Target] = &[
         seeds: PACKAGES,
         of_file: whole,
         form: Form::File,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "carton_texts",
@@ -191,7 +191,7 @@ pub static TARGETS: &[Target] = &[
         seeds: PACKAGES,
         of_file: carton_texts::seeds,
         form: Form::Bytes,
-        runs: 50_000,
+        runs: 25_000,
     },
     Target {
         name: "runner_frames",
@@ -199,7 +199,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/carton", "corpus/accept/safetensors"],
         of_file: runner_frames::seeds,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "stream_frames",
@@ -207,7 +207,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["fuzz/seeds/http"],
         of_file: stream_frames::seeds,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "http_texts",
@@ -215,7 +215,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["fuzz/seeds/http"],
         of_file: http_texts::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "assembly",
@@ -223,7 +223,7 @@ pub static TARGETS: &[Target] = &[
         seeds: FILES,
         of_file: whole,
         form: Form::File,
-        runs: 50_000,
+        runs: 25_000,
     },
     Target {
         name: "windowed",
@@ -231,7 +231,7 @@ pub static TARGETS: &[Target] = &[
         seeds: FILES,
         of_file: whole,
         form: Form::File,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "cbor",
@@ -239,7 +239,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
         of_file: cbor::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "json",
@@ -247,7 +247,7 @@ pub static TARGETS: &[Target] = &[
         seeds: FILES,
         of_file: json::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "npy",
@@ -255,7 +255,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
         of_file: npy::seeds,
         form: Form::Bytes,
-        runs: 500_000,
+        runs: 250_000,
     },
     Target {
         name: "zstd_seekable",
@@ -263,7 +263,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor"],
         of_file: zstd_seekable::seeds,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "views_dense",
@@ -271,7 +271,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
         of_file: views_dense::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "views_sparse",
@@ -279,7 +279,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
         of_file: views_sparse::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "views_quantized",
@@ -287,7 +287,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
         of_file: views_quantized::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "views_described",
@@ -295,7 +295,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["fuzz/seeds/layouts"],
         of_file: views_described::seeds,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 100_000,
     },
     Target {
         name: "schema_layout",
@@ -303,7 +303,7 @@ pub static TARGETS: &[Target] = &[
         seeds: VECTORS,
         of_file: schema_layout::seeds,
         form: Form::Bytes,
-        runs: 50_000,
+        runs: 25_000,
     },
     Target {
         name: "records",
@@ -311,7 +311,7 @@ pub static TARGETS: &[Target] = &[
         seeds: VECTORS,
         of_file: records::seeds,
         form: Form::Bytes,
-        runs: 100_000,
+        runs: 50_000,
     },
     Target {
         name: "schema_evolution",
@@ -319,7 +319,7 @@ pub static TARGETS: &[Target] = &[
         seeds: VECTORS,
         of_file: schema_evolution::seeds,
         form: Form::Bytes,
-        runs: 20_000,
+        runs: 10_000,
     },
     #[cfg(feature = "parquet")]
     Target {
@@ -328,7 +328,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["fuzz/seeds/columns"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 10_000,
+        runs: 5_000,
     },
     Target {
         name: "roundtrip",
@@ -336,7 +336,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor"],
         of_file: roundtrip::seeds,
         form: Form::Bytes,
-        runs: 20_000,
+        runs: 10_000,
     },
     Target {
         name: "metatensor",
@@ -344,7 +344,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
         of_file: metatensor::seeds,
         form: Form::Bytes,
-        runs: 50_000,
+        runs: 25_000,
     },
     Target {
         name: "file",
@@ -352,7 +352,7 @@ pub static TARGETS: &[Target] = &[
         seeds: FILES,
         of_file: whole,
         form: Form::File,
-        runs: 20_000,
+        runs: 10_000,
     },
     Target {
         name: "diff",
@@ -360,7 +360,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors", "corpus/accept/metatensor"],
         of_file: diff::seeds,
         form: Form::Pair,
-        runs: 20_000,
+        runs: 10_000,
     },
 ];
 

@@ -33,10 +33,13 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
 pub(crate) const DECODERS: [&str; 4] =
     ["holdall-error", "holdall-json", "holdall-schema", "holdall-core"];
 
-/// A task of `cargo` on the crates above those that decode, which are optimised for it, as what decodes frames of a stream is. Whoever
+/// What is optimised beside these for the crates above them: what decodes frames of a stream, and what tries changed bytes.
+const OPTIMISED: [&str; 2] = ["holdall-net", "holdall-fuzz"];
+
+/// A task of `cargo` on the crates above those that decode, which are optimised for it. Whoever
 /// runs something of these crates calls this, so that all have the same features, and nothing is built twice.
 pub(crate) fn above(task: &str) -> Run {
-    let optimised = DECODERS.iter().chain(&["holdall-net"]);
+    let optimised = DECODERS.iter().chain(&OPTIMISED);
     let optimised = optimised.map(|p| format!("profile.dev.package.{p}.opt-level=1"));
     cargo([task, "--workspace"])
         .args(DECODERS.iter().flat_map(|package| ["--exclude", *package]))

@@ -4,10 +4,8 @@
 //! A file of the corpus is named after the code it breaks: `carton.path.up.carton` breaks `carton/path`.
 //! `cargo xtask corpus --make` writes the corpus anew from the same table.
 
-mod carton_files;
-
-use carton_files::rejects::{Reject, rejects};
-use carton_files::{Package, accepts::accepts, sums};
+use crate::carton_files::rejects::{Reject, rejects};
+use crate::carton_files::{Package, accepts::accepts, sums};
 use holdall_core::formats::{self, carton};
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Window};
 use std::collections::BTreeSet;
@@ -160,7 +158,7 @@ fn a_linked_description_is_missed_with_fitting_advice() {
     let mut p = Package { entries: Vec::new(), ..Package::minimal() };
     p.add("model/w", "w");
     p.add("LINKS", "version = 1\n[urls]\n");
-    p.elsewhere("carton.toml", carton_files::MINIMAL.as_bytes());
+    p.elsewhere("carton.toml", crate::carton_files::MINIMAL.as_bytes());
     let e = decode(&p.bytes(), &Limits::default()).unwrap_err();
     assert_eq!(e.code(), "carton/missing-file", "{e}");
     assert!(e.message().contains("`carton.toml`") && e.hint().unwrap().contains("put it back"));

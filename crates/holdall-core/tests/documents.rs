@@ -1,9 +1,7 @@
 //! What the published documents say and no other test shows: `docs/spec/coverage.md` names these tests.
 
-mod ztensor_files;
-
+use crate::ztensor_files::*;
 use holdall_core::{Bytes, DType, Layout, Limits, Role, Stop, Value, Window, formats};
-use ztensor_files::*;
 
 #[test]
 fn a_tensor_of_0_1_without_a_layout_is_dense() {

@@ -1,9 +1,7 @@
 //! What is wrong with one tensor does not hide the others: the file is read, and that tensor is listed with its fault.
 
-mod ztensor_files;
-
+use crate::ztensor_files::*;
 use holdall_core::{Bytes, Error, Index, Limits, Role, Stop, TensorInfo, Window, formats};
-use ztensor_files::*;
 
 fn decode(bytes: &[u8]) -> Result<Index, Error> {
     match formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), &Limits::default()) {

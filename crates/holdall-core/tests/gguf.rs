@@ -1,8 +1,6 @@
 //! GGUF: what is read, what is refused, and that files are written again as they were.
 
-mod gguf_files;
-
-use gguf_files::{Gguf, rejects};
+use crate::gguf_files::{Gguf, rejects};
 use holdall_core::encode::Stored;
 use holdall_core::formats::{self, gguf::FORMAT};
 use holdall_core::layout::Computed as _;

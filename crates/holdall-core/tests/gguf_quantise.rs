@@ -1,8 +1,5 @@
 //! Blocks whose scales are searched for: no error of theirs is above that of ggml's own method.
 
-#[path = "gguf_files/reference.rs"]
-mod reference;
-
 use holdall_core::layout::Computed as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize, quantize};
 use holdall_core::model::BlockType;
@@ -24,8 +21,8 @@ fn compare(name: &str, of: &'static BlockType, numbers: &[f32]) -> Tally {
         quantize(of, block, &mut bytes).unwrap();
         assert_eq!(bytes.len() as u64, of.bytes, "{of}");
         let ours = Blocks::new(of, &[256], bytes.into()).unwrap().dequantize().unwrap();
-        let theirs = reference::quantised(of.as_str(), block);
-        let weights = reference::weights(of.as_str(), block);
+        let theirs = crate::reference::quantised(of.as_str(), block);
+        let weights = crate::reference::weights(of.as_str(), block);
         let errors = |found: &[f32]| {
             let mut sums = [0.0; 2];
             for ((x, y), w) in block.iter().zip(found).zip(&weights) {

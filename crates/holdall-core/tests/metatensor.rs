@@ -1,7 +1,7 @@
 //! Metatensor: what files mean, and what is written.
 
-mod metatensor_files;
-
+use crate::metatensor_files::accepts::accepts;
+use crate::metatensor_files::*;
 use holdall_core::formats::metatensor::{FORMAT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, infer};
 use holdall_core::formats::{self, safetensors};
 use holdall_core::{
@@ -9,8 +9,6 @@ use holdall_core::{
     ErrorKind, Index, Layout, Limits, LogicalType, Remedy, Result, Role, Stop, Stored, TensorSpec,
     Value, Window,
 };
-use metatensor_files::accepts::accepts;
-use metatensor_files::*;
 
 fn decode(bytes: &[u8]) -> Result<Index> {
     decode_under(bytes, &Limits::default())

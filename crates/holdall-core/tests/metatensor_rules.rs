@@ -3,11 +3,9 @@
 //! A file of the corpus is named after the code it breaks: `metatensor.gap.start.mt` breaks
 //! `metatensor/gap`. `cargo xtask corpus --make` writes the corpus anew from the same table.
 
-mod metatensor_files;
-
+use crate::metatensor_files::rejects::{Reject, rejects};
 use holdall_core::formats::{self, metatensor::FORMAT};
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Window};
-use metatensor_files::rejects::{Reject, rejects};
 use std::collections::BTreeSet;
 
 fn decode(window: &Window) -> Result<Index, Error> {

@@ -3,12 +3,10 @@
 //! A file of the corpus is named after the code it breaks: `safetensors.hole.start.safetensors` breaks
 //! `safetensors/hole`. `cargo xtask corpus --make` writes the corpus anew from the same table.
 
-mod safetensors_files;
-
+use crate::safetensors_files::{Reject, rejects};
 use holdall_core::formats::{self, safetensors::FORMAT};
 use holdall_core::{Bytes, Error, Limits, Stop, Window};
 use safetensors::SafeTensors;
-use safetensors_files::{Reject, rejects};
 use std::collections::BTreeSet;
 
 fn decode(window: &Window) -> Result<(), Error> {

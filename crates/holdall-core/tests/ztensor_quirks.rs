@@ -1,10 +1,8 @@
 //! What is odd about a zTensor file but sound is read, with a warning where there is something to
 //! tell.
 
-mod ztensor_files;
-
+use crate::ztensor_files::*;
 use holdall_core::{ByteOrder, Layout, LogicalType, Role, Value};
-use ztensor_files::*;
 
 /// The codes of the warnings of a file that decodes.
 fn warnings(bytes: &[u8]) -> Vec<&'static str> {

@@ -3,12 +3,10 @@
 //! A file of the corpus is named after the code it breaks: `ztensor.digest.crc32c.zt` breaks
 //! `ztensor/digest`. `cargo xtask corpus --make` writes the corpus anew from the same table.
 
-mod ztensor_files;
-
+use crate::ztensor_files::rejects::rejects;
+use crate::ztensor_files::*;
 use holdall_core::{ErrorKind, Limits, formats};
 use std::collections::BTreeSet;
-use ztensor_files::rejects::rejects;
-use ztensor_files::*;
 
 /// The code that a file of the corpus is named after.
 fn code_of(name: &str) -> String {

@@ -1,8 +1,6 @@
 //! What holds for every two schemas, and for every record that goes from one to the other.
 
-mod generators;
-
-use generators::{Dice, leaf, noise, schema, value};
+use crate::generators::{Dice, leaf, noise, schema, value};
 use holdall_schema::{
     Change, Converters, Encoder, Kind, ResolveOptions, Scalar, Schema, SchemaLimits, TypeId,
     Verdict, What, diff, resolve,

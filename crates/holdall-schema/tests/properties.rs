@@ -1,8 +1,6 @@
 //! What holds for every schema and every record.
 
-mod generators;
-
-use generators::{Dice, noise, schema, value};
+use crate::generators::{Dice, noise, schema, value};
 use holdall_schema::{Encoder, Kind, Schema, SchemaLimits, Segment};
 use proptest::prelude::*;
 

@@ -8,7 +8,8 @@ use holdall::{
 };
 use std::path::Path;
 
-/// A device, or nothing where there is none and it need not be: `HOLDALL_GPU_TESTS=required` says that it must.
+/// A device, or nothing where there is none and it need not be: `HOLDALL_GPU_TESTS=required` says that it must, `skipped` that none is looked
+/// for.
 pub(crate) fn device() -> Option<(wgpu::Device, wgpu::Queue)> {
     with_limits(|limits| limits)
 }
@@ -28,7 +29,11 @@ pub(crate) fn mappable() -> Option<(wgpu::Device, wgpu::Queue)> {
 pub(crate) fn with_limits(
     change: impl FnOnce(wgpu::Limits) -> wgpu::Limits,
 ) -> Option<(wgpu::Device, wgpu::Queue)> {
-    let required = std::env::var_os("HOLDALL_GPU_TESTS").is_some_and(|v| v == "required");
+    let wanted = std::env::var_os("HOLDALL_GPU_TESTS").unwrap_or_default();
+    if wanted == "skipped" {
+        return None;
+    }
+    let required = wanted == "required";
     let instance =
         wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
     let adapter = holdall_gpu::block_on(instance.request_adapter(&Default::default()));

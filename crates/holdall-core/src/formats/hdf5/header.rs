@@ -10,6 +10,8 @@ use bytes::Bytes;
 
 /// What a message is about.
 pub(super) mod kind {
+    /// Of a message that says nothing: room for others.
+    pub(crate) const NONE: u16 = 0x00;
     pub(crate) const DATASPACE: u16 = 0x01;
     pub(crate) const LINK_INFO: u16 = 0x02;
     pub(crate) const DATATYPE: u16 = 0x03;
@@ -162,6 +164,9 @@ impl Header {
             if cursor.take(len.into()).is_none() {
                 let message = format!("a message of {len} bytes passes the end of its block");
                 return Err(reader.broken(place, message).into());
+            }
+            if kind == kind::NONE {
+                continue;
             }
             let range = usize::try_from(at).unwrap_or(end)
                 ..usize::try_from(cursor.position()).unwrap_or(end);
