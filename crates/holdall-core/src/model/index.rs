@@ -284,6 +284,12 @@ impl Index {
         Tensors { index: self.clone(), next: 0 }
     }
 
+    /// All tensors in bytewise order of their names.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = TensorInfo> {
+        let nth = |i: usize| self.0.by_name.get(i).map_or(i, |&at| at as usize);
+        (0..self.len()).filter_map(move |i| self.at(nth(i)))
+    }
+
     /// Names in the file's own order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|at| self.0.name(at))

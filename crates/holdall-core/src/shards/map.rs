@@ -2,9 +2,11 @@
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
 use crate::error::hash::{HashMap, HashSet};
+use crate::error::names::in_order;
 use crate::error::{Result, Shown as _};
 use crate::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
+use std::iter::repeat;
 
 /// The most bytes of an index file.
 pub const MAX_INDEX: u64 = 10 << 20;
@@ -14,8 +16,7 @@ pub(super) const KERAS: &str = ".weights.json";
 /// What an index file says.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// The number of each tensor's file.
-    tensors: HashMap<String, usize>,
+    tensors: Named,
     /// Of an index of Keras: groups of tensors, each with the number of a file that has some of it.
     groups: HashSet<(String, usize)>,
     /// The files, sorted.
@@ -23,6 +24,65 @@ pub struct Map {
     /// The bytes of all tensors.
     total: Option<u64>,
     of_groups: bool,
+}
+
+/// Tensors, each with the number of its file.
+#[derive(Debug, Default)]
+struct Named {
+    /// Their names, one after the other, and where each ends.
+    names: String,
+    ends: Vec<usize>,
+    files: Vec<usize>,
+    /// Their numbers by name, and those of each file.
+    by_name: Vec<u32>,
+    of_files: Vec<Vec<u32>>,
+}
+
+impl Named {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn push(&mut self, name: &str, file: usize) {
+        self.names.push_str(name);
+        self.ends.push(self.names.len());
+        self.files.push(file);
+    }
+
+    fn name(&self, at: usize) -> &str {
+        let end = |at: usize| self.ends.get(at).copied().unwrap_or_default();
+        self.names.get(at.checked_sub(1).map_or(0, end)..end(at)).unwrap_or_default()
+    }
+
+    /// Sorts them; `place` is the number that a file has now.
+    ///
+    /// # Errors
+    /// The number of one whose name another has, too.
+    fn sort(&mut self, places: &[usize]) -> std::result::Result<(), u32> {
+        let names: Vec<&[u8]> = (0..self.len()).map(|at| self.name(at).as_bytes()).collect();
+        self.by_name = in_order(&names)?;
+        self.of_files = vec![Vec::new(); places.len()];
+        for file in &mut self.files {
+            *file = places.get(*file).copied().unwrap_or_default();
+        }
+        for at in &self.by_name {
+            let file = self.files.get(*at as usize).copied().unwrap_or_default();
+            if let Some(own) = self.of_files.get_mut(file) {
+                own.push(*at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one has that name.
+    fn has(&self, name: &str) -> bool {
+        self.by_name.binary_search_by(|at| self.name(*at as usize).cmp(name)).is_ok()
+    }
+
+    /// The names of the tensors of a file, in order.
+    fn of(&self, file: usize) -> impl Iterator<Item = &str> {
+        self.of_files.get(file).into_iter().flatten().map(|at| self.name(*at as usize))
+    }
 }
 
 /// What an index file says of one of its files, beside what that has.
@@ -56,7 +116,8 @@ impl Map {
     pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
         let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
         let mut groups = HashSet::default();
-        for t in shard.index.tensors() {
+        let mut own = self.tensors.of(number).peekable();
+        for t in shard.index.by_name() {
             if self.of_groups {
                 match group_of(t.name())
                     .filter(|group| self.groups.contains(&(group.clone(), number)))
@@ -69,17 +130,17 @@ impl Map {
                 }
                 continue;
             }
-            match self.tensors.get(t.name()) {
-                Some(file) if *file == number => {
-                    stored.extend(t.components().map(|c| c.stored));
-                    found += 1;
-                }
-                Some(_) => {
-                    shard.left_out.insert(t.name().to_owned());
-                }
-                None => unnamed.push(t),
+            while own.next_if(|name| *name < t.name()).is_some() {}
+            if own.next_if_eq(&t.name()).is_some() {
+                stored.extend(t.components().map(|c| c.stored));
+                found += 1;
+            } else if self.tensors.has(t.name()) {
+                shard.left_out.insert(t.name().to_owned());
+            } else {
+                unnamed.push(t);
             }
         }
+        unnamed.sort_unstable_by_key(TensorInfo::position);
         found += groups.len();
         stored.sort_unstable();
         stored.dedup();
@@ -131,8 +192,9 @@ impl Map {
         if found == self.tensors.len() + self.groups.len() {
             return None;
         }
-        let tensors = self.tensors.iter().filter(|(tensor, file)| {
-            shards.get(**file).is_none_or(|shard| shard.index.get(tensor).is_none())
+        let tensors = (0..shards.len()).flat_map(|file| self.tensors.of(file).zip(repeat(file)));
+        let tensors = tensors.filter(|(tensor, file)| {
+            shards.get(*file).is_none_or(|shard| shard.index.get(tensor).is_none())
         });
         let has = |index: &Index, group: &str| {
             index.tensors().any(|t| group_of(t.name()).as_deref() == Some(group))
@@ -140,7 +202,6 @@ impl Map {
         let groups = self.groups.iter().filter(|(group, file)| {
             shards.get(*file).is_none_or(|shard| !has(&shard.index, group))
         });
-        let tensors = tensors.map(|(tensor, file)| (tensor.as_str(), *file));
         tensors.chain(groups.map(|(group, file)| (group.as_str(), *file))).min()
     }
 
@@ -150,6 +211,7 @@ impl Map {
     /// [`SHARD_INDEX`]; `shards/outside`.
     pub fn read(text: &[u8], name: &str) -> Result<Map> {
         let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
+        let twice = |tensor: &str| wrong("`weight_map` names a tensor twice").in_tensor(tensor);
         let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
         let mut map = Map { of_groups: name.ends_with(KERAS), ..Map::default() };
         let mut numbers: HashMap<String, usize> = HashMap::default();
@@ -179,13 +241,10 @@ impl Map {
                                     numbers.insert(file.to_owned(), last);
                                     map.files.push(file.to_owned());
                                 }
-                                let is_new = match map.of_groups {
-                                    true => map.groups.insert((tensor.to_owned(), last)),
-                                    false => map.tensors.insert(tensor.to_owned(), last).is_none(),
-                                };
-                                if !is_new {
-                                    return Err(wrong("`weight_map` names a tensor twice")
-                                        .in_tensor(tensor));
+                                if !map.of_groups {
+                                    map.tensors.push(tensor, last);
+                                } else if !map.groups.insert((tensor.to_owned(), last)) {
+                                    return Err(twice(tensor));
                                 }
                                 if !is_list {
                                     break;
@@ -214,7 +273,7 @@ impl Map {
         if !read().map_err(|e| e.under(&SHARD_INDEX))? {
             return Err(wrong("there is no `weight_map`"));
         }
-        if map.tensors.is_empty() && map.groups.is_empty() {
+        if map.tensors.len() == 0 && map.groups.is_empty() {
             return Err(wrong("`weight_map` names no tensor"));
         }
         map.files.sort();
@@ -226,7 +285,8 @@ impl Map {
             }
         }
         let place = |file: usize| places.get(file).copied().unwrap_or_default();
-        map.tensors.values_mut().for_each(|file| *file = place(*file));
+        let sorted = map.tensors.sort(&places);
+        sorted.map_err(|at| twice(map.tensors.name(at as usize)))?;
         map.groups = map.groups.into_iter().map(|(group, file)| (group, place(file))).collect();
         Ok(map)
     }
