@@ -101,6 +101,7 @@ impl Map {
                 unnamed.push(t);
             }
         }
+        unnamed.sort_unstable_by_key(TensorInfo::position);
         found += groups.len();
         stored.sort_unstable();
         stored.dedup();
