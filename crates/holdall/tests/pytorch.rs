@@ -31,7 +31,7 @@ fn files_of_torch_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 20);
+    assert_eq!(files.len(), 23);
 }
 
 #[test]
@@ -550,4 +550,139 @@ fn texts_that_are_shared_count_each_time() {
     ];
     let named = [b"\x80\x02}", &long(b'X', 1 << 20)[..], &few.concat(), b"s."].concat();
     assert_eq!(code(file_of(&named)), "pytorch/too-many-values");
+}
+
+/// Python 2 has one type for texts and bytes: arrays keep their elements in it, whether those are a text or not, and dicts their keys.
+#[test]
+fn pickles_of_python_2_are_read() {
+    let array = |bytes: &[u8]| {
+        let dtype = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNK\x00K\x00K\x00tb\x89";
+        let count = [b'K', bytes.len() as u8];
+        let len = (bytes.len() as u32).to_le_bytes();
+        [
+            &b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01"[..],
+            &count,
+            b"\x85",
+            dtype,
+            b"T",
+            &len,
+            bytes,
+            b"tb",
+        ]
+        .concat()
+    };
+    let arrays: [&[u8]; 4] = [&[0xff, 1], b"ab", "é".as_bytes(), &[]];
+    let items: Vec<u8> = (b'a'..)
+        .zip(arrays)
+        .flat_map(|(key, bytes)| [&[b'U', 1, key][..], &array(bytes)].concat())
+        .collect();
+    let scalar = b"U\x01scnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nU\x02i2\x85RU\x02ab\x86R";
+    let texts = b"U\x01tU\x02\xc3\xa9U\x01vU\x01\xff";
+    let pickle = [&b"\x80\x02}("[..], &items, scalar, texts, b"u."];
+    let file = open(pickle.concat()).unwrap();
+    for (name, bytes) in ["a", "b", "c", "d"].into_iter().zip(arrays) {
+        assert_eq!(file.tensor(name).unwrap().to_dense().unwrap().bytes()[..], *bytes, "{name}");
+    }
+    let get = |key: &str| file.index().attributes().get(key).cloned();
+    assert_eq!(get("s"), Some(Value::Integer(0x6261)));
+    assert_eq!(get("t"), Some(Value::Text("é".into())));
+    assert_eq!(get("v"), Some(Value::Bytes(vec![0xff])));
+}
+
+/// Arrays whose dimensions are stored in an order that is neither the first nor the last one first: the order MUST be of all of them.
+#[test]
+fn turned_arrays_name_each_dimension_once() {
+    let of = |axes: &[u8]| {
+        let axes: Vec<u8> = axes.iter().flat_map(|axis| [b'K', *axis]).collect();
+        [
+            &b"\x80\x03cnumpy._core.numeric\n_frombuffer\n(C\x06\x00\x01\x02\x03\x04\x05cnumpy\ndtype\nX\x02\0\0\0u1\x85R\
+            K\x01K\x02K\x03\x87X\x01\0\0\0K("[..],
+            &axes,
+            b"ttR.",
+        ]
+        .concat()
+    };
+    let file = open(of(&[2, 0, 1])).unwrap();
+    let dense = file.tensor("data").unwrap().to_dense().unwrap();
+    assert_eq!((dense.shape(), &dense.bytes()[..]), (&[3, 1, 2][..], &[0, 3, 1, 4, 2, 5][..]));
+    for axes in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 3]] {
+        assert_eq!(code(of(axes)), "pytorch/call", "{axes:?}");
+    }
+}
+
+/// Integers of any length, as a state of NumPy's generators has them, and as keys.
+#[test]
+fn integers_have_any_length() {
+    let long = |bytes: &[u8]| [&[0x8a, bytes.len() as u8][..], bytes].concat();
+    let most = [&[0xff; 16][..], &[0]].concat();
+    let least = [&[0; 16][..], &[0xff]].concat();
+    let map = [b"}", &long(&most[7..])[..], b"Ns"].concat();
+    let pickle = [b"\x80\x02](", &long(&most)[..], &long(&least), &map, b"e."].concat();
+    let file = open(file_of(&pickle)).unwrap();
+    let tag = |tag, bytes: &[u8]| Value::Tag(tag, Box::new(Value::Bytes(bytes.to_vec())));
+    let key = tag(2, &[0xff; 9]);
+    let wanted =
+        vec![tag(2, &[0xff; 16]), tag(3, &[0xff; 16]), Value::Map(vec![(key, Value::Null)])];
+    assert_eq!(file.index().attributes().get("data"), Some(&Value::Array(wanted)));
+    let dir = tempfile::tempdir().unwrap();
+    convert(&file, dir.path().join("out.zt"), &Convert::new(WriteOptions::new())).unwrap();
+}
+
+/// What torch saves of a device through the memory of the processor is what it is there.
+#[test]
+fn tensors_of_devices_are_what_was_copied() {
+    let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let inner = &alone[9..alone.len() - 2];
+    let pickle = [
+        b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\n(",
+        inner,
+        b"ctorch\nfloat32\nX\x03\0\0\0mps\x88tRs.",
+    ];
+    let file = open(file_of(&pickle.concat())).unwrap();
+    let found = file.tensor("w").unwrap();
+    assert_eq!(found.to_dense().unwrap().bytes()[..], [1; 16]);
+    assert_eq!(found.attributes().get("torch.requires_grad"), Some(&Value::Bool(true)));
+}
+
+/// torch counts two floats of 4 bits as one element; here they are two.
+#[test]
+fn pairs_of_small_floats_are_two_elements() {
+    let pairs = |shape: &[u8], strides: &[u8]| {
+        let numbers = |all: &[u8]| {
+            let items: Vec<u8> = all.iter().flat_map(|n| [b'K', *n]).collect();
+            [b"(", &items[..], b"t"].concat()
+        };
+        let bytes = [
+            b"(X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\0",
+            &b"0X\x03\0\0\0cpuK\x10tQ"[..],
+        ];
+        file_of(
+            &[
+                b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v3\n(",
+                &bytes.concat()[..],
+                b"K\x00",
+                &numbers(shape),
+                &numbers(strides),
+                b"\x89)ctorch\nfloat4_e2m1fn_x2\ntRs.",
+            ]
+            .concat(),
+        )
+    };
+    let file = open(pairs(&[2, 3], &[3, 1])).unwrap();
+    let found = file.tensor("w").unwrap();
+    assert_eq!((found.shape(), found.bytes(&holdall::Role::Data).unwrap().len()), (&[2, 6][..], 6));
+    let logical = found.components().next().unwrap().logical_type.clone();
+    assert_eq!(logical, Some(holdall::LogicalType::F4E2M1));
+    for (shape, strides) in [(&[2, 3][..], &[1, 2][..]), (&[], &[])] {
+        let file = open(pairs(shape, strides)).unwrap();
+        assert_eq!(file.tensor("w").unwrap().fault().map(|e| e.code()), Some("pytorch/dtype"));
+    }
+    // And back.
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.pt");
+    convert(&file, &out, &Convert::new(WriteOptions::new())).unwrap();
+    let written = holdall::open(&out).unwrap();
+    assert!(holdall::diff(&file, &written, &Default::default()).unwrap().is_same());
+    let bytes = std::fs::read(&out).unwrap();
+    assert!(bytes.windows(16).any(|w| w == b"float4_e2m1fn_x2"));
 }

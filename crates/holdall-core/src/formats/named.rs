@@ -42,13 +42,19 @@ const TYPES: [Named; 21] = [
     (DType::U8, Some(LogicalType::F8E8M0), None, "float8_e8m0fnu", ""),
 ];
 
+/// What torch calls two floats of 4 bits in a byte, which it counts as one element.
+pub(super) const PAIRS: &str = "float4_e2m1fn_x2";
+
 impl Element {
     pub(super) const BYTE: Element = Element { dtype: DType::U8, logical: None };
+    /// Of torch's [`PAIRS`].
+    pub(super) const PAIR: Element =
+        Element { dtype: DType::U8, logical: Some(LogicalType::F4E2M1) };
 
-    /// Bytes of one.
+    /// Bytes of one; of a pair both are one.
     pub(super) fn width(&self) -> u64 {
         match &self.logical {
-            Some(t) => t.bits().unwrap_or(8) / 8,
+            Some(t) => t.bits().unwrap_or(8).div_ceil(8),
             None => self.dtype.width(),
         }
     }
@@ -95,6 +101,9 @@ impl Element {
 
     /// What torch calls the type, if it has it: `float32`.
     pub(super) fn dtype_name(&self) -> Option<&'static str> {
+        if *self == Element::PAIR {
+            return Some(PAIRS);
+        }
         self.names().map(|(_, name)| name)
     }
 
@@ -111,17 +120,8 @@ impl Element {
 /// Dtypes that torch has and that are values of attributes at most.
 pub(crate) fn is_dtype(name: &str) -> bool {
     const OTHERS: [&str; 11] = [
-        "qint8",
-        "quint8",
-        "qint32",
-        "quint4x2",
-        "quint2x4",
-        "float4_e2m1fn_x2",
-        "bits8",
-        "bits16",
-        "bits1x8",
-        "bits2x4",
-        "bits4x2",
+        "qint8", "quint8", "qint32", "quint4x2", "quint2x4", PAIRS, "bits8", "bits16", "bits1x8",
+        "bits2x4", "bits4x2",
     ];
     Element::of_dtype(name).is_some() || OTHERS.contains(&name)
 }

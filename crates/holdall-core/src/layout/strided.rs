@@ -26,15 +26,23 @@ crate::error::rules! {
 /// How elements lie whose first dimension varies fastest: the attributes of such a tensor, or `None` where that is row
 /// by row too. Where each is made of some, those are one more dimension, the last, and lie together.
 pub fn column_major(shape: &[u64], inner: Option<u64>) -> Option<Attributes> {
-    let strides = shape.iter().scan(inner.unwrap_or(1), |step, n| {
-        let own = *step;
-        *step = step.saturating_mul(*n);
-        Some(Value::Integer(own.into()))
-    });
-    let strides = strides.chain(inner.map(|_| Value::Integer(1)));
-    let has_order = shape.iter().filter(|n| **n > 1).count() > 1;
-    has_order
-        .then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides.collect()))]))
+    let axes: Vec<usize> = (0..shape.len()).rev().collect();
+    stored_by(shape, &axes, inner)
+}
+
+/// The same for elements of which the dimension varies fastest that is the last of `axes`, all dimensions in the order in which they vary.
+pub fn stored_by(shape: &[u64], axes: &[usize], inner: Option<u64>) -> Option<Attributes> {
+    let mut strides = vec![Value::Null; shape.len()];
+    let mut step = inner.unwrap_or(1);
+    for axis in axes.iter().rev() {
+        *strides.get_mut(*axis)? = Value::Integer(step.into());
+        step = step.saturating_mul(*shape.get(*axis)?);
+    }
+    strides.extend(inner.map(|_| Value::Integer(1)));
+    // Dimensions of one element, or none, lie anyhow.
+    let large = axes.iter().filter(|axis| shape.get(**axis).is_some_and(|n| *n > 1));
+    let is_turned = !large.is_sorted();
+    is_turned.then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides))]))
 }
 
 /// A tensor whose elements lie otherwise than row by row.

@@ -57,10 +57,14 @@ pub enum Node {
     Bool(bool),
     /// An `int`.
     Integer(i128),
+    /// An `int` of more than 128 bits: two's complement, the lowest byte first.
+    Long(Vec<u8>),
     /// A `float`.
     Float(f64),
     /// A `str`.
     Text(String),
+    /// A `str` of Python 2, which keeps texts and bytes alike in it.
+    OldText(Vec<u8>),
     /// `bytes`, and where they stand in the pickle.
     Bytes(Vec<u8>),
     /// A `tuple`.
@@ -109,6 +113,7 @@ impl Graph {
     pub fn text(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Node::Text(text) => Some(text),
+            Node::OldText(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
@@ -136,7 +141,7 @@ impl Graph {
     fn bytes(&self, id: Id) -> u64 {
         let len = match self.get(id) {
             Node::Text(text) => text.len(),
-            Node::Bytes(bytes) => bytes.len(),
+            Node::Bytes(bytes) | Node::OldText(bytes) | Node::Long(bytes) => bytes.len(),
             Node::Global(module, name) => module.len().saturating_add(name.len()),
             _ => 0,
         };
@@ -347,15 +352,6 @@ impl Machine<'_> {
         String::from_utf8(bytes.to_vec()).map_err(|_| self.broken("text is not UTF-8"))
     }
 
-    fn long(&self, bytes: &[u8]) -> Result<i128> {
-        let mut wide = [if bytes.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 16];
-        match wide.get_mut(..bytes.len()) {
-            Some(low) => low.copy_from_slice(bytes),
-            None => return Err(OPCODE.broken(format!("an integer of {} bytes", bytes.len()))),
-        }
-        Ok(i128::from_le_bytes(wide))
-    }
-
     fn memoize(&mut self, at: u64) -> Result<()> {
         let id = self.top()?;
         self.memo.insert(at, id);
@@ -465,9 +461,7 @@ impl Machine<'_> {
             (0x89, _) => self.push(Node::Bool(false)),
             (b'K' | b'M', Argument::Number(n)) => self.push(Node::Integer(n.into())),
             (b'J', Argument::Signed(n)) => self.push(Node::Integer(n.into())),
-            (0x8a, Argument::Bytes(bytes)) => {
-                self.long(bytes).and_then(|n| self.push(Node::Integer(n)))
-            }
+            (0x8a, Argument::Bytes(bytes)) => self.push(long(bytes)),
             (b'G', Argument::Float(x)) => self.push(Node::Float(x)),
             (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 self.text(bytes).and_then(|text| self.push(Node::Text(text)))
@@ -475,11 +469,7 @@ impl Machine<'_> {
             (b'C' | b'B' | 0x8e | 0x96, Argument::Bytes(bytes)) => {
                 self.push(Node::Bytes(bytes.to_vec()))
             }
-            // `str` of Python 2.
-            (b'U' | b'T', Argument::Bytes(bytes)) => match std::str::from_utf8(bytes) {
-                Ok(text) => self.push(Node::Text(text.to_owned())),
-                Err(_) => self.push(Node::Bytes(bytes.to_vec())),
-            },
+            (b'U' | b'T', Argument::Bytes(bytes)) => self.push(Node::OldText(bytes.to_vec())),
             (b')', _) => self.push(Node::Tuple(Vec::new())),
             (b']', _) => self.push(Node::List(Vec::new())),
             (b'}', _) => self.push(Node::Dict(Vec::new())),
@@ -540,6 +530,18 @@ impl Machine<'_> {
             (b'Q', _) => self.pop().and_then(|id| self.push(Node::Persistent(id))),
             (other, _) => Err(not_read(other)),
         }
+    }
+}
+
+/// The integer that these bytes are, in two's complement, the lowest first.
+fn long(bytes: &[u8]) -> Node {
+    let mut wide = [if bytes.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 16];
+    match wide.get_mut(..bytes.len()) {
+        Some(low) => {
+            low.copy_from_slice(bytes);
+            Node::Integer(i128::from_le_bytes(wide))
+        }
+        None => Node::Long(bytes.to_vec()),
     }
 }
 

@@ -4,14 +4,13 @@ use super::REQUIRES_GRAD;
 use super::object::{Flags, Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
-use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
+use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
 use crate::codec::filter::Filter;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::kept;
 use crate::formats::named::Element;
-use crate::layout::strided::column_major;
 use crate::limits::Limits;
 use crate::model::{
     Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
@@ -346,7 +345,18 @@ impl Places<'_> {
                     attributes.set(REQUIRES_GRAD, Value::Bool(true));
                 }
                 let component = self.component(Role::Data, view, builder)?;
-                let layout = match is_row_major(&view.shape, &view.strides) {
+                let is_row_major = is_row_major(&view.shape, &view.strides);
+                if view.element == Element::PAIR {
+                    let shape = paired(&view.shape).filter(|_| is_row_major);
+                    builder.tensor(name, shape.as_ref().unwrap_or(&view.shape), Layout::Dense)?;
+                    builder.tensor_attributes(attributes);
+                    if shape.is_some() {
+                        return builder.component(component);
+                    }
+                    builder.fault(DTYPE.broken("its pairs of floats do not lie row by row"));
+                    return Ok(());
+                }
+                let layout = match is_row_major {
                     true => Layout::Dense,
                     false => {
                         attributes.set("strides", numbers(&view.strides));
@@ -371,13 +381,10 @@ impl Places<'_> {
                 builder.tensor_attributes(attributes.clone());
                 components.into_iter().try_for_each(|component| builder.component(component))
             }
-            Tensor::Array { shape, element, order, is_fortran, descr, inner, bytes } => {
-                let outer = shape.len().saturating_sub(inner.iter().len());
-                let outer = shape.get(..outer).unwrap_or_default();
-                let strides = column_major(outer, *inner).filter(|_| *is_fortran);
+            Tensor::Array { shape, strides, element, order, descr, bytes } => {
                 let layout = if strides.is_some() { Layout::Strided } else { Layout::Dense };
                 builder.tensor(name, shape, layout)?;
-                let mut said = strides.unwrap_or_default();
+                let mut said = strides.clone().unwrap_or_default();
                 if let Some(descr) = descr {
                     said.push(DESCR, Value::Text(descr.clone()));
                 }
@@ -511,6 +518,13 @@ fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
             step = step.saturating_mul(*n);
             fits
         })
+}
+
+/// The shape of what pairs are made of, two along the last dimension for each.
+fn paired(shape: &[u64]) -> Option<Vec<u64>> {
+    let (last, outer) = shape.split_last()?;
+    let last = last.checked_mul(2)?;
+    Some(outer.iter().copied().chain([last]).collect())
 }
 
 fn numbers(all: &[u64]) -> Value {

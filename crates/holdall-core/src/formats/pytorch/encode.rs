@@ -138,7 +138,7 @@ impl Encode for Encoder {
             name: tensor.name.clone(),
             storage,
             element: described.element,
-            shape: tensor.shape.clone(),
+            shape: described.shape,
             strides: described.strides,
             requires_grad: described.requires_grad,
         });
@@ -257,6 +257,7 @@ impl Encoder {
 /// What is to be said of a tensor.
 struct Described {
     element: Element,
+    shape: Vec<u64>,
     strides: Vec<u64>,
     requires_grad: bool,
     /// What torch has no place for.
@@ -283,12 +284,21 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
         let of = data.logical_type.as_ref().map_or(data.dtype.as_str(), |of| of.as_str()).shown();
         return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {of}")));
     }
+    let mut shape = tensor.shape.clone();
+    if element == Element::PAIR {
+        let last = shape.last_mut().filter(|n| **n % 2 == 0 && tensor.layout == Layout::Dense);
+        let last = last.ok_or_else(|| {
+            let message = "torch has elements of type f4_e2m1 in pairs, along the last dimension";
+            ELEMENT_TYPE.broken(message)
+        })?;
+        *last /= 2;
+    }
     let (strides, mut aside) = match tensor.layout {
         Layout::Strided => {
             let own = tensor.attributes.clone();
-            strided::taken(own, &tensor.shape, element.width(), data.decoded_len)?
+            strided::taken(own, &shape, element.width(), data.decoded_len)?
         }
-        _ => (row_major(&tensor.shape), tensor.attributes.clone()),
+        _ => (row_major(&shape), tensor.attributes.clone()),
     };
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
@@ -301,7 +311,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     if requires_grad {
         aside.remove(REQUIRES_GRAD);
     }
-    Ok((Described { element, strides, requires_grad, aside }, data))
+    Ok((Described { element, shape, strides, requires_grad, aside }, data))
 }
 
 /// The strides of elements that lie row by row.

@@ -3,15 +3,10 @@
 
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
-use crate::formats::named::{Element, is_dtype};
-use crate::layout::dense::Dense;
+use crate::formats::named::{Element, PAIRS, is_dtype};
 use crate::layout::sparse::tiles::{self, Compressed};
 use crate::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
-use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};
-
-/// The module of the types that JAX adds to NumPy's.
-const ML_DTYPES: &str = "ml_dtypes";
 
 /// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
 fn is_script(module: &str) -> bool {
@@ -69,12 +64,12 @@ pub(super) enum Tensor {
     /// An array whose bytes stand in the pickle.
     Array {
         shape: Vec<u64>,
+        /// The attributes that say how elements lie, where that is not row by row.
+        strides: Option<Attributes>,
         element: Element,
         order: ByteOrder,
-        is_fortran: bool,
-        /// As in a header of `.npy`, where NumPy's type has no like here; then perhaps how many elements one of NumPy's is.
+        /// As in a header of `.npy`, where NumPy's type has no like here.
         descr: Option<String>,
-        inner: Option<u64>,
         bytes: Vec<u8>,
     },
     /// Listed, but not there: why.
@@ -141,7 +136,7 @@ impl<'g> Objects<'g> {
         self.at(id, 0)
     }
 
-    fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
+    pub(super) fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
         if depth > self.depth {
             return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
         }
@@ -152,8 +147,13 @@ impl<'g> Objects<'g> {
             Node::None => Thing::Plain(Value::Null),
             Node::Bool(b) => Thing::Plain(Value::Bool(*b)),
             Node::Integer(n) => Thing::Plain(integer(*n)),
+            Node::Long(bytes) => Thing::Plain(long(bytes)),
             Node::Float(x) => Thing::Plain(Value::Float(*x)),
             Node::Text(text) => Thing::Plain(Value::Text(text.clone())),
+            Node::OldText(bytes) => Thing::Plain(match self.graph.text(id) {
+                Some(text) => Value::Text(text.to_owned()),
+                None => Value::Bytes(bytes.clone()),
+            }),
             Node::Bytes(bytes) => Thing::Plain(Value::Bytes(bytes.clone())),
             Node::Tuple(items) | Node::List(items) | Node::Set(items) => Thing::List(items),
             Node::Dict(pairs) => Thing::Dict(pairs),
@@ -255,6 +255,12 @@ impl<'g> Objects<'g> {
                 "_rebuild_parameter" | "_rebuild_parameter_with_state",
                 [data, rest @ ..],
             )
+            // Of a device whose memory torch does not write as it is.
+            | (
+                "torch._utils",
+                "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy",
+                [data, _, _, rest @ ..],
+            )
             | ("torch.nn.parameter", "Parameter", [data, rest @ ..]) => {
                 let wants = self.is_true(rest.first());
                 Ok(match self.at(*data, depth)? {
@@ -340,57 +346,26 @@ impl<'g> Objects<'g> {
                 Ok(Thing::Plain(Value::Array(vec![parts.0, parts.1])))
             }
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
-                let name = self.numpy_name(*dtype).ok_or_else(wrong)?;
-                let Thing::Plain(Value::Bytes(mut bytes)) = self.at(*bytes, depth)? else {
-                    return Err(wrong());
-                };
-                // Times and records are no values that attributes have.
-                let of = self.numpy_dtype(*dtype);
-                let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
-                    return Ok(Thing::Unknown(name.shown().to_string()));
-                };
-                let element = Element { dtype: of.dtype, logical: of.logical_type.clone() };
-                if of.byte_order == ByteOrder::Big {
-                    element.swap(&mut bytes);
-                }
-                let value = if is_text(&of) { text(&of, bytes) } else { number(&element, &bytes) };
-                value.map(Thing::Plain).ok_or_else(wrong)
+                self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
+            }
+            // An array of JAX's is made of what NumPy makes its own of.
+            ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
+                if self.is_of_numpy(*of) =>
+            {
+                self.stated(*state, depth)
             }
             (
                 "numpy.core.numeric" | "numpy._core.numeric",
                 "_frombuffer",
-                [bytes, dtype, shape, order],
+                [bytes, dtype, shape, order, turned @ ..],
             ) => {
                 let shape = self.numbers(*shape).ok_or_else(wrong)?;
-                let is_fortran = self.graph.text(*order) == Some("F");
-                self.array(shape, *dtype, is_fortran, *bytes, depth)
+                let turned = turned.first().copied();
+                let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
+                self.array(shape, axes, *dtype, *bytes, depth)
             }
             _ => self.unknown(module, name),
         }
-    }
-
-    /// An array of NumPy.
-    fn array(
-        &self,
-        shape: Vec<u64>,
-        dtype: Id,
-        is_fortran: bool,
-        bytes: Id,
-        depth: usize,
-    ) -> Result<Thing<'g>> {
-        let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
-        let Some(of) = self.numpy_dtype(dtype) else {
-            let e = DTYPE.broken("its elements are not numbers, times or texts");
-            return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
-        };
-        let Thing::Plain(Value::Bytes(bytes)) = self.at(bytes, depth)? else {
-            return Err(wrong());
-        };
-        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
-        let (element, shape) =
-            (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
-        let array = Tensor::Array { shape, element, order, is_fortran, descr, inner, bytes };
-        Ok(Thing::Tensor(Box::new(array)))
     }
 
     /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
@@ -402,17 +377,9 @@ impl<'g> Objects<'g> {
             return self.at(state, depth);
         }
         if let Node::Call(function, _) = self.graph.get(of)
-            && let Node::Global(module, name) = self.graph.get(*function)
-            && matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray")
-            && name == "_reconstruct"
+            && self.is_of_numpy(*function)
         {
-            let wrong = || CALL.broken("the state of an array is not as NumPy writes it");
-            let Some([_, shape, dtype, is_fortran, bytes]) = self.graph.items(state) else {
-                return Err(wrong());
-            };
-            let shape = self.numbers(*shape).ok_or_else(wrong)?;
-            let is_fortran = matches!(self.graph.get(*is_fortran), Node::Bool(true));
-            return self.array(shape, *dtype, is_fortran, *bytes, depth);
+            return self.stated(state, depth);
         }
         self.at(of, depth)
     }
@@ -460,6 +427,9 @@ impl<'g> Objects<'g> {
             Node::Global(module, name) if module == "torch" => name.as_str(),
             _ => return Err(CALL.broken("a dtype is not one of torch")),
         };
+        if name == PAIRS {
+            return Ok(Element::PAIR);
+        }
         Element::of_dtype(name).ok_or_else(|| {
             DTYPE.broken(format!("elements of type `{}` are not read", name.shown()))
         })
@@ -546,67 +516,6 @@ impl<'g> Objects<'g> {
     fn latin(&self, id: Id) -> Option<Vec<u8>> {
         self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
     }
-
-    /// What `numpy.dtype('f4', False, True)` with its state, whose second item is the order of bytes, is called: `<f4`; one
-    /// of ml_dtypes: `bfloat16`.
-    fn numpy_name(&self, id: Id) -> Option<String> {
-        let (of, order) = match self.graph.get(id) {
-            Node::Built(of, state) => {
-                (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
-            }
-            _ => (id, None),
-        };
-        let Node::Call(function, arguments) = self.graph.get(of) else { return None };
-        match self.graph.get(*function) {
-            Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
-            _ => return None,
-        }
-        let name = match self.graph.get(*self.graph.items(*arguments)?.first()?) {
-            Node::Text(name) => name,
-            Node::Global(module, name) if module == ML_DTYPES => return Some(name.clone()),
-            _ => return None,
-        };
-        let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
-        let order = if order == "=" { "<" } else { order };
-        let order = if matches!(name.as_str(), "b1" | "i1" | "u1") { "|" } else { order };
-        let unit = self.unit(id).unwrap_or_default();
-        Some(format!("{order}{name}{unit}"))
-    }
-
-    /// The unit that the state of a type of times says: `[25us]`.
-    fn unit(&self, id: Id) -> Option<String> {
-        let Node::Built(_, state) = self.graph.get(id) else { return None };
-        let [.., said] = self.graph.items(*state)? else { return None };
-        let [_, said] = self.graph.items(*said)? else { return None };
-        let [unit, count, ..] = self.graph.items(*said)? else { return None };
-        let Ok(Thing::Plain(Value::Bytes(unit))) = self.at(*unit, 0) else { return None };
-        let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
-        match self.graph.integer(*count)? {
-            1 => Some(format!("[{unit}]")),
-            count => Some(format!("[{count}{unit}]")),
-        }
-    }
-
-    /// What elements of a type of NumPy's or of ml_dtypes are made of; nothing of objects and records.
-    fn numpy_dtype(&self, id: Id) -> Option<npy::Element> {
-        let name = self.numpy_name(id)?;
-        if let Node::Built(_, state) = self.graph.get(id) {
-            // Fields, and arrays as elements.
-            let has = |at: usize| {
-                let item = self.graph.items(*state).and_then(|items| items.get(at));
-                item.is_some_and(|id| !matches!(self.graph.get(*id), Node::None))
-            };
-            if has(2) || has(3) {
-                return None;
-            }
-        }
-        if let Ok(element) = npy::any_element(&name) {
-            return Some(element);
-        }
-        let Element { dtype, logical: logical_type } = Element::of_dtype(&name)?;
-        let byte_order = ByteOrder::Little;
-        Some(npy::Element { dtype, logical_type, byte_order, descr: None, inner: None })
-    }
 }
 
 /// A sparse tensor by coordinates of all dimensions, or of the first ones: then its values are tensors.
@@ -690,64 +599,18 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
     Ok(Storage { key, element, len, start, count })
 }
 
-/// An integer; one beyond 64 bits as CBOR has it, a tag and bytes.
-fn integer(n: i128) -> Value {
-    if (-(1 << 64)..1 << 64).contains(&n) {
-        return Value::Integer(n);
+/// An integer; one beyond 64 bits as CBOR has it.
+pub(super) fn integer(n: i128) -> Value {
+    match n {
+        n if (-(1 << 64)..1 << 64).contains(&n) => Value::Integer(n),
+        n => long(&n.to_le_bytes()),
     }
-    let (tag, size) = if n < 0 { (3, !n) } else { (2, n) };
-    let bytes = size.to_be_bytes();
-    let first = bytes.iter().position(|b| *b != 0).unwrap_or_default();
-    Value::Tag(tag, Box::new(Value::Bytes(bytes.get(first..).unwrap_or_default().to_vec())))
 }
 
-/// Whether elements are texts, of characters or of bytes.
-fn is_text(of: &npy::Element) -> bool {
-    of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
-}
-
-/// The text that the bytes of an element are, without the zeros behind it.
-fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
-    if of.dtype == DType::U32 {
-        let (chars, _) = bytes.as_chunks::<4>();
-        let chars = chars.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
-        let text: String = chars.collect::<Option<_>>()?;
-        return Some(Value::Text(text.trim_end_matches('\0').to_owned()));
-    }
-    let len = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last.saturating_add(1));
-    bytes.truncate(len);
-    Some(Value::Bytes(bytes))
-}
-
-/// The number that the bytes of an element are; of a complex one both parts.
-fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
-    if bytes.len() as u64 != element.width() {
-        return None;
-    }
-    if element.is_complex() {
-        let part = Element { dtype: element.dtype, logical: None };
-        let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
-        return Some(Value::Array(vec![number(&part, real)?, number(&part, imaginary)?]));
-    }
-    let dense = Dense::new(element.dtype, element.logical.clone(), [], bytes.to_vec());
-    if element.logical.is_some() {
-        return Some(Value::Float(f64::from(*dense.to_f32().ok()?.first()?)));
-    }
-    Some(match element.dtype {
-        DType::F64 => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
-        DType::F32 | DType::F16 | DType::Bf16 => {
-            Value::Float(f64::from(*dense.to_f32().ok()?.first()?))
-        }
-        DType::Bool => Value::Bool(*bytes.first()? != 0),
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
-            let mut wide = [0; 16];
-            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Value::Integer(i128::from_le_bytes(wide))
-        }
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => {
-            let mut wide = [if bytes.last()? & 0x80 != 0 { 0xff } else { 0 }; 16];
-            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Value::Integer(i128::from_le_bytes(wide))
-        }
-    })
+/// An integer beyond 64 bits, in two's complement, the lowest byte first: a tag, and the bytes of its size, the highest first.
+fn long(bytes: &[u8]) -> Value {
+    let is_negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
+    let size = bytes.iter().rev().map(|b| if is_negative { !b } else { *b });
+    let size = size.skip_while(|b| *b == 0).collect();
+    Value::Tag(if is_negative { 3 } else { 2 }, Box::new(Value::Bytes(size)))
 }

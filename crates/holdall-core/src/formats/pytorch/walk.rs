@@ -1,6 +1,6 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
-use super::object::{Objects, Storage, Tensor, Thing, check_steps};
+use super::object::{Objects, Storage, Tensor, Thing, check_steps, integer};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
 use crate::error::Result;
 use crate::model::Value;
@@ -148,9 +148,11 @@ impl<'g> Walk<'g> {
 
     /// The key of a dict as part of a name, and as a value.
     fn key(&self, id: Id) -> (Result<String>, Value) {
+        if let Some(text) = self.objects.graph.text(id) {
+            return (Ok(text.to_owned()), Value::Text(text.to_owned()));
+        }
         match self.objects.graph.get(id) {
-            Node::Text(text) => (Ok(text.clone()), Value::Text(text.clone())),
-            Node::Integer(n) => (Ok(n.to_string()), Value::Integer(*n)),
+            Node::Integer(n) => (Ok(n.to_string()), integer(*n)),
             Node::Bool(b) => (Ok(b.to_string()), Value::Bool(*b)),
             _ => {
                 let e = KEY.broken(
