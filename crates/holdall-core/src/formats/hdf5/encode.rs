@@ -10,7 +10,7 @@ use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, object};
-use crate::model::{Attributes, Layout, Role, Value, element_count, stored_size};
+use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -321,6 +321,11 @@ fn is_path(name: &str) -> bool {
         && name.split('/').all(|part| !part.is_empty() && part != "." && !part.contains('\0'))
 }
 
+/// Whether Keras would read it as a weight, `…/vars/0`: of such it takes `bfloat16` as bytes alone, and of no type that HDF5 knows.
+fn is_of_keras(name: &str) -> bool {
+    name.rsplit('/').nth(1) == Some("vars")
+}
+
 /// What a tensor has for elements, and its one component.
 fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
     let data = match tensor.components.as_slice() {
@@ -337,7 +342,7 @@ fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
         });
     };
     let logical = data.logical_type.as_ref();
-    let Some(element) = values::element(data.dtype, logical) else {
+    let Some(mut element) = values::element(data.dtype, logical) else {
         let of = logical.map_or(data.dtype.as_str(), |of| of.as_str()).shown();
         return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {of}")));
     };
@@ -349,6 +354,9 @@ fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
     if !is_path(&tensor.name) {
         let e = FIT.broken("its name is not that of a dataset in groups");
         return Err(e.with_remedy(Remedy::RenameTensor));
+    }
+    if data.dtype == DType::Bf16 && is_of_keras(&tensor.name) {
+        element.of = values::opaque(2);
     }
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if stored_size(count, data.dtype, logical).ok().flatten() != Some(data.decoded_len) {

@@ -235,6 +235,6 @@ fn pair(of: &[u8]) -> Vec<u8> {
 }
 
 /// Bytes without a meaning, and without a name for what they are.
-fn opaque(len: u32) -> Vec<u8> {
+pub(super) fn opaque(len: u32) -> Vec<u8> {
     [&[0x15, 0, 0, 0][..], &len.to_le_bytes()].concat()
 }
