@@ -1,11 +1,14 @@
-"""Writes the accepted files of Flax in the corpus, with Flax itself.
+"""Writes the accepted files of Flax in the corpus, with Flax itself, and a pickle of arrays of JAX, with what they are beside.
 
     pip install flax==0.12.8 && python interop/others/flax_files.py        from the root of the repository
 """
 
+import hashlib
 import json
+import pickle
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -50,3 +53,23 @@ write("flax_state", state)
 # An array of more than this many bytes is written in chunks: of 1 GiB, were it not for small files.
 serialization.MAX_CHUNK_SIZE = 16
 write("flax_chunked", {"params": {"w": np.arange(15, dtype=np.float32).reshape(3, 5), "b": np.ones(2, np.float32)}})
+
+arrays = {"kernel": jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3), "bias": jnp.ones(3), "count": jnp.int32(7), "empty": jnp.ones((0, 2))}
+path = Path("corpus/accept/pytorch/jax_arrays.pkl")
+path.write_bytes(pickle.dumps({"dense": arrays, "step": 3}))
+NAMES = {"bfloat16": "bf16", "float32": "f32", "int32": "i32"}
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+rows = [
+    {"name": f"dense.{name}", "dtype": NAMES[array.dtype.name], "shape": list(array.shape), "dense_sha256": sha256(np.asarray(array).tobytes())}
+    for name, array in arrays.items()
+]
+expect = {
+    "file": path.name, "producer": f"jax {jax.__version__}", "container": "pytorch", "verdict": "accept", "file_size": path.stat().st_size,
+    "file_sha256": sha256(path.read_bytes()), "tensors": rows,
+}
+Path(f"{path}.expect.json").write_text(json.dumps(expect, indent=1))

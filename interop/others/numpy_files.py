@@ -1,4 +1,5 @@
-"""Writes files of NumPy that tests read: several arrays in one `.npy`, and times and texts in pickles, and what they are beside.
+"""Writes files of NumPy that tests read: several arrays in one `.npy`, times and texts in pickles, and arrays whose dimensions lie in other orders, and
+what they are beside.
 
     pip install numpy && python interop/others/numpy_files.py        from the root of the repository
 """
@@ -56,3 +57,20 @@ for protocol in (2, 4, 5):
     path = Path(f"corpus/accept/pytorch/numpy_texts-p{protocol}.pkl")
     path.write_bytes(pickle.dumps({**texts, "said": np.str_("né"), "bytes": np.bytes_(b"\x01\x02")}, protocol))
     described(path, "pytorch", texts)
+
+# In protocol 5 NumPy writes arrays whose dimensions lie in any order as they lie, and says in which.
+cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+turned = {
+    "rows": cube,
+    "columns": np.asfortranarray(cube),
+    "turned": cube.transpose(1, 2, 0),
+    "swapped": cube.swapaxes(0, 1),
+    "big": cube.astype(">i2").transpose(2, 0, 1),
+    "word": np.array([[["ab", "c"], ["", "d"]], [["e", "fg"], ["h", "i"]]]).transpose(1, 0, 2),
+    "thin": cube[:, :1].transpose(1, 2, 0),
+    "empty": cube[:0].transpose(2, 1, 0),
+    "skipped": cube[:, ::2, ::-1],
+}
+path = Path("corpus/accept/pytorch/numpy_turned-p5.pkl")
+path.write_bytes(pickle.dumps(turned, 5))
+described(path, "pytorch", turned)

@@ -1,5 +1,5 @@
-"""Writes the files of torch with sparse tensors of every layout, views whose signs are turned and complex numbers of 32 bits, and what
-torch reads of them beside.
+"""Writes the files of torch with sparse tensors of every layout, views whose signs are turned, complex numbers of 32 bits and pairs of floats of 4 bits,
+and what torch reads of them beside.
 
     pip install torch numpy && python interop/others/torch_files.py        from the root of the repository
 """
@@ -14,7 +14,7 @@ import torch
 CORPUS = Path("corpus/accept/pytorch")
 NAMES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
-    torch.complex32: "complex32", torch.complex64: "complex64", torch.complex128: "complex128",
+    torch.float4_e2m1fn_x2: "f4_e2m1", torch.complex32: "complex32", torch.complex64: "complex64", torch.complex128: "complex128",
 }
 warnings.filterwarnings("ignore")
 
@@ -36,7 +36,10 @@ def saved(name, tensors):
     loaded = torch.load(path, weights_only=True)
     rows = []
     for key, tensor in loaded.items():
-        row = {"name": key, "dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "dense_sha256": sha256(elements(tensor))}
+        shape = list(tensor.shape)
+        if tensor.dtype == torch.float4_e2m1fn_x2:
+            shape[-1] *= 2
+        row = {"name": key, "dtype": NAMES[tensor.dtype], "shape": shape, "dense_sha256": sha256(elements(tensor))}
         rows.append(row)
     expect = {
         "file": name, "producer": f"torch {torch.__version__.partition('+')[0]}", "container": "pytorch", "verdict": "accept",
@@ -91,3 +94,7 @@ saved("torch_signs.pt", {
     "one": torch.tensor(2 - 3j).conj(),
     "none": torch.empty(0, dtype=torch.complex64).conj(),
 })
+
+# Two in a byte, which torch counts as one element.
+pairs = torch.arange(24, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+saved("torch_pairs.pt", {"one": pairs, "square": pairs.reshape(2, 3, 4), "row": pairs.reshape(4, 6)[1], "none": pairs[:0]})

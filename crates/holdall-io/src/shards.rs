@@ -114,8 +114,22 @@ pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
     !folder.join("carton.toml").exists() && shards::are_model(all)
 }
 
-/// The names of the files in a folder, sorted.
+/// What TensorFlow calls a saved model's graph, and the folder beside it that has the weights.
+const SAVED_MODEL: (&str, &str) = ("saved_model.pb", "variables");
+
+/// The names of the files in a folder, sorted; of a saved model of TensorFlow those of its weights, too.
 pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
+    let mut all = own_files(folder)?;
+    let (graph, weights) = SAVED_MODEL;
+    if all.iter().any(|name| name == graph) && folder.join(weights).is_dir() {
+        let found = own_files(&folder.join(weights))?;
+        all.extend(found.into_iter().map(|name| format!("{weights}/{name}")));
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn own_files(folder: &Path) -> Result<Vec<String>> {
     let place = |e| failed(e, "reading the folder").in_source(folder.display());
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(place)? {
@@ -124,7 +138,6 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
             all.push(name);
         }
     }
-    all.sort();
     Ok(all)
 }
 

@@ -31,7 +31,7 @@ fn files_of_torch_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 20);
+    assert_eq!(files.len(), 23);
 }
 
 #[test]

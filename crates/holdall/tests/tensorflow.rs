@@ -188,3 +188,24 @@ fn checkpoints_of_tensorflow_are_read() {
     let w = file.tensor("model/w/.ATTRIBUTES/VARIABLE_VALUE").unwrap();
     assert_eq!(w.to_dense().unwrap().to_f32().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
 }
+
+/// A saved model is a folder, with the weights in a folder of it.
+#[test]
+fn saved_models_are_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let weights = dir.path().join("variables");
+    std::fs::create_dir(&weights).unwrap();
+    for entry in folder().read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+        let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
+        if let Some(behind) = name.strip_prefix("tf_objects.") {
+            std::fs::copy(&entry, weights.join(format!("variables.{behind}"))).unwrap();
+        }
+    }
+    assert!(!holdall::is_model_folder(dir.path()));
+    std::fs::write(dir.path().join("saved_model.pb"), b"\x08\x01").unwrap();
+    assert!(holdall::is_model_folder(dir.path()));
+    let file = holdall::open(dir.path()).unwrap();
+    assert_eq!(file.format(), "tensorflow");
+    assert_eq!(file.len(), holdall::open(&weights).unwrap().len());
+    sound(&file);
+}

@@ -152,7 +152,16 @@ pub(crate) fn everything() -> Vec<u8> {
             tensor("", 18, &[1], 5, &[]),
         ],
     );
-    let other = graph("", &[tensor("w", 4, &[1], 6, &[])]);
+    let other = graph(
+        "",
+        &[
+            tensor("w", 4, &[1], 6, &[]),
+            tensor("pairs", 20, &[3], 3, &[]),
+            tensor("fours", 19, &[5], 3, &[]),
+            tensor("small", 21, &[4], 2, &[]),
+            tensor("wide", 22, &[4], 2, &[]),
+        ],
+    );
     let buffers = [
         f(&[1.0, -2.5, 3.0, 0.125]),
         buffer(&[1, 2, 255, 128]),

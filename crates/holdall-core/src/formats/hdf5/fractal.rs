@@ -35,7 +35,9 @@ pub(super) fn global(
     reader: &Reader<'_>,
     addresses: &[u64],
 ) -> Result<HashMap<u64, HashMap<u16, Bytes>>, Stop> {
-    let prefix = u64::from(reader.length).saturating_add(8);
+    // What stands before collections and their entries takes whole runs of 8 bytes.
+    let prefix = u64::from(reader.length).saturating_add(8).next_multiple_of(8);
+    let behind_len = prefix.saturating_sub(8).saturating_sub(reader.length.into());
     reader.ask(addresses.iter().map(|at| (*at, FIRST)))?;
     let lens = each(addresses, |at| {
         let head = reader.bytes(*at, prefix)?;
@@ -56,7 +58,9 @@ pub(super) fn global(
             let fields = (|| {
                 let number = cursor.u16_le()?;
                 cursor.take(6)?;
-                Some((number, reader.length(&mut cursor)?))
+                let len = reader.length(&mut cursor)?;
+                cursor.take(behind_len)?;
+                Some((number, len))
             })();
             // Number 0 is the room that is left.
             let Some((number, len)) = fields.filter(|(number, _)| *number != 0) else { break };

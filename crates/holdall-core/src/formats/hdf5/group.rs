@@ -173,7 +173,8 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
         return Err(e.at(reader.place(*again, 0)?).into());
     }
     reader.ask(tables.iter().map(|table| (*table, TABLE)))?;
-    let entry_len = u64::from(reader.offset).saturating_mul(2).saturating_add(24);
+    let sizes = u64::from(reader.offset).saturating_add(reader.length.into());
+    let entry_len = sizes.saturating_add(24);
     let tables = each(tables, |table| {
         let head = reader.bytes(table, 8)?;
         reader.signed(table, &head, b"SNOD")?;
@@ -194,7 +195,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
         let mut cursor = crate::wire::cursor::Cursor::new(&bytes);
         for _ in 0..count {
             let entry = (|| {
-                let name = little(cursor.take(reader.offset.into())?)?;
+                let name = reader.length(&mut cursor)?;
                 let object = reader.address(&mut cursor)?;
                 let kept = cursor.u32_le()?;
                 cursor.u32_le()?;

@@ -134,8 +134,8 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
     let root = match version {
         // A symbol table entry: where its name is, then where its header is.
         0 | 1 => {
-            let _name = number()?;
-            number()?
+            cursor.take(length.into()).ok_or_else(cut)?;
+            cursor.take(offset.into()).and_then(little).ok_or_else(cut)?
         }
         _ => {
             let len = usize::try_from(cursor.position().saturating_add(4)).unwrap_or(usize::MAX);

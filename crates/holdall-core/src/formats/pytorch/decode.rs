@@ -523,7 +523,8 @@ fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
 /// The shape of what pairs are made of, two along the last dimension for each.
 fn paired(shape: &[u64]) -> Option<Vec<u64>> {
     let (last, outer) = shape.split_last()?;
-    Some(outer.iter().copied().chain(last.checked_mul(2)).collect())
+    let last = last.checked_mul(2)?;
+    Some(outer.iter().copied().chain([last]).collect())
 }
 
 fn numbers(all: &[u64]) -> Value {

@@ -39,6 +39,7 @@
 pub mod checkpoint;
 mod decode;
 mod encode;
+mod numpy;
 mod object;
 mod pt2;
 mod walk;

@@ -4,15 +4,9 @@
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, PAIRS, is_dtype};
-use crate::layout::dense::Dense;
 use crate::layout::sparse::tiles::{self, Compressed};
-use crate::layout::strided::stored_by;
 use crate::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
-use crate::wire::npy;
 use crate::wire::pickle::{Graph, Id, Node};
-
-/// The module of the types that JAX adds to NumPy's.
-const ML_DTYPES: &str = "ml_dtypes";
 
 /// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
 fn is_script(module: &str) -> bool {
@@ -142,7 +136,7 @@ impl<'g> Objects<'g> {
         self.at(id, 0)
     }
 
-    fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
+    pub(super) fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
         if depth > self.depth {
             return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
         }
@@ -352,78 +346,26 @@ impl<'g> Objects<'g> {
                 Ok(Thing::Plain(Value::Array(vec![parts.0, parts.1])))
             }
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
-                let name = self.numpy_name(*dtype).ok_or_else(wrong)?;
-                let mut bytes = self.bytes(*bytes, depth)?.ok_or_else(wrong)?;
-                // Times and records are no values that attributes have.
-                let of = self.numpy_dtype(*dtype);
-                let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
-                    return Ok(Thing::Unknown(name.shown().to_string()));
-                };
-                let element = Element { dtype: of.dtype, logical: of.logical_type.clone() };
-                if of.byte_order == ByteOrder::Big {
-                    element.swap(&mut bytes);
-                }
-                let value = if is_text(&of) { text(&of, bytes) } else { number(&element, &bytes) };
-                value.map(Thing::Plain).ok_or_else(wrong)
+                self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
+            }
+            // An array of JAX's is made of what NumPy makes its own of.
+            ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
+                if self.is_of_numpy(*of) =>
+            {
+                self.stated(*state, depth)
             }
             (
                 "numpy.core.numeric" | "numpy._core.numeric",
                 "_frombuffer",
                 [bytes, dtype, shape, order, turned @ ..],
             ) => {
-                let mut shape = self.numbers(*shape).ok_or_else(wrong)?;
-                let axes = match (self.graph.text(*order), turned) {
-                    (Some("F"), _) => Some((0..shape.len()).rev().collect()),
-                    // The shape is that in which the elements are stored, row by row; `turned` says which of its dimensions each is.
-                    (Some("K"), [turned]) => {
-                        let turned = self.numbers(*turned).ok_or_else(wrong)?;
-                        let axes = inverse(&turned, shape.len()).ok_or_else(wrong)?;
-                        let stored = shape.clone();
-                        for (axis, size) in axes.iter().zip(stored) {
-                            *shape.get_mut(*axis).ok_or_else(wrong)? = size;
-                        }
-                        Some(axes)
-                    }
-                    _ => None,
-                };
+                let shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let turned = turned.first().copied();
+                let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
                 self.array(shape, axes, *dtype, *bytes, depth)
             }
             _ => self.unknown(module, name),
         }
-    }
-
-    /// Bytes, of Python 2 as well; nothing where it is anything else.
-    fn bytes(&self, id: Id, depth: usize) -> Result<Option<Vec<u8>>> {
-        if let Node::OldText(bytes) = self.graph.get(id) {
-            return Ok(Some(bytes.clone()));
-        }
-        Ok(match self.at(id, depth)? {
-            Thing::Plain(Value::Bytes(bytes)) => Some(bytes),
-            _ => None,
-        })
-    }
-
-    /// An array of NumPy, whose dimensions are stored in the order of `axes`.
-    fn array(
-        &self,
-        shape: Vec<u64>,
-        axes: Option<Vec<usize>>,
-        dtype: Id,
-        bytes: Id,
-        depth: usize,
-    ) -> Result<Thing<'g>> {
-        let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
-        let Some(of) = self.numpy_dtype(dtype) else {
-            let e = DTYPE.broken("its elements are not numbers, times or texts");
-            return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
-        };
-        let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
-        let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
-        let strides = axes.and_then(|axes| stored_by(&shape, &axes, inner));
-        let (element, shape) =
-            (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
-        let array = Tensor::Array { shape, strides, element, order, descr, bytes };
-        Ok(Thing::Tensor(Box::new(array)))
     }
 
     /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
@@ -435,18 +377,9 @@ impl<'g> Objects<'g> {
             return self.at(state, depth);
         }
         if let Node::Call(function, _) = self.graph.get(of)
-            && let Node::Global(module, name) = self.graph.get(*function)
-            && matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray")
-            && name == "_reconstruct"
+            && self.is_of_numpy(*function)
         {
-            let wrong = || CALL.broken("the state of an array is not as NumPy writes it");
-            let Some([_, shape, dtype, is_fortran, bytes]) = self.graph.items(state) else {
-                return Err(wrong());
-            };
-            let shape = self.numbers(*shape).ok_or_else(wrong)?;
-            let is_fortran = matches!(self.graph.get(*is_fortran), Node::Bool(true));
-            let axes = is_fortran.then(|| (0..shape.len()).rev().collect());
-            return self.array(shape, axes, *dtype, *bytes, depth);
+            return self.stated(state, depth);
         }
         self.at(of, depth)
     }
@@ -583,67 +516,6 @@ impl<'g> Objects<'g> {
     fn latin(&self, id: Id) -> Option<Vec<u8>> {
         self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
     }
-
-    /// What `numpy.dtype('f4', False, True)` with its state, whose second item is the order of bytes, is called: `<f4`; one
-    /// of ml_dtypes: `bfloat16`.
-    fn numpy_name(&self, id: Id) -> Option<String> {
-        let (of, order) = match self.graph.get(id) {
-            Node::Built(of, state) => {
-                (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
-            }
-            _ => (id, None),
-        };
-        let Node::Call(function, arguments) = self.graph.get(of) else { return None };
-        match self.graph.get(*function) {
-            Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
-            _ => return None,
-        }
-        let name = *self.graph.items(*arguments)?.first()?;
-        let name = match self.graph.get(name) {
-            Node::Global(module, name) if module == ML_DTYPES => return Some(name.clone()),
-            _ => self.graph.text(name)?,
-        };
-        let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
-        let order = if order == "=" { "<" } else { order };
-        let order = if matches!(name, "b1" | "i1" | "u1") { "|" } else { order };
-        let unit = self.unit(id).unwrap_or_default();
-        Some(format!("{order}{name}{unit}"))
-    }
-
-    /// The unit that the state of a type of times says: `[25us]`.
-    fn unit(&self, id: Id) -> Option<String> {
-        let Node::Built(_, state) = self.graph.get(id) else { return None };
-        let [.., said] = self.graph.items(*state)? else { return None };
-        let [_, said] = self.graph.items(*said)? else { return None };
-        let [unit, count, ..] = self.graph.items(*said)? else { return None };
-        let unit = self.bytes(*unit, 0).ok()??;
-        let unit = String::from_utf8(unit).ok().filter(|unit| unit != "generic")?;
-        match self.graph.integer(*count)? {
-            1 => Some(format!("[{unit}]")),
-            count => Some(format!("[{count}{unit}]")),
-        }
-    }
-
-    /// What elements of a type of NumPy's or of ml_dtypes are made of; nothing of objects and records.
-    fn numpy_dtype(&self, id: Id) -> Option<npy::Element> {
-        let name = self.numpy_name(id)?;
-        if let Node::Built(_, state) = self.graph.get(id) {
-            // Fields, and arrays as elements.
-            let has = |at: usize| {
-                let item = self.graph.items(*state).and_then(|items| items.get(at));
-                item.is_some_and(|id| !matches!(self.graph.get(*id), Node::None))
-            };
-            if has(2) || has(3) {
-                return None;
-            }
-        }
-        if let Ok(element) = npy::any_element(&name) {
-            return Some(element);
-        }
-        let Element { dtype, logical: logical_type } = Element::of_dtype(&name)?;
-        let byte_order = ByteOrder::Little;
-        Some(npy::Element { dtype, logical_type, byte_order, descr: None, inner: None })
-    }
 }
 
 /// A sparse tensor by coordinates of all dimensions, or of the first ones: then its values are tensors.
@@ -691,15 +563,6 @@ fn compressed(
         false => (Layout::SparseBlocks, tiles::blocks(of, block, batch.len() as u64)),
     };
     Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
-}
-
-/// Where each dimension of a permutation of `count` is in it.
-fn inverse(permutation: &[u64], count: usize) -> Option<Vec<usize>> {
-    let at = |axis: usize| permutation.iter().position(|a| usize::try_from(*a) == Ok(axis));
-    if permutation.len() != count {
-        return None;
-    }
-    (0..count).map(at).collect()
 }
 
 /// The storage that a persistent id names.
@@ -750,55 +613,4 @@ fn long(bytes: &[u8]) -> Value {
     let size = bytes.iter().rev().map(|b| if is_negative { !b } else { *b });
     let size = size.skip_while(|b| *b == 0).collect();
     Value::Tag(if is_negative { 3 } else { 2 }, Box::new(Value::Bytes(size)))
-}
-
-/// Whether elements are texts, of characters or of bytes.
-fn is_text(of: &npy::Element) -> bool {
-    of.descr.as_deref().is_some_and(|descr| matches!(descr.as_bytes(), [_, b'U' | b'S', ..]))
-}
-
-/// The text that the bytes of an element are, without the zeros behind it.
-fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
-    if of.dtype == DType::U32 {
-        let (chars, _) = bytes.as_chunks::<4>();
-        let chars = chars.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
-        let text: String = chars.collect::<Option<_>>()?;
-        return Some(Value::Text(text.trim_end_matches('\0').to_owned()));
-    }
-    let len = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last.saturating_add(1));
-    bytes.truncate(len);
-    Some(Value::Bytes(bytes))
-}
-
-/// The number that the bytes of an element are; of a complex one both parts.
-fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
-    if bytes.len() as u64 != element.width() {
-        return None;
-    }
-    if element.is_complex() {
-        let part = Element { dtype: element.dtype, logical: None };
-        let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
-        return Some(Value::Array(vec![number(&part, real)?, number(&part, imaginary)?]));
-    }
-    let dense = Dense::new(element.dtype, element.logical.clone(), [], bytes.to_vec());
-    if element.logical.is_some() {
-        return Some(Value::Float(f64::from(*dense.to_f32().ok()?.first()?)));
-    }
-    Some(match element.dtype {
-        DType::F64 => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
-        DType::F32 | DType::F16 | DType::Bf16 => {
-            Value::Float(f64::from(*dense.to_f32().ok()?.first()?))
-        }
-        DType::Bool => Value::Bool(*bytes.first()? != 0),
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
-            let mut wide = [0; 16];
-            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Value::Integer(i128::from_le_bytes(wide))
-        }
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => {
-            let mut wide = [if bytes.last()? & 0x80 != 0 { 0xff } else { 0 }; 16];
-            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Value::Integer(i128::from_le_bytes(wide))
-        }
-    })
 }

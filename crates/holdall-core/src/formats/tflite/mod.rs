@@ -70,6 +70,7 @@ crate::error::rules! {
 /// The element type of that number, and the bits of one.
 fn element(number: u8) -> Option<(DType, Option<LogicalType>, u64)> {
     let plain = |dtype: DType| Some((dtype, None, dtype.width().saturating_mul(8)));
+    let packed = |name: &str, bits| Some((DType::U8, Some(LogicalType::Other(name.into())), bits));
     match number {
         0 => plain(DType::F32),
         1 => plain(DType::F16),
@@ -85,8 +86,12 @@ fn element(number: u8) -> Option<(DType, Option<LogicalType>, u64)> {
         12 => plain(DType::U64),
         15 => plain(DType::U32),
         16 => plain(DType::U16),
-        17 => Some((DType::U8, Some(LogicalType::Other("int4".into())), 4)),
+        17 => packed("int4", 4),
         18 => plain(DType::Bf16),
+        19 => packed("int2", 2),
+        20 => packed("uint4", 4),
+        21 => Some((DType::U8, Some(LogicalType::F8E4M3Fn), 8)),
+        22 => Some((DType::U8, Some(LogicalType::F8E5M2), 8)),
         _ => None,
     }
 }

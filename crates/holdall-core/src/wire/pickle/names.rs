@@ -191,6 +191,7 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["torch.distributed.checkpoint.filesystem"], &["_StorageInfo"]),
     (&["numpy.core.multiarray", "numpy._core.multiarray"], &["_reconstruct", "scalar"]),
     (&["numpy.core.numeric", "numpy._core.numeric"], &["_frombuffer"]),
+    (&["jax._src.array"], &["_reconstruct_array"]),
     (
         &["ml_dtypes"],
         &[
