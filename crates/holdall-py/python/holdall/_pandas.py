@@ -43,8 +43,9 @@ def frame(all: "Records", of: "Union[Records, Selection]") -> "pd.DataFrame":
     return pd.DataFrame(columns, index=pd.RangeIndex(len(of)), copy=False)
 
 
-#: Element types that pandas has columns of, by NumPy's letters for them, also where some are absent.
+#: pandas' own arrays for elements some of which are absent, by NumPy's letters for their kinds.
 _MASKED = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": "BooleanArray"}
+#: How the names of element types begin that pandas has columns of.
 _SIZED = ("int", "uint", "float", "bool", "complex", "datetime")
 
 
