@@ -136,10 +136,11 @@ NOTES = {
     "rows llama": "as `touch llama`: opening is most of it, the rows themselves take a tenth of the time.",
     "save llama": "ours sums every byte by crc32c while it is written, the others do not.",
     "pandas trades": (
-        "an Arrow file has the columns as pandas wants them and is mapped; records lie one after the other, so each column is "
-        "gathered, and each text is looked up, checked and copied."
+        "an Arrow file has the columns as pandas wants them and is mapped; records lie one after the other: 48 bytes of each are read "
+        "and 37 written into fresh memory, and each text is looked up and checked. That is 23 ns of processor time a record, of which "
+        "reading is 6, shared by the cores."
     ),
-    "polars trades": "as `pandas trades`.",
+    "polars trades": "as `pandas trades`; 16 bytes more are written for each text, and Polars makes a category of the enum.",
     "parquet trades": "columns are made of the records first, as for `pandas trades`; what is left is pyarrow's, the same for both.",
 }
 

@@ -89,12 +89,10 @@ class Holdall(Table):
             return f["trades"].records().to_pandas()
 
     def to_polars(self, path):
-        import polars
-
         import holdall
 
         with holdall.open(path) as f:
-            return polars.DataFrame(f["trades"].records().arrow())
+            return f["trades"].records().to_polars()
 
     def to_parquet(self, path, out):
         import holdall

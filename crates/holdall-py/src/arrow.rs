@@ -6,6 +6,10 @@
 #![allow(unsafe_code)]
 
 use crate::memory::{Elements, attached};
+use crate::records::{Made, NativeColumn};
+use bytes::Bytes;
+use holdall::records::gather::{Gathered, Values};
+use holdall::schema::Enum;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -90,11 +94,26 @@ released!(
     CStream by release_stream of Batches
 );
 
+/// A buffer of a column.
+enum Lent {
+    Python(Elements),
+    Own(Bytes),
+}
+
+impl Lent {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Lent::Python(elements) => elements.bytes(),
+            Lent::Own(bytes) => bytes,
+        }
+    }
+}
+
 /// What the pointers of a struct point at.
 struct Kept<T> {
     texts: Vec<CString>,
     metadata: Vec<u8>,
-    elements: Vec<Option<Elements>>,
+    lent: Vec<Option<Lent>>,
     buffers: Vec<*const c_void>,
     pointers: Vec<*mut T>,
     dictionary: *mut T,
@@ -120,9 +139,9 @@ fn children<T>(all: impl Iterator<Item = PyResult<T>>, kept: &mut Kept<T>) -> Py
 }
 
 fn kept<T>() -> Kept<T> {
-    let (texts, metadata, elements) = Default::default();
+    let (texts, metadata, lent) = Default::default();
     let (buffers, pointers) = Default::default();
-    Kept { texts, metadata, elements, buffers, pointers, dictionary: null_mut() }
+    Kept { texts, metadata, lent, buffers, pointers, dictionary: null_mut() }
 }
 
 fn schema(field: &Field) -> PyResult<CSchema> {
@@ -165,28 +184,83 @@ fn schema(field: &Field) -> PyResult<CSchema> {
 struct Nothing;
 static NOTHING: Nothing = Nothing;
 
+/// A column as the Python half describes it, or one that was gathered, which it is no more then.
 fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
+    if let Ok(column) = column.cast::<NativeColumn>() {
+        let Made { mut column, views } = column.get().take()?;
+        let Some((views, bytes)) = views else { return gathered(column) };
+        let lens = bytes.iter().flat_map(|bytes| (bytes.len() as u64).to_le_bytes());
+        let lens = Bytes::from(lens.collect::<Vec<u8>>());
+        let of = [views].into_iter().chain(bytes).chain([lens]).map(Some);
+        let lent = [column.there.take()].into_iter().chain(of).map(|of| of.map(Lent::Own));
+        let (len, absent) = (column.len as i64, column.absent as i64);
+        return made(len, absent, lent.collect(), std::iter::empty(), None);
+    }
     let (length, null_count, buffers, below, dictionary): Column<'_> = column.extract()?;
+    let lent = buffers.into_iter().map(|buffer| {
+        let Some(buffer) = buffer else { return Ok(None) };
+        let elements = Elements::of(&buffer).map(Lent::Python);
+        let wrong = || PyTypeError::new_err("a buffer of Arrow's lies in one piece");
+        elements.ok_or_else(wrong).map(Some)
+    });
+    let below = below.iter().map(array);
+    let dictionary = dictionary.first().map(array).transpose()?;
+    made(length, null_count, lent.collect::<PyResult<_>>()?, below, dictionary)
+}
+
+/// A column that was gathered; a schema's height bounds the recursion.
+fn gathered(column: Gathered) -> PyResult<CArray> {
+    let Gathered { len, absent, there, values, .. } = column;
+    let (mut lent, mut below, mut dictionary) = (vec![there], Vec::new(), None);
+    match values {
+        Values::Bits(data) | Values::Numbers(data) => lent.push(Some(data.freeze())),
+        Values::Places(data, e) => {
+            lent.push(Some(data.freeze()));
+            dictionary = Some(names(&e)?);
+        }
+        Values::Runs(ends, bytes) => lent.extend([Some(ends), Some(bytes)]),
+        Values::Struct(members) => below = members,
+        Values::Lists(ends, items) => {
+            lent.push(Some(ends));
+            below.push(*items);
+        }
+        Values::Fixed(items) => below.push(*items),
+        _ => return Err(PyTypeError::new_err("a column of another kind")),
+    }
+    let lent = lent.into_iter().map(|bytes| bytes.map(Lent::Own)).collect();
+    made(len as i64, absent as i64, lent, below.into_iter().map(gathered), dictionary)
+}
+
+/// The strings of an enum.
+fn names(e: &Enum) -> PyResult<CArray> {
+    let (mut ends, mut bytes) = (vec![0; size_of::<i32>()], Vec::new());
+    for name in e.values.iter() {
+        bytes.extend_from_slice(name.as_bytes());
+        // Within a schema, which has fewer bytes.
+        ends.extend((bytes.len() as i32).to_le_bytes());
+    }
+    let lent = vec![None, Some(Lent::Own(ends.into())), Some(Lent::Own(bytes.into()))];
+    made(e.values.len() as i64, 0, lent, std::iter::empty(), None)
+}
+
+fn made(
+    length: i64,
+    null_count: i64,
+    lent: Vec<Option<Lent>>,
+    below: impl Iterator<Item = PyResult<CArray>>,
+    dictionary: Option<CArray>,
+) -> PyResult<CArray> {
     let mut kept = Box::new(kept::<CArray>());
-    for buffer in buffers {
-        let elements = match buffer {
-            None => None,
-            Some(buffer) => Some(
-                Elements::of(&buffer)
-                    .ok_or_else(|| PyTypeError::new_err("a buffer of Arrow's lies in one piece"))?,
-            ),
-        };
-        let start = elements.as_ref().map_or(null(), |e| match e.bytes() {
-            [] => (&raw const NOTHING).cast(),
-            bytes => bytes.as_ptr().cast(),
-        });
-        kept.buffers.push(start);
-        kept.elements.push(elements);
+    kept.buffers.extend(lent.iter().map(|lent| match lent.as_ref().map(Lent::bytes) {
+        None => null(),
+        Some([]) => (&raw const NOTHING).cast(),
+        Some(bytes) => bytes.as_ptr().cast(),
+    }));
+    kept.lent = lent;
+    if let Some(values) = dictionary {
+        kept.dictionary = Box::into_raw(Box::new(values));
     }
-    children(below.iter().map(array), &mut kept)?;
-    if let Some(values) = dictionary.first() {
-        kept.dictionary = Box::into_raw(Box::new(array(values)?));
-    }
+    children(below, &mut kept)?;
     Ok(CArray {
         length,
         null_count,

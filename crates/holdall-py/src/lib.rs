@@ -88,7 +88,7 @@ mod _holdall {
     #[pymodule_export]
     use super::plain::type_name;
     #[pymodule_export]
-    use super::records::{NativeBlob, NativeRecords};
+    use super::records::{NativeBlob, NativeColumn, NativeRecords};
     #[pymodule_export]
     use super::records::{record_types, sample, sample_among};
     #[pymodule_export]

@@ -5,22 +5,25 @@ use crate::decode::{Decode, too_large};
 use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::kinds::{Table, dtype_name};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Lent};
 use crate::schemas::outline;
 use crate::work::run;
 use bytes::Bytes;
 use holdall::json::parse;
+use holdall::records::gather::{Chosen, Data, Gathered, Values, views};
 use holdall::records::{At, Iter, Record, Sample};
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
-use holdall::{Blob, Limits, Records, Result, Role, TensorRecords as _, Work};
+use holdall::{Blob, Limits, Records, Result, TensorRecords as _, Work};
+use pyo3::Borrowed;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::iter::once;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// Records, or texts, between two looks at signals.
 const STEP: u64 = 4096;
@@ -195,6 +198,11 @@ impl NativeRecords {
         Ok((records.len(), records.extent().stride))
     }
 
+    /// How many have about so many bytes together.
+    fn rows_in(&self, py: Python<'_>, bytes: u64) -> PyResult<u64> {
+        Ok(self.get(py)?.rows_in(bytes))
+    }
+
     /// Every member: see `schemas::outline`.
     fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         outline(py, self.get(py)?.members().raise(py)?)
@@ -290,7 +298,7 @@ impl NativeRecords {
     /// These places in the order of members.
     fn order(&self, py: Python<'_>, places: Vec<u64>, members: Vec<String>) -> PyResult<Vec<u64>> {
         let records = self.get(py)?;
-        run(py, self.bytes_of(py, &places)?, |work| {
+        run(py, self.bytes_of(py, places.len() as u64)?, |work| {
             let mut order = records.order(&members)?;
             let parts: Vec<Accessor> = order.parts().cloned().collect();
             for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
@@ -309,7 +317,7 @@ impl NativeRecords {
         members: Vec<String>,
     ) -> PyResult<Vec<(Vec<Option<String>>, u64)>> {
         let records = self.get(py)?;
-        run(py, self.bytes_of(py, &places)?, |work| {
+        run(py, self.bytes_of(py, places.len() as u64)?, |work| {
             let mut groups = records.groups(&members)?;
             let parts: Vec<Accessor> = groups.parts().cloned().collect();
             for (done, record) in (1..).zip(records.at(places).with_parts(parts)) {
@@ -346,85 +354,47 @@ impl NativeRecords {
         })
     }
 
-    /// A byte for each record: 1 where it has the part.
-    fn presence(&self, py: Python<'_>, path: &str, start: u64, stop: u64) -> PyResult<Buffer> {
+    /// The parts at these paths of records, each as a column; with `as_views` its texts are that, where they are no struct's.
+    #[pyo3(signature = (paths, places, as_views=false))]
+    fn gather(
+        &self,
+        py: Python<'_>,
+        paths: Vec<String>,
+        places: Picked,
+        as_views: bool,
+    ) -> PyResult<Vec<NativeColumn>> {
         let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let len = (stop.saturating_sub(start)).saturating_mul(records.extent().stride);
-        let found = run(py, len, |work| {
-            let mut out = Vec::new();
-            for record in records.iter(start..stop)? {
-                out.push(u8::from(record?.is_there(&part)?));
-                look(&work, out.len())?;
-            }
-            Ok(out)
-        });
-        found.map(|out| Buffer::frozen(out.into()))
+        let columns = run(py, self.bytes_of(py, places.len())?, |work| {
+            let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
+            let columns = records.gather(&paths, &places.chosen(), &work)?.into_iter();
+            let made = columns.map(|column| Made::of(column, as_views, &work));
+            made.collect::<Result<Vec<_>>>()
+        })?;
+        Ok(columns.into_iter().map(|made| NativeColumn(Mutex::new(Some(made)))).collect())
     }
 
-    /// The elements of a variable array of all records, or the bytes of a string, JSON or bytes, one record's after the
+    /// A bit for each of records, set where it has the part; `None` where all have.
+    fn presence(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<Option<Buffer>> {
+        let records = self.get(py)?;
+        let found = run(py, self.bytes_of(py, places.len())?, |work| {
+            records.gather_there(&path.parse()?, &places.chosen(), &work)
+        })?;
+        Ok(found.map(Buffer::frozen))
+    }
+
+    /// The elements of a variable array of records, or the bytes of a string, JSON or bytes, one record's after the
     /// other's, and where those of each start and end, counted in elements: one more int64 than there are records.
-    fn ragged(
-        &self,
-        py: Python<'_>,
-        path: &str,
-        start: u64,
-        stop: u64,
-    ) -> PyResult<(Buffer, Buffer)> {
+    fn ragged(&self, py: Python<'_>, path: &str, places: Picked) -> PyResult<(Buffer, Buffer)> {
         let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let (values, ends) = run(py, u64::MAX, |work| {
-            let mut rows = Rows::new(records);
-            for record in records.iter(start..stop)? {
-                rows.add_part(&record?, &part)?;
-                look(&work, rows.ends.len())?;
-            }
-            Ok((rows.values()?, rows.ends))
-        })?;
-        let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-        Ok((Buffer::frozen(values), Buffer::frozen(ends.into())))
-    }
-
-    /// The same of the records at these places.
-    fn ragged_at(
-        &self,
-        py: Python<'_>,
-        path: &str,
-        places: Vec<u64>,
-    ) -> PyResult<(Buffer, Buffer)> {
-        let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let (values, ends) = run(py, u64::MAX, |work| {
-            let mut rows = Rows::new(records);
-            for record in records.at(places).with_parts(once(part.clone())) {
-                rows.add_part(&record?, &part)?;
-                look(&work, rows.ends.len())?;
-            }
-            Ok((rows.values()?, rows.ends))
-        })?;
-        let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-        Ok((Buffer::frozen(values), Buffer::frozen(ends.into())))
-    }
-
-    /// A byte for each of the records at these places: 1 where it has the part.
-    fn presence_at(&self, py: Python<'_>, path: &str, places: Vec<u64>) -> PyResult<Buffer> {
-        let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let found = run(py, self.bytes_of(py, &places)?, |work| {
-            let mut out = Vec::with_capacity(places.len());
-            for record in records.at(places) {
-                out.push(u8::from(record?.is_there(&part)?));
-                look(&work, out.len())?;
-            }
-            Ok(out)
-        });
-        found.map(|out| Buffer::frozen(out.into()))
+        let (ends, values) =
+            run(py, u64::MAX, |work| records.gather_runs(&path.parse()?, &places.chosen(), &work))?;
+        Ok((Buffer::frozen(values), Buffer::frozen(ends)))
     }
 
     /// The bytes of the records at these places, one after the other, as far from each other as in the file.
     fn rows_at(&self, py: Python<'_>, places: Vec<u64>) -> PyResult<Buffer> {
         let records = self.get(py)?;
-        let len = self.bytes_of(py, &places)?;
+        let len = self.bytes_of(py, places.len() as u64)?;
         if len > records.limits().decoded_len {
             return Err(too_large(records.tensor())).raise(py);
         }
@@ -445,8 +415,8 @@ impl NativeRecords {
 
 impl NativeRecords {
     /// Bytes of so many records, which say how long it takes.
-    fn bytes_of(&self, py: Python<'_>, places: &[u64]) -> PyResult<u64> {
-        Ok((places.len() as u64).saturating_mul(self.get(py)?.extent().stride))
+    fn bytes_of(&self, py: Python<'_>, count: u64) -> PyResult<u64> {
+        Ok(count.saturating_mul(self.get(py)?.extent().stride))
     }
 
     fn decode<'py>(
@@ -489,82 +459,83 @@ fn look(work: &Work, done: usize) -> Result<()> {
     if (done as u64).is_multiple_of(STEP) { work.check() } else { Ok(()) }
 }
 
-/// Rows of elements: a range of the heap for as long as they lie there one after the other.
-struct Rows<'r> {
-    records: &'r Records,
-    /// Elements up to the end of each row, from 0.
-    ends: Vec<i64>,
-    /// Where the rows lie in the heap, in bytes.
-    range: Range<usize>,
-    /// The bytes of the rows, where they do not lie together.
-    own: Option<Vec<u8>>,
-    /// Bytes that they may still take.
-    left: u64,
+/// Records that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
+enum Picked {
+    Range(Range<u64>),
+    At(Vec<u64>),
 }
 
-impl<'r> Rows<'r> {
-    fn new(records: &'r Records) -> Rows<'r> {
-        let own = if records.heap().is_some() { None } else { Some(Vec::new()) };
-        let left = records.limits().decoded_len;
-        Rows { records, ends: vec![0], range: 0..0, own, left }
-    }
+impl<'py> FromPyObject<'_, 'py> for Picked {
+    type Error = PyErr;
 
-    /// Adds what a record has in the heap, or nothing.
-    fn add_part(&mut self, record: &Record<'_>, part: &Accessor) -> Result<()> {
-        match &self.records.schema().ty(part.ty()).kind {
-            Kind::String | Kind::Record => {
-                let text = text(record, part)?.unwrap_or_default();
-                self.add(text.as_bytes(), text.len())
-            }
-            Kind::Bytes => {
-                let bytes = record.data(part)?.unwrap_or_default();
-                self.add(&bytes, bytes.len())
-            }
-            _ => match record.elements(part)? {
-                Some(row) => self.add(row.bytes(), row.len()),
-                None => self.add(&[], 0),
-            },
+    fn extract(of: Borrowed<'_, 'py, PyAny>) -> PyResult<Picked> {
+        if let Ok((start, stop)) = of.extract::<(u64, u64)>() {
+            return Ok(Picked::Range(start..stop));
+        }
+        let lent = Lent::of(&of)?;
+        let places = lent.bytes().as_chunks().0;
+        Ok(Picked::At(places.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
+    }
+}
+
+impl Picked {
+    fn len(&self) -> u64 {
+        match self {
+            Picked::Range(range) => range.end.saturating_sub(range.start),
+            Picked::At(places) => places.len() as u64,
         }
     }
 
-    fn add(&mut self, row: &[u8], count: usize) -> Result<()> {
-        self.left = self
-            .left
-            .checked_sub(row.len() as u64)
-            .ok_or_else(|| too_large(self.records.tensor()))?;
-        // Counts of elements that are in memory.
-        self.ends.push(self.ends.last().copied().unwrap_or(0).saturating_add(count as i64));
-        if row.is_empty() {
-            return Ok(());
+    fn chosen(&self) -> Chosen<'_, '_> {
+        match self {
+            Picked::Range(range) => Chosen::Range(range.clone()),
+            Picked::At(places) => Chosen::At(places),
         }
-        if let Some(own) = &mut self.own {
-            own.extend_from_slice(row);
-            return Ok(());
-        }
-        let heap = self.records.heap().unwrap_or_default();
-        let start = (row.as_ptr() as usize).wrapping_sub(heap.as_ptr() as usize);
-        if self.range.is_empty() {
-            self.range = start..start;
-        }
-        if start == self.range.end && heap.get(start..start.wrapping_add(row.len())).is_some() {
-            self.range.end += row.len();
-            return Ok(());
-        }
-        let mut own = heap.get(self.range.clone()).unwrap_or_default().to_vec();
-        own.extend_from_slice(row);
-        self.own = Some(own);
-        Ok(())
     }
+}
 
-    fn values(&mut self) -> Result<Bytes> {
-        match self.own.take() {
-            Some(own) => Ok(own.into()),
-            None if self.range.is_empty() => Ok(Bytes::new()),
-            None => {
-                let range = self.range.start as u64..self.range.end as u64;
-                self.records.tensor().bytes_range(&Role::from_name("blob_data"), range)
-            }
-        }
+/// A column that was gathered.
+pub(crate) struct Made {
+    pub(crate) column: Gathered,
+    /// Its texts as views, and what these point into.
+    pub(crate) views: Option<(Bytes, Vec<Bytes>)>,
+}
+
+impl Made {
+    fn of(column: Gathered, as_views: bool, work: &Work) -> Result<Made> {
+        let views = match &column.values {
+            Values::Runs(ends, bytes) if as_views => Some(views(ends, bytes, work)?),
+            _ => None,
+        };
+        Ok(Made { column, views: views.map(|(views, bytes)| (views.freeze(), bytes)) })
+    }
+}
+
+/// The same, until somebody takes it.
+#[pyclass(frozen, name = "Column", module = "holdall._holdall")]
+pub(crate) struct NativeColumn(Mutex<Option<Made>>);
+
+impl NativeColumn {
+    pub(crate) fn take(&self) -> PyResult<Made> {
+        let column = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        column.ok_or_else(|| PyValueError::new_err("a column that was given away already"))
+    }
+}
+
+#[pymethods]
+impl NativeColumn {
+    /// Its numbers, Python's to write to, or a bit for each boolean; and a bit for each that is there, or `None` where all are.
+    fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
+        let Gathered { there, values, .. } = self.take()?.column;
+        let data = match values {
+            Values::Bits(data) | Values::Numbers(data) | Values::Places(data, _) => data,
+            _ => return Err(PyValueError::new_err("a column of other values than numbers")),
+        };
+        let data = match data {
+            Data::Own(memory) => Buffer::writable(memory),
+            Data::Shared(bytes) => Buffer::frozen(bytes),
+        };
+        Ok((data, there.map(Buffer::frozen)))
     }
 }
 

@@ -283,6 +283,29 @@ def test_polars(file):
     assert pl.DataFrame(r).shape == (1000, 17)
 
 
+def test_a_frame_of_polars(file, tmp_path):
+    pl = pytest.importorskip("polars")
+    r = file["rows"].records()
+    for some in (r, r[::-3], r[7:9], r[:0], r.where("id>=990"), r[[5, 1, 5]]):
+        frame = some.to_polars()
+        assert frame.equals(pl.DataFrame(some.arrow())) and frame["name"].to_list() == some.texts("name")
+        assert frame["note"].to_list() == some.texts("note") and frame["raw"].to_list() == some.values("raw")
+    # Short texts and long ones, one after the other in the heap and not.
+    texts = [{"s": "é" * (n % 20) + str(n)} for n in range(50_000)]
+    holdall.save(tmp_path / "t.mt", {"t": holdall.Dataset(texts, text_kind())})
+    with holdall.open(tmp_path / "t.mt") as f:
+        r = f["t"].records()
+        assert r.to_polars()["s"].to_list() == [t["s"] for t in texts]
+        assert r[::-1].to_polars()["s"].to_list() == [t["s"] for t in texts[::-1]]
+
+
+def test_a_batch_has_so_many_bytes(file, tmp_path):
+    holdall.save(tmp_path / "t.mt", {"t": np.zeros(40, [("a", "u1", 4 << 20)])})
+    with holdall.open(tmp_path / "t.mt") as f:
+        reader = pa.RecordBatchReader.from_stream(f["t"].records().arrow())
+        assert [len(batch) for batch in reader] == [16, 16, 8]
+
+
 def test_duckdb(file):
     duckdb = pytest.importorskip("duckdb")
     r = file["rows"].records()

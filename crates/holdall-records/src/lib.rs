@@ -34,6 +34,7 @@ mod column;
 pub mod derive;
 mod each;
 mod entries;
+pub mod gather;
 mod infer;
 mod migrate;
 mod open;

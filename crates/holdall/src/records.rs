@@ -89,6 +89,7 @@ pub use holdall_records::arrow;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub use holdall_records::derive;
+pub use holdall_records::gather;
 pub use holdall_records::{
     Accessor, At, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
     Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, Form, Group, Groups, Iter,

@@ -1,7 +1,8 @@
 """Records, blobs and tensors as columns of Arrow, by its C data interface: what pandas, Polars, DuckDB and pyarrow read.
 
 A type is a tuple as the native half takes it: format, name, flags, metadata, children, values of a dictionary. So are
-elements: their number, how many are absent, buffers, children, values of the dictionary.
+elements: their number, how many are absent, buffers, children, values of the dictionary; columns of records are the native
+half's own.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _holdall
-from ._arrays import PACKED
 from ._kinds import MOST, Types, _element, _too_many, written
 from ._packages import package
 from .errors import Misuse, Unsupported
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from ._records import Records, Selection
     from ._tensor import Tensor
 
-__all__ = ["Arrow", "array_of_tensor", "stream_of_blob"]
+__all__ = ["Arrow", "array_of_tensor", "polars", "stream_of_blob"]
 
 Field = tuple[str, str, int, list[tuple[str, str]], list[Any], list[Any]]
 Elements = tuple[int, int, list[Any], list[Any], list[Any]]
 
-#: Records of a batch, unless said.
+#: Records of a batch for engines, and runs of a blob.
 BATCH = 1 << 16
+#: Bytes of the records of a batch, unless said.
+_BYTES = 64 << 20
 #: Records and bytes of batches that are written as one row group.
 _GROUP = (1 << 20, 64 << 20)
 _NULLABLE = 2
@@ -74,10 +76,12 @@ class Arrow:
     ``pandas.DataFrame.from_arrow(a)``, or a query of DuckDB. They are read batch by batch as they are asked for, and no
     others are."""
 
-    __slots__ = ("_of", "_columns", "_batch")
+    __slots__ = ("_of", "_columns", "_batch", "_as_views")
 
-    def __init__(self, of: "Union[Records, Selection]", paths: Sequence[str], batch: int) -> None:
-        if batch < 1:
+    def __init__(
+        self, of: "Union[Records, Selection]", paths: Sequence[str], batch: Optional[int] = None, as_views: bool = False
+    ) -> None:
+        if batch is not None and batch < 1:
             raise Misuse("a batch has one record or more", code="python/option", kind="misuse")
         all = of if not hasattr(of, "_records") else of._records
         types = all._types
@@ -85,6 +89,7 @@ class Arrow:
             raise _too_many()
         self._of = of
         self._batch = batch
+        self._as_views = as_views
         self._columns: list[tuple[str, str, int, bool]] = []
         row = types.rows[types.root]
         if paths:
@@ -131,17 +136,23 @@ class Arrow:
     def _field(self) -> Field:
         all = self._of if not hasattr(self._of, "_records") else self._of._records
         fields = [_field(all._types, at, name, not always) for name, _, at, always in self._columns]
+        if self._as_views:
+            fields = [("vu", *field[1:]) if field[0] == "U" else ("vz", *field[1:]) if field[0] == "Z" else field for field in fields]
         return "+s", "", 0, [], fields, []
 
     def _batches(self) -> Iterator[Elements]:
-        for start in range(0, len(self._of), self._batch):
-            part = self._of[start : start + self._batch]
-            yield len(part), 0, [None], [self._column(part, path, at) for _, path, at, _ in self._columns], []
+        of = self._of
+        all = of if not hasattr(of, "_records") else of._records
+        paths = [path for _, path, _, _ in self._columns]
+        batch = self._batch or all._native.rows_in(_BYTES)
+        for start in range(0, len(of), batch):
+            part = of[start : start + batch]
+            yield len(part), 0, [None], all._native.gather(paths, part._picked(), self._as_views), []
 
-    def _column(self, part: "Union[Records, Selection]", path: str, at: int) -> Elements:
-        if hasattr(part, "_records"):
-            return _listed(part._records._types, at, part.values(path))
-        return _column(part, path, at)
+
+def polars(of: "Union[Records, Selection]") -> Any:
+    """Records as a frame of Polars'."""
+    return package("polars").DataFrame(Arrow(of, (), as_views=True))
 
 
 def pyarrow() -> Any:
@@ -195,7 +206,7 @@ def stream_of_blob(blob: "Blob") -> Any:
             if blob.dtype is not None:
                 rows = list(part)
                 offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
-                below = _scalars(np.concatenate(rows), None)
+                below = _scalars(np.concatenate(rows))
                 column: Elements = (len(rows), 0, [None, _bytes(offsets)], [below], [])
             else:
                 if blob.content != "bytes":
@@ -217,7 +228,7 @@ def array_of_tensor(tensor: "Tensor") -> tuple[Any, Any]:
     a = tensor.numpy()
     field = _tensor_field(tensor.dtype, tensor.shape[1:], tensor.name) if a.ndim > 1 else None
     field = field or _scalar_field(tensor.dtype, tensor.name)
-    flat = _scalars(a.reshape(-1), None)
+    flat = _scalars(a.reshape(-1))
     return _holdall.arrow_array(field, (len(a), 0, [None], [flat], []) if a.ndim > 1 else flat)
 
 
@@ -272,103 +283,14 @@ def _tensor_field(dtype: str, shape: Sequence[int], name: str, flags: int = 0) -
     return f"+w:{prod(shape)}", name, flags, said, [item], []
 
 
-# Elements, as whole columns.
+# Elements.
 
 
-def _column(part: "Records", path: str, at: int) -> Elements:
-    """One member of records."""
-    types = part._types
-    row = types.rows[at]
-    always = part._find(path)[2] if path else True
-    there = None if always else part._there(path)
-    if row.kind == "struct":
-        below = [_column(part, f"{path}.{written(n)}" if path else written(n), to) for n, to, _, _ in row.more]
-        return len(part), *_absent(there), below, []
-    if row.kind in ("string", "json", "bytes"):
-        return _text_column(part, path, there)
-    if _is_block(types, at):
-        import numpy as np
-
-        found = part.column(path)
-        return _block(types, at, np.ma.getdata(found), there)
-    if row.kind == "array" and row.more[1] is None and _is_block(types, row.more[0]):
-        ragged = part.ragged(path)
-        nulls, buffers = _absent(there)
-        below = [_block(types, row.more[0], ragged.values, None)]
-        return len(part), nulls, [*buffers, _bytes(ragged.offsets)], below, []
-    return _listed(types, at, part.values(path))
-
-
-def _text_column(part: "Records", path: str, there: "Optional[np.ndarray[Any, Any]]") -> Elements:
-    """A member whose bytes are in the heap: as they lie there, if they do so one after the other."""
-    import numpy as np
-
-    low, high, step = part._run()
-    data, ends = part._native.ragged(path, low, high)
-    memory: Any = data
-    offsets = np.frombuffer(ends, "<i8")  # type: ignore[call-overload]
-    raw = np.frombuffer(memory, np.uint8) if len(data) else np.zeros(0, np.uint8)
-    if step != 1:
-        rows = [raw[a:b] for a, b in zip(offsets[:-1][::step], offsets[1:][::step])]
-        raw = np.concatenate(rows) if rows else raw[:0]
-        offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
-    nulls, buffers = _absent(there)
-    return len(part), nulls, [*buffers, _bytes(offsets), raw], [], []
-
-
-def _is_block(types: Types, at: int) -> bool:
-    """Whether values of a type are numbers in one block of one shape."""
-    row = types.rows[at]
-    if row.kind == "array":
-        return row.more[1] is not None and _is_block(types, row.more[0])
-    if row.kind == "tensor":
-        return row.more[0] not in PACKED
-    return row.kind in ("scalar", "enum")
-
-
-def _block(types: Types, at: int, a: "np.ndarray[Any, Any]", there: "Optional[np.ndarray[Any, Any]]") -> Elements:
-    """Values of such a type: an array of them, one for each of the first dimension."""
-    import numpy as np
-
-    row = types.rows[at]
-    if row.kind == "scalar":
-        return _scalars(a, there)
-    if row.kind == "enum":
-        # Below what is absent there may be any number; readers look names up there, too.
-        found = _scalars(np.where(a < len(row.more[1]), a, 0).astype(a.dtype, copy=False) if a.size else a, there)
-        return *found[:4], [_names(row.more[1])]
-    nulls, buffers = _absent(there)
-    rest = a.shape[1:]
-    if row.kind == "tensor":
-        return len(a), nulls, buffers, [_scalars(a.reshape(len(a) * prod(rest)), None)], []
-    below = _block(types, row.more[0], a.reshape(len(a) * rest[0], *rest[1:]), None)
-    return len(a), nulls, buffers, [below], []
-
-
-def _names(values: Sequence[str]) -> Elements:
-    """The names of an enum."""
-    import numpy as np
-
-    texts = [value.encode() for value in values]
-    offsets = np.cumsum([0, *map(len, texts)], dtype="<i4")
-    return len(texts), 0, [None, _bytes(offsets), np.frombuffer(b"".join(texts), np.uint8)], [], []
-
-
-def _scalars(a: "np.ndarray[Any, Any]", there: "Optional[np.ndarray[Any, Any]]") -> Elements:
+def _scalars(a: "np.ndarray[Any, Any]") -> Elements:
     import numpy as np
 
     data = np.packbits(a.view(np.uint8) != 0, bitorder="little") if a.dtype == np.bool_ else _bytes(a)
-    nulls, buffers = _absent(there)
-    return len(a), nulls, [*buffers, data], [], []
-
-
-def _absent(there: "Optional[np.ndarray[Any, Any]]") -> tuple[int, list[Any]]:
-    """How many are absent, and a bit for each that is not."""
-    import numpy as np
-
-    if there is None or there.all():
-        return 0, [None]
-    return int(len(there) - there.sum()), [np.packbits(there, bitorder="little")]
+    return len(a), 0, [None, data], [], []
 
 
 def _bytes(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
@@ -382,60 +304,9 @@ def _bytes(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     return out
 
 
-# Elements, of values one by one: whatever has no shape of its own.
-
-
-def _listed(types: Types, at: int, values: list[Any]) -> Elements:
-    """Values as ``r[i]`` has them; ``None`` for what is absent."""
-    import numpy as np
-
-    row = types.rows[at]
-    there = np.array([value is not None for value in values], bool)
-    nulls, buffers = _absent(there)
-    if row.kind == "scalar":
-        zero = np.zeros((), _element(row.more))[()]
-        return _scalars(np.array([zero if v is None else v for v in values], _element(row.more)), there)
-    if row.kind == "enum":
-        place = {name: number for number, name in enumerate(row.more[1])}
-        numbers = np.array([0 if v is None else place[v] for v in values], f"<u{row.more[0]}")
-        return *_scalars(numbers, there)[:4], [_names(row.more[1])]
-    if row.kind == "struct":
-        below = [_listed(types, to, [None if v is None else v.get(name) for v in values]) for name, to, _, _ in row.more]
-        return len(values), nulls, buffers, below, []
-    if row.kind == "union":
-        key, variants = row.more
-        below = [_runs([None if v is None else v[key].encode() for v in values])]
-        for name, to in variants:
-            if name != key:
-                below.append(_listed(types, to, [v if v is not None and v[key] == name else None for v in values]))
-        return len(values), nulls, buffers, below, []
-    if row.kind == "array":
-        items, count = row.more
-        each: list[Any] = []
-        ends = [0]
-        for v in values:
-            each.extend([None] * (count or 0) if v is None else v)
-            ends.append(len(each))
-        offsets = [] if count is not None else [_bytes(np.array(ends, "<i8"))]
-        return len(values), nulls, [*buffers, *offsets], [_listed(types, items, each)], []
-    if row.kind == "tensor":
-        dtype, shape = row.more
-        a = np.zeros((len(values), *shape), _element(dtype))
-        for at_, v in enumerate(values):
-            if v is not None:
-                a[at_] = v
-        return len(values), nulls, buffers, [_scalars(a.reshape(-1), None)], []
-    encode: Callable[[Any], bytes] = bytes
-    if row.kind != "bytes":
-        encode = str.encode if row.kind == "string" else lambda v: json.dumps(v, ensure_ascii=False).encode()
-    return _runs([None if v is None else encode(v) for v in values])
-
-
-def _runs(runs: "Sequence[Optional[bytes]]") -> Elements:
+def _runs(runs: Sequence[bytes]) -> Elements:
     """Texts, or runs of bytes."""
     import numpy as np
 
-    nulls, buffers = _absent(np.array([run is not None for run in runs], bool))
-    offsets = np.cumsum([0, *(len(run or b"") for run in runs)], dtype="<i8")
-    data = np.frombuffer(b"".join(run or b"" for run in runs), np.uint8)
-    return len(runs), nulls, [*buffers, _bytes(offsets), data], [], []
+    offsets = np.cumsum([0, *map(len, runs)], dtype="<i8")
+    return len(runs), 0, [None, _bytes(offsets), np.frombuffer(b"".join(runs), np.uint8)], [], []

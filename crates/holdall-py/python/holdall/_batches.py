@@ -11,7 +11,7 @@ from . import _holdall
 from ._file import File
 from ._file import open as _open
 from ._kinds import ndarray
-from ._records import Ragged, Records, Selection
+from ._records import Ragged, Records, Selection, bits
 from .errors import Misuse, NotFound
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
         wanted = numbers * places.step + places.start
     else:
         wanted = places[numbers]
+    picked = np.ascontiguousarray(wanted, "<i8")
     listed: list[int] = wanted.tolist()
     native, types, stride = records._native, records._types, records._stride
     raw: Any = None
@@ -148,8 +149,7 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
         row = types.rows[at]
         there = None
         if not always:
-            memory: Any = native.presence_at(path, listed)
-            there = np.frombuffer(memory, np.bool_) if listed else np.zeros(0, bool)
+            there = bits(native.presence(path, picked), len(picked))
         form = types.form(at) if row.kind in ("scalar", "enum", "array", "tensor") else None
         items = row.more[0] if row.kind == "array" and row.more[1] is None else None
         inner = None if items is None or types.rows[items].heap else types.form(items)
@@ -161,13 +161,13 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
             _check(records, at, path, found, there, listed)
             out[path] = found if there is None else np.ma.MaskedArray(found, np.broadcast_to(_like(~there, found), found.shape))
         elif row.kind in ("string", "bytes"):
-            data, offsets = _runs(native, path, listed)
+            data, offsets = _runs(native, path, picked)
             values: list[Any] = [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
             if row.kind == "string":
                 values = [value.decode() for value in values]
             out[path] = values if there is None else [v if is_there else None for v, is_there in zip(values, there)]
         elif inner is not None and items is not None:
-            data, offsets = _runs(native, path, listed)
+            data, offsets = _runs(native, path, picked)
             of = types.rows[items]
             shape, strides = (int(offsets[-1]), *inner.shape), (of.stride, *inner.strides)
             flat = ndarray(shape, inner.dtype, data, 0, strides).copy()
@@ -178,10 +178,10 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
     return out
 
 
-def _runs(native: _holdall.Records, path: str, places: list[int]) -> "tuple[Any, np.ndarray[Any, Any]]":
+def _runs(native: _holdall.Records, path: str, places: "np.ndarray[Any, Any]") -> "tuple[Any, np.ndarray[Any, Any]]":
     import numpy as np
 
-    data, ends = native.ragged_at(path, places)
+    data, ends = native.ragged(path, places)
     memory: Any = ends
     return memoryview(data), np.frombuffer(memory, "<i8").astype(np.int64)  # type: ignore[arg-type]
 

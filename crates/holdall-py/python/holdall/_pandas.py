@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Union
 
-from ._kinds import written
+from . import _holdall
+from ._arrow import _field
+from ._kinds import _element, written
+from ._records import bits
 from .errors import Unsupported
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from ._records import Records, Selection
@@ -25,51 +28,75 @@ def frame(all: "Records", of: "Union[Records, Selection]") -> "pd.DataFrame":
     row = all._types.rows[all._types.root]
     if row.kind != "struct":
         return pd.DataFrame({all.tensor.name: _objects(of.values(""))})
-    columns = {name: _column(pd, all, of, written(name), at) for name, at, _, _ in row.more}
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(of)))
+    paths = {name: written(name) for name, _, _, _ in row.more}
+    wanted = [name for name, at, _, maybe in row.more if _is_gathered(all, at, maybe)]
+    made = dict(zip(wanted, all._native.gather([paths[name] for name in wanted], of._picked())))
+    columns = {}
+    for name, at, _, maybe in row.more:
+        if name in made:
+            columns[name] = _column(pd, all, at, maybe, made[name], len(of))
+        elif all._types.rows[at].kind == "string":
+            columns[name] = pd.array(of.texts(paths[name]), dtype="string")
+        else:
+            columns[name] = _objects(of.values(paths[name]))
+    # The frame is its reader's, and so are the columns.
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(of)), copy=False)
 
 
-def _column(pd: Any, all: "Records", of: "Union[Records, Selection]", path: str, at: int) -> Any:
+#: pandas' own arrays for elements some of which are absent, by NumPy's letters for their kinds.
+_MASKED = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": "BooleanArray"}
+#: How the names of element types begin that pandas has columns of.
+_SIZED = ("int", "uint", "float", "bool", "complex", "datetime")
+
+
+def _is_gathered(all: "Records", at: int, maybe: bool) -> bool:
+    """Whether a column comes as it is, and not as an object for each record."""
+    row = all._types.rows[at]
+    if row.kind == "string":
+        return find_spec("pyarrow") is not None
+    if row.kind != "scalar":
+        return row.kind == "enum"
+    # Not those that ml_dtypes adds.
+    is_known = row.more.startswith(_SIZED) and not row.more.startswith("float8")
+    return is_known and not (maybe and (row.more == "float16" or row.more.startswith("complex")))
+
+
+def _column(pd: Any, all: "Records", at: int, maybe: bool, made: "_holdall.Column", count: int) -> Any:
     import numpy as np
 
     row = all._types.rows[at]
     if row.kind == "string":
-        return pd.array(_texts(of, path), dtype="string")
-    if row.kind not in ("scalar", "enum"):
-        return _objects(of.values(path))
-    found = of.column(path)
-    absent = np.ma.getmaskarray(found) if isinstance(found, np.ma.MaskedArray) else None
-    # What is below a mask means nothing; the frame is its reader's.
-    values = np.array(found.data if absent is not None else found)
+        import pyarrow as pa
+
+        # Texts as Arrow has them: without an object for each.
+        return pd.array(pa.chunked_array([pa.array(_Given(all, at, made))]), dtype="string")
+    data, there = made.numbers()
+    memory: Any = data
+    absent = ~bits(there, count) if maybe else None
     if row.kind == "enum":
-        codes = values.astype(np.int64)
+        places = np.ndarray(count, f"<u{row.more[0]}", memory)
+        codes = places.astype(np.min_scalar_type(-len(row.more[1]) - 1))
         if absent is not None:
             codes[absent] = -1
         return pd.Categorical.from_codes(codes, categories=list(row.more[1]))
+    values = bits(data, count) if row.more == "bool" else np.ndarray(count, _element(row.more), memory)
     if absent is None:
-        return values if _is_known(values) else _objects(of.values(path))
+        return values
     if values.dtype.kind == "M":
         values[absent] = np.datetime64("NaT")
         return values
-    kinds = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": "BooleanArray"}
-    if values.dtype.kind not in kinds or values.dtype == np.float16 or not _is_known(values):
-        return _objects(of.values(path))
-    values[absent] = values.dtype.type(0)
-    return getattr(pd.arrays, kinds[values.dtype.kind])(values, absent)
+    return getattr(pd.arrays, _MASKED[values.dtype.kind])(values, absent)
 
 
-def _is_known(values: "np.ndarray[Any, Any]") -> bool:
-    """Whether pandas has columns of these elements: not of those that ml_dtypes adds."""
-    return values.dtype.kind == "M" or (values.dtype.kind in "iufbc" and values.dtype.isbuiltin == 1)
+class _Given:
+    """A gathered column, for whoever takes Arrow's arrays."""
 
+    def __init__(self, all: "Records", at: int, made: "_holdall.Column") -> None:
+        self._field = _field(all._types, at, "", True)
+        self._made = made
 
-def _texts(of: "Union[Records, Selection]", path: str) -> Any:
-    """Texts as Arrow has them, where pyarrow is there to take them: without an object for each."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        return of.texts(path)
-    return pa.table(of.arrow(path)).column(0)
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return _holdall.arrow_array(self._field, self._made)
 
 
 def _objects(values: list[Any]) -> Any:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
 
 from . import _holdall
-from ._arrow import BATCH as BATCH_OF_ARROW
-from ._arrow import Arrow
+from ._arrow import Arrow, polars
 from ._blob import about, place
 from ._kinds import MOST, Form, Types, named, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from .schema import LayoutRow
     import numpy as np
     import pandas as pd
+    import polars as pl
 
     from ._tensor import Tensor
 
@@ -25,6 +25,9 @@ __all__ = ["Records", "Ragged", "Selection"]
 
 #: Places of records, or a mask over them.
 Chosen = Union[Sequence[int], Sequence[bool], "np.ndarray[Any, Any]"]
+
+#: Places of records for the native half: the first and the one after the last, or an array of int64.
+Picked = Union[tuple[int, int], "np.ndarray[Any, Any]"]
 
 #: Bytes of records that are read at a time for a column that is not in memory.
 PIECE = 8 << 20
@@ -214,18 +217,12 @@ class Records(Sequence[Any]):
         if items is None or form is None or self._types.rows[items].heap:
             what = f"`{path}` is not an array of any length of fixed elements: {self._types.describe(at)}"
             self._wrong(what, "column(path) or values(path)")
-        low, high, step = self._run()
-        data, ends = self._native.ragged(path, low, high)
+        data, ends = self._native.ragged(path, self._picked())
         buffer: Any = ends
         offsets: np.ndarray[Any, Any] = np.frombuffer(buffer, "<i8")
         stride = self._types.rows[items].stride
         values = ndarray((int(offsets[-1]), *form.shape), form.dtype, data, 0, (stride, *form.strides))
-        self._check_rows(items, path, values, offsets, low)
-        if step != 1:
-            rows = [values[a:b] for a, b in zip(offsets[:-1][::step], offsets[1:][::step])]
-            values = np.concatenate(rows) if rows else values[:0]
-            offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
-            values.flags.writeable = offsets.flags.writeable = False
+        self._check_rows(items, path, values, offsets)
         return Ragged(values, offsets)
 
     def values(self, path: str) -> list[Any]:
@@ -256,7 +253,17 @@ class Records(Sequence[Any]):
 
         return frame(self, self)
 
-    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+    def to_polars(self) -> "pl.DataFrame":
+        """All of them as a Polars ``DataFrame`` with a column for each member, as :meth:`arrow` has them, but texts as Polars has
+        them in memory: ``polars.DataFrame(records)`` is the same frame, for which Polars looks at every text once more.
+
+        Raises:
+            Unsupported: Polars is not there.
+        """
+        frame: pl.DataFrame = polars(self)
+        return frame
+
+    def arrow(self, *paths: str, batch: Optional[int] = None) -> "Arrow":
         """Their members as columns of Arrow, or those at ``paths`` alone, for pandas, Polars, DuckDB, pyarrow and whoever
         takes such: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They take the records themselves, too, with all columns.
 
@@ -265,7 +272,7 @@ class Records(Sequence[Any]):
         struct for each variant. Element types that Arrow lacks are bytes of fixed size. What is absent is null.
 
         Args:
-            batch: Records that are read at a time.
+            batch: Records that are read at a time; otherwise as many as have some 64 MiB, a million at most.
         """
         return Arrow(self, paths, batch)
 
@@ -403,6 +410,13 @@ class Records(Sequence[Any]):
         step = places.step if len(places) > 1 else 1
         return min(places[0], places[-1]), max(places[0], places[-1]) + 1, step
 
+    def _picked(self) -> Picked:
+        """The places, for the native half."""
+        import numpy as np
+
+        low, high, step = self._run()
+        return (low, high) if step == 1 else np.array(self._range, "<i8")
+
     def _view(self, form: Form, offset: int) -> "np.ndarray[Any, Any]":
         import numpy as np
 
@@ -431,13 +445,7 @@ class Records(Sequence[Any]):
         return out[::step]
 
     def _there(self, path: str) -> "np.ndarray[Any, Any]":
-        import numpy as np
-
-        low, high, step = self._run()
-        data: Any = self._native.presence(path, low, high)
-        if low == high:
-            return np.zeros(0, bool)
-        return np.frombuffer(data, np.bool_)[::step]
+        return bits(self._native.presence(path, self._picked()), len(self))
 
     def _strings(self, path: str, always: bool) -> "np.ndarray[Any, Any]":
         import numpy as np
@@ -463,12 +471,12 @@ class Records(Sequence[Any]):
                 continue
             self._native.values(record, record + 1, path, self._types)
 
-    def _check_rows(self, items: int, path: str, values: Any, offsets: Any, low: int) -> None:
+    def _check_rows(self, items: int, path: str, values: Any, offsets: Any) -> None:
         bad = self._types.odd(items, values)
         if bad is None:
             return
         for place in _rows(bad)[:1]:
-            record = low + int(offsets.searchsorted(place, "right")) - 1
+            record = self._range[int(offsets.searchsorted(place, "right")) - 1]
             self._native.values(record, record + 1, path, self._types)
 
     def _wrong(self, message: str, hint: Optional[str]) -> NoReturn:
@@ -556,7 +564,12 @@ class Selection(Sequence[Any]):
 
         return frame(self._records, self).set_index(self._places)
 
-    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+    def to_polars(self) -> "pl.DataFrame":
+        """All of them as a Polars ``DataFrame``: see :meth:`Records.to_polars`."""
+        frame: pl.DataFrame = polars(self)
+        return frame
+
+    def arrow(self, *paths: str, batch: Optional[int] = None) -> "Arrow":
         """Their members as columns of Arrow, or those at ``paths`` alone: see :meth:`Records.arrow`."""
         return Arrow(self, paths, batch)
 
@@ -565,6 +578,11 @@ class Selection(Sequence[Any]):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def _picked(self) -> Picked:
+        import numpy as np
+
+        return np.ascontiguousarray(self._places, "<i8")
 
     def __len__(self) -> int:
         return len(self._places)
@@ -595,6 +613,15 @@ class Selection(Sequence[Any]):
         count = len(self)
         of = f"{len(self._records)} in {self._records.tensor.name!r}"
         return f"<holdall.Selection, {count} record{'' if count == 1 else 's'} of {of}>"
+
+
+def bits(packed: Any, count: int) -> "np.ndarray[Any, Any]":
+    """Booleans of bits, the lowest of a byte first; of none as many that are true."""
+    import numpy as np
+
+    if packed is None:
+        return np.ones(count, bool)
+    return np.unpackbits(np.ndarray(len(packed), np.uint8, packed), count=count, bitorder="little").view(bool)
 
 
 def records(tensor: "Tensor") -> Records:

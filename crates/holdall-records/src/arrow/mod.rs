@@ -15,19 +15,19 @@
 mod cells;
 mod element;
 mod kind;
-mod numbers;
 mod read;
 mod types;
 pub(crate) mod write;
 
 pub use kind::kind;
 
-use crate::rules::{ARROW, OTHER_KIND};
+use crate::gather::Chosen;
+use crate::rules::ARROW;
 use crate::{Blob, Record, Records, check_range, placed};
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
+use holdall_io::Work;
 use holdall_schema::{Kind, Path, Segment};
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,28 +115,18 @@ impl Arrow {
         Batches { arrow, records, len: len.max(1), is_over: false }
     }
 
-    /// How many records have about so many bytes together, with what they point at: 1 to 8192.
     #[cfg(feature = "parquet")]
-    pub(crate) fn rows_in(&self, bytes: u64) -> usize {
-        let records = &*self.records.0;
-        let all = records.data.len().saturating_add(records.heap.len());
-        let each = all.div_ceil(records.count.max(1)).max(1);
-        (bytes / each).clamp(1, 8192) as usize
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
     }
 
     fn of(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
         let records = &self.records;
-        if let Some(other) = rows.iter().find(|r| !Arc::ptr_eq(&r.records().0, &records.0)) {
-            let name = other.records().tensor().name();
-            let message = format!("a record of `{}`, for columns of others", name.shown());
-            return Err(placed(OTHER_KIND.broken(message), records.tensor()));
-        }
-        let rows: Vec<_> = rows.into_iter().map(Some).collect();
-        let mut reader = read::Reader::new(records);
-        let fields = self.schema.fields().iter();
-        let columns = self.paths.iter().zip(fields);
-        let columns = columns.map(|(path, field)| reader.column(&rows, records.ty(), path, field));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = records.gather(&self.paths, &Chosen::These(&rows), &Work::new())?;
+        let columns = self.schema.fields().iter().zip(columns);
+        let columns = columns.map(|(field, column)| read::array(field, column));
+        let columns =
+            columns.collect::<Result<Vec<_>>>().map_err(|e| placed(e, records.tensor()))?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(self.schema(), columns, &options);
         batch.map_err(|e| placed(refused(e), records.tensor()))
@@ -175,7 +165,8 @@ impl Blob {
     pub fn arrow(&self, range: Range<u64>) -> Result<RecordBatch> {
         let at = |e| placed(e, self.tensor());
         check_range(&range, self.len()).map_err(at)?;
-        let (schema, column) = read::runs(self, range)?;
+        let (field, column) = read::runs(self, range)?;
+        let schema = Arc::new(arrow_schema::Schema::new(vec![field]));
         RecordBatch::try_new(schema, vec![column]).map_err(|e| at(refused(e)))
     }
 }

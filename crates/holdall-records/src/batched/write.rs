@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 const GROUP: usize = 64 << 20;
 /// And of records that become a batch.
 const BYTES: u64 = 32 << 20;
+/// And how many, at most.
+const ROWS: u64 = 1 << 16;
 
 /// A Parquet or Arrow file of batches, which appears when it is whole: of [`Form::Parquet`], its pages compressed with Snappy, or
 /// of [`Form::Arrow`] with its columns as they are, so that others can map it. Batches are written as they come.
@@ -117,8 +119,9 @@ impl TableWriter {
     ) -> Result<u64> {
         let before = self.rows;
         let mut records = records.into_iter();
+        let most = columns.records().rows_in(BYTES).min(ROWS) as usize;
         loop {
-            let some = records.by_ref().take(columns.rows_in(BYTES));
+            let some = records.by_ref().take(most);
             let batch = columns.batch(some)?;
             if batch.num_rows() == 0 {
                 return Ok(self.rows - before);

@@ -229,6 +229,36 @@ impl Accessor {
         Ok(true)
     }
 
+    /// Which of the records that lie one after the other at their stride have the part: 1 or 0 for each element of `out`.
+    ///
+    /// # Errors
+    /// As [`Accessor::is_there`].
+    pub fn are_there(&self, records: &[u8], out: &mut [u8]) -> Result<()> {
+        out.fill(1);
+        let stride = in_memory(self.record.stride)?.max(1);
+        let from = |start: usize| records.get(start..).unwrap_or_default().chunks(stride);
+        for guard in &self.guards {
+            match guard {
+                Guard::Bit { byte, mask } => {
+                    for (slot, record) in out.iter_mut().zip(from(*byte)) {
+                        let bits = record.first().copied().unwrap_or(0);
+                        *slot &= u8::from(bits & mask != 0);
+                    }
+                }
+                Guard::Tag { at, width, tag, variants, .. } => {
+                    for (slot, record) in out.iter_mut().zip(from(*at)).filter(|(s, _)| **s == 1) {
+                        let found = read_place(*width, record);
+                        if found as usize >= *variants {
+                            return Err(bad_tag(found, *variants));
+                        }
+                        *slot = u8::from(found == *tag);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The bytes of the part itself: of a fixed array, a tensor, a struct; of an entry its 16.
     ///
     /// # Errors

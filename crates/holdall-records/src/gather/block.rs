@@ -1,0 +1,206 @@
+//! Parts of a block of records, one after the other: loops without a branch, and without an outcome, for each value.
+
+use super::plan::{Job, Slot};
+use holdall_schema::{Accessor, Entry};
+
+/// Records that lie one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'b> {
+    pub(super) bytes: &'b [u8],
+    pub(super) count: usize,
+    /// Bytes from one to the next, 1 at the least.
+    pub(super) stride: usize,
+}
+
+/// Where a part of them goes.
+pub(super) struct Out<'o> {
+    /// A bit for each that is there.
+    pub(super) there: Option<&'o mut [u8]>,
+    pub(super) values: &'o mut [u8],
+}
+
+/// What was found of a part in a block.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Some bytes of it are wrong.
+    pub(super) is_wrong: bool,
+    pub(super) absent: usize,
+    /// Bytes in the heap.
+    pub(super) len: u64,
+    /// Where they lie there, if they do so one after the other.
+    pub(super) start: Option<u64>,
+}
+
+/// Memory of a thread.
+#[derive(Default)]
+pub(super) struct Scratch {
+    there: Vec<u8>,
+    parts: Vec<u8>,
+}
+
+impl Scratch {
+    /// Gathers a part of each record.
+    pub(super) fn gather(
+        &mut self,
+        slot: &Slot,
+        block: Block<'_>,
+        heap: u64,
+        out: &mut Out<'_>,
+    ) -> Seen {
+        let Scratch { there, parts } = self;
+        let mut seen = Seen::default();
+        let mut there = there_of(&slot.part, block, there, &mut seen.is_wrong);
+        if let (Some(bits), Some(there)) = (&mut out.there, there) {
+            pack(there, bits);
+            seen.absent = there.iter().filter(|there| **there == 0).count();
+        }
+        there = there.filter(|_| seen.absent > 0);
+        match &slot.job {
+            Job::There => {}
+            Job::Numbers { size, width, most } => {
+                copy(block, slot.part.offset(), *size, *width, out.values);
+                clear(out.values, *width, there);
+                seen.is_wrong |= most.is_some_and(|most| !is_below(out.values, *width, most));
+            }
+            Job::Bits => {
+                resized(parts, block.count);
+                copy(block, slot.part.offset(), 1, 1, parts);
+                clear(parts, 1, there);
+                seen.is_wrong |= !is_below(parts, 1, 2);
+                pack(parts, out.values);
+            }
+            Job::Ends { stride, align, .. } => {
+                entries(slot, block, there, parts);
+                ends(parts, heap, out.values, &mut seen);
+                if (*stride, *align) != (1, 1) {
+                    for entry in parts.as_chunks().0 {
+                        let Entry { offset, len } = Entry::from_bytes(*entry);
+                        seen.is_wrong |= (len % stride != 0) | (offset % align != 0);
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    /// The entries of a part, those of what is absent empty.
+    pub(super) fn entries(
+        &mut self,
+        slot: &Slot,
+        block: Block<'_>,
+    ) -> impl Iterator<Item = Entry> + '_ {
+        let there = there_of(&slot.part, block, &mut self.there, &mut false);
+        entries(slot, block, there, &mut self.parts);
+        self.parts.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry))
+    }
+}
+
+/// A byte for each record, 1 where it has the part; `None` where all have.
+fn there_of<'s>(
+    part: &Accessor,
+    block: Block<'_>,
+    there: &'s mut Vec<u8>,
+    is_wrong: &mut bool,
+) -> Option<&'s [u8]> {
+    if part.is_always_there() {
+        return None;
+    }
+    resized(there, block.count);
+    *is_wrong |= part.are_there(block.bytes, there).is_err();
+    Some(there)
+}
+
+fn entries(slot: &Slot, block: Block<'_>, there: Option<&[u8]>, out: &mut Vec<u8>) {
+    resized(out, block.count * Entry::LEN);
+    copy(block, slot.part.offset(), Entry::LEN, Entry::LEN, out);
+    clear(out, Entry::LEN, there);
+}
+
+/// Where the runs of entries end, counted from the start of the block.
+fn ends(entries: &[u8], heap: u64, out: &mut [u8], seen: &mut Seen) {
+    let entries = entries.as_chunks().0;
+    let each = || entries.iter().map(|entry| Entry::from_bytes(*entry));
+    let start = each().find(|entry| entry.len > 0).map_or(0, |entry| entry.offset);
+    let (mut next, mut is_together, mut is_wrong) = (start, true, false);
+    for (slot, Entry { offset, len }) in out.as_chunks_mut().0.iter_mut().zip(each()) {
+        let end = offset.wrapping_add(len);
+        is_wrong |= (end < offset) | (end > heap);
+        is_together &= (len == 0) | (offset == next);
+        next = if len == 0 { next } else { end };
+        seen.len = seen.len.saturating_add(len);
+        *slot = seen.len.to_le_bytes();
+    }
+    seen.is_wrong |= is_wrong;
+    seen.start = is_together.then_some(start);
+}
+
+fn resized(bytes: &mut Vec<u8>, len: usize) {
+    bytes.clear();
+    bytes.resize(len, 0);
+}
+
+/// Copies `size` bytes of each record, from `start` on, each to the next `width`.
+fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8]) {
+    let records = block.bytes.get(start..).unwrap_or_default().chunks(block.stride);
+    match (size, width) {
+        (1, 1) => whole::<1>(records, out),
+        (2, 2) => whole::<2>(records, out),
+        (4, 4) => whole::<4>(records, out),
+        (8, 8) => whole::<8>(records, out),
+        (16, 16) => whole::<16>(records, out),
+        _ => {
+            for (slot, record) in out.chunks_exact_mut(width.max(1)).zip(records) {
+                if let (Some(slot), Some(part)) = (slot.get_mut(..size), record.get(..size)) {
+                    slot.copy_from_slice(part);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
+    for (slot, record) in out.as_chunks_mut::<N>().0.iter_mut().zip(records) {
+        if let Some(part) = record.first_chunk() {
+            *slot = *part;
+        }
+    }
+}
+
+/// What is absent is zero.
+fn clear(out: &mut [u8], width: usize, there: Option<&[u8]>) {
+    let Some(there) = there else { return };
+    for (slot, there) in out.chunks_exact_mut(width.max(1)).zip(there) {
+        if *there == 0 {
+            slot.fill(0);
+        }
+    }
+}
+
+/// Whether all these numbers are less than `most`.
+pub(super) fn is_below(numbers: &[u8], width: usize, most: u32) -> bool {
+    let greatest = match width {
+        1 => numbers.iter().copied().max().map(u32::from),
+        2 => numbers.as_chunks().0.iter().map(|n| u32::from(u16::from_le_bytes(*n))).max(),
+        _ => numbers.as_chunks().0.iter().map(|n| u32::from_le_bytes(*n)).max(),
+    };
+    greatest.is_none_or(|greatest| greatest < most)
+}
+
+/// A bit for each byte, which are 0 or 1, the lowest first.
+pub(super) fn pack(bytes: &[u8], out: &mut [u8]) {
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for (slot, eight) in out.iter_mut().zip(eights) {
+        *slot = packed(*eight);
+    }
+    if let (Some(slot), false) = (out.get_mut(eights.len()), rest.is_empty()) {
+        let mut eight = [0; 8];
+        eight[..rest.len()].copy_from_slice(rest);
+        *slot = packed(eight);
+    }
+}
+
+fn packed(eight: [u8; 8]) -> u8 {
+    // Each of the bits of the factor moves one of the bytes into the last, to a place of its own.
+    (u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}

@@ -1,0 +1,136 @@
+//! Columns of what was gathered.
+
+use super::fill::Filled;
+use super::plan::{END, Of, Shape};
+use super::{Data, Found, Gathered, Gatherer, Rows, Values, Wrong, block};
+use holdall_core::Result;
+use holdall_io::buffer::Buffer;
+use holdall_schema::{Kind, Path, Scalar, TensorDType, TypeId, Union};
+use std::borrow::Cow;
+
+impl Gatherer<'_> {
+    pub(super) fn column(
+        &mut self,
+        shape: Shape,
+        len: usize,
+        filled: &mut [Filled],
+    ) -> Found<Gathered> {
+        let Filled { there, absent, values, runs } = std::mem::take(&mut filled[shape.slot]);
+        let values = match shape.of {
+            Of::Bits => Values::Bits(values),
+            Of::Numbers => Values::Numbers(values),
+            Of::Places(e) => Values::Places(values, e),
+            Of::Runs => Values::Runs(values.freeze(), runs.freeze()),
+            Of::Struct(members) => Values::Struct(self.all(members, len, filled)?),
+            Of::Union(union, variants) => {
+                let keys = self.keys(&union, values.as_ref(), there.as_deref())?;
+                let keys = Gathered { len, absent, there: there.clone(), values: keys };
+                let mut below = vec![keys];
+                below.extend(self.all(variants, len, filled)?);
+                Values::Struct(below)
+            }
+            Of::Lists(items) => {
+                Values::Lists(values.freeze(), Box::new(self.elements(runs, items)?))
+            }
+            Of::Fixed(items) => Values::Fixed(Box::new(self.elements(values, items)?)),
+            Of::Tensor(dtype, count) => {
+                self.take(count.saturating_mul(len), 1)?;
+                Values::Fixed(Box::new(tensor(values, dtype, count, len)?))
+            }
+        };
+        Ok(Gathered { len, absent, there, values })
+    }
+
+    pub(super) fn all(
+        &mut self,
+        shapes: Vec<Shape>,
+        len: usize,
+        filled: &mut [Filled],
+    ) -> Found<Vec<Gathered>> {
+        shapes.into_iter().map(|shape| self.column(shape, len, filled)).collect()
+    }
+
+    /// Values of a type that lie one after the other, as elements of arrays do.
+    fn elements(&mut self, data: Data, items: TypeId) -> Found<Gathered> {
+        let schema = self.records.schema();
+        let extent = schema.extent(items)?;
+        // Of records or a heap that are in memory.
+        let (size, stride) = (extent.size as usize, extent.stride.max(1) as usize);
+        let len = data.as_ref().len() / stride;
+        let is_plain = matches!(schema.ty(items).kind, Kind::Scalar(s) if s != Scalar::Boolean);
+        if is_plain && size == stride {
+            return Ok(whole(len, Values::Numbers(aligned(data, size)?)));
+        }
+        let rows = Rows { bytes: Cow::Borrowed(data.as_ref()), count: len, stride };
+        self.columns(&rows, items, &[Path::root()])?.pop().ok_or(Wrong::Bytes)
+    }
+
+    /// The keys of unions with these tags, of which `there` has a bit for each that is there.
+    fn keys(&mut self, union: &Union, tags: &[u8], there: Option<&[u8]>) -> Result<Values> {
+        let width = union.width.bytes() as usize;
+        let len = tags.len() / width;
+        self.take(len + 1, END)?;
+        let (mut ends, mut keys) = (Buffer::new((len + 1) * END)?, Vec::new());
+        let slots = ends.as_mut().chunks_exact_mut(END).skip(1);
+        for (at, (slot, tag)) in slots.zip(tags.chunks_exact(width)).enumerate() {
+            let mut number = [0; 4];
+            number[..width].copy_from_slice(tag);
+            let variant = union.variants.get(u32::from_le_bytes(number) as usize);
+            let is_there = there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+            if let Some(variant) = variant.filter(|_| is_there) {
+                self.take(variant.key.len(), 1)?;
+                keys.extend_from_slice(variant.key.as_bytes());
+            }
+            slot.copy_from_slice(&(keys.len() as u64).to_le_bytes());
+        }
+        Ok(Values::Runs(ends.freeze(), keys.into()))
+    }
+}
+
+/// The elements of tensors, `count` in each of `len`.
+pub(crate) fn tensor(data: Data, dtype: TensorDType, count: usize, len: usize) -> Found<Gathered> {
+    let (total, bits) = (count * len, dtype.bits() as usize);
+    if dtype == TensorDType::Bool {
+        if !block::is_below(data.as_ref(), 1, 2) {
+            return Err(Wrong::Bytes);
+        }
+        let mut packed = Buffer::new(total.div_ceil(8))?;
+        block::pack(data.as_ref(), packed.as_mut());
+        return Ok(whole(total, Values::Bits(Data::Own(packed))));
+    }
+    if bits >= 8 {
+        return Ok(whole(total, Values::Numbers(data)));
+    }
+    let mut codes = Buffer::new(total)?;
+    let each = data.as_ref().chunks((count * bits).div_ceil(8).max(1));
+    for (slots, bytes) in codes.as_mut().chunks_mut(count.max(1)).zip(each) {
+        for (at, slot) in slots.iter_mut().enumerate() {
+            *slot = code(bytes, at * bits, bits);
+        }
+    }
+    Ok(whole(total, Values::Numbers(Data::Own(codes))))
+}
+
+/// Values that are all there.
+fn whole(len: usize, values: Values) -> Gathered {
+    Gathered { len, absent: 0, there: None, values }
+}
+
+/// Numbers at an address that suits them.
+fn aligned(data: Data, width: usize) -> Result<Data> {
+    let is_aligned = |bytes: &[u8]| (bytes.as_ptr() as usize).is_multiple_of(width.clamp(1, 8));
+    match data {
+        Data::Shared(bytes) if !is_aligned(&bytes) => {
+            let mut copy = Buffer::new(bytes.len())?;
+            copy.as_mut().copy_from_slice(&bytes);
+            Ok(Data::Own(copy))
+        }
+        data => Ok(data),
+    }
+}
+
+/// So many bits from a bit on.
+fn code(bytes: &[u8], start: usize, bits: usize) -> u8 {
+    let [low, high] = [0, 1].map(|next| bytes.get(start / 8 + next).copied().unwrap_or(0));
+    (u16::from_le_bytes([low, high]) >> (start % 8)) as u8 & ((1 << bits) - 1)
+}

@@ -1,0 +1,264 @@
+//! Blocks one beside the other, then what their entries point at.
+
+use super::block::{Block, Out, Scratch, Seen};
+use super::plan::{Content, END, Job, Slot};
+use super::{Data, Found, Gatherer, Rows, Wrong};
+use crate::{Records, placed};
+use bytes::Bytes;
+use holdall_core::Result;
+use holdall_io::Work;
+use holdall_io::buffer::Buffer;
+use holdall_json::parse;
+use serde_json::Value;
+use std::ops::Range;
+use std::slice::ChunksMut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of records in a block: they stay in the cache while one member after the other is taken of them.
+const BLOCK: usize = 128 << 10;
+/// Of fewer bytes of records than this a second thread is not worth starting.
+const FEW: usize = 1 << 20;
+/// Bytes of the heap that are read together.
+const TOGETHER: u64 = 16 << 20;
+
+/// What was gathered in a slot.
+#[derive(Default)]
+pub(super) struct Filled {
+    pub(super) there: Option<Bytes>,
+    pub(super) absent: usize,
+    /// Numbers, bits, or where runs end.
+    pub(super) values: Data,
+    /// The bytes of runs.
+    pub(super) runs: Data,
+}
+
+/// The bytes of a block's runs: in the heap as they are wanted, or to be copied.
+enum Runs<'r> {
+    There(&'r [u8]),
+    Copied(&'r mut [u8]),
+}
+
+impl Gatherer<'_> {
+    /// Gathers what is in these slots, in order.
+    pub(super) fn fill(&mut self, slots: &[Slot], rows: &Rows<'_>) -> Found<Vec<Filled>> {
+        let (count, stride) = (rows.count, rows.stride.max(1));
+        // Eight records have a byte of bits.
+        let every = (BLOCK / stride).clamp(8, 8192).next_multiple_of(8);
+        let work = match rows.bytes.len() < FEW {
+            true => self.work.clone().with_threads(1),
+            false => self.work.clone(),
+        };
+        // Records without bytes may be any number.
+        self.take(count, 1)?;
+        let mut out = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let bits = if slot.part.is_always_there() { 0 } else { count.div_ceil(8) };
+            let len = slot.job.len(count);
+            self.take(len, 1)?;
+            self.take(bits, 1)?;
+            out.push((Buffer::new(bits)?, Buffer::new(len)?));
+        }
+        let blocks = (0..count).step_by(every).map(|at| {
+            let end = count.min(at + every);
+            let bytes = rows.bytes.get(at * rows.stride..end * rows.stride);
+            Block { bytes: bytes.unwrap_or_default(), count: end - at, stride }
+        });
+        let blocks: Vec<Block<'_>> = blocks.collect();
+        let heap = self.records.0.heap.len();
+        let mut all = vec![Seen::default(); blocks.len() * slots.len()];
+        let mut pieces: Vec<_> =
+            slots.iter().zip(&mut out).map(|(s, o)| pieces(s, o, every)).collect();
+        let mut seen = all.chunks_mut(slots.len().max(1));
+        let jobs = blocks.iter().map(|block| {
+            let outs = pieces.iter_mut().map(|(there, values)| Out {
+                there: there.as_mut().and_then(Iterator::next),
+                values: values.next().unwrap_or_default(),
+            });
+            (*block, outs.collect::<Vec<_>>(), seen.next().unwrap_or_default())
+        });
+        work.for_each(jobs.collect(), Scratch::default, |scratch, (block, outs, seen)| {
+            for ((slot, mut out), seen) in slots.iter().zip(outs).zip(seen) {
+                *seen = scratch.gather(slot, block, heap, &mut out);
+            }
+            work.check()
+        })?;
+        drop(pieces);
+        if all.iter().any(|seen| seen.is_wrong) {
+            return Err(Wrong::Bytes);
+        }
+        let mut filled = Vec::with_capacity(slots.len());
+        for (at, (slot, (bits, mut values))) in slots.iter().zip(out).enumerate() {
+            let seen: Vec<&Seen> = all.iter().skip(at).step_by(slots.len()).collect();
+            let absent = seen.iter().map(|seen| seen.absent).sum();
+            let there = (absent > 0).then(|| bits.freeze());
+            let mut runs = Data::default();
+            if let Job::Ends { .. } = slot.job {
+                let ends = values.as_mut().get_mut(END..).unwrap_or_default();
+                runs = self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?;
+            }
+            filled.push(Filled { there, absent, values: Data::Own(values), runs });
+        }
+        Ok(filled)
+    }
+
+    /// The bytes that entries point at. `ends` are those of each block, from its start; they become those of all.
+    fn follow(
+        &mut self,
+        slot: &Slot,
+        blocks: &[Block<'_>],
+        seen: &[&Seen],
+        (ends, there, every): (&mut [u8], Option<&[u8]>, usize),
+        work: &Work,
+    ) -> Found<Data> {
+        let Job::Ends { stride, content, .. } = slot.job else { return Ok(Data::default()) };
+        let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        self.take(total, 1)?;
+        let records = self.records;
+        let mut data = match together(seen) {
+            Some(range) if total > 0 => Data::Shared(records.0.heap.shared(range)?),
+            Some(_) => Data::default(),
+            None => Data::Own(Buffer::new(total)?),
+        };
+        let (mut lying, mut copied): (&[u8], &mut [u8]) = match &mut data {
+            Data::Shared(bytes) => (bytes, &mut []),
+            Data::Own(memory) => (&[], memory.as_mut()),
+        };
+        let (mut before, mut jobs) = (0, Vec::with_capacity(blocks.len()));
+        let bits = (0..).map(|at| there.and_then(|there| there.get(at * every / 8..)));
+        let of_blocks = blocks.iter().zip(seen).zip(ends.chunks_mut(every * END)).zip(bits);
+        for (((block, seen), ends), there) in of_blocks {
+            // No more than of all together, which are in memory.
+            let len = seen.len as usize;
+            let runs = match lying.split_at_checked(len) {
+                Some((own, rest)) => {
+                    lying = rest;
+                    Runs::There(own)
+                }
+                None => {
+                    let (own, rest) = std::mem::take(&mut copied).split_at_mut(len);
+                    copied = rest;
+                    Runs::Copied(own)
+                }
+            };
+            jobs.push((*block, before, ends, there, runs));
+            before += seen.len;
+        }
+        let is_wrong = AtomicBool::new(false);
+        work.for_each(jobs, Scratch::default, |scratch, (block, before, ends, there, runs)| {
+            let runs = match runs {
+                Runs::There(runs) => runs,
+                Runs::Copied(runs) => {
+                    bring(records, slot, block, scratch, runs)?;
+                    runs
+                }
+            };
+            if !is_of(content, runs, ends, there, records.limits().depth) {
+                is_wrong.store(true, Ordering::Relaxed);
+            }
+            for end in ends.as_chunks_mut().0 {
+                let end_of_all = before + u64::from_le_bytes(*end);
+                *end = if stride == 1 { end_of_all } else { end_of_all / stride }.to_le_bytes();
+            }
+            work.check()
+        })?;
+        match is_wrong.into_inner() {
+            true => Err(Wrong::Bytes),
+            false => Ok(data),
+        }
+    }
+}
+
+/// The pieces of a slot's memory that blocks of so many records have.
+fn pieces<'p>(
+    slot: &Slot,
+    (there, values): &'p mut (Buffer, Buffer),
+    every: usize,
+) -> (Option<ChunksMut<'p, u8>>, ChunksMut<'p, u8>) {
+    let there = (!slot.part.is_always_there()).then(|| there.as_mut().chunks_mut(every / 8));
+    let (start, len) = match slot.job {
+        Job::There => (0, 1),
+        Job::Bits => (0, every / 8),
+        Job::Numbers { width, .. } => (0, every.saturating_mul(width).max(1)),
+        Job::Ends { .. } => (END, every * END),
+    };
+    (there, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
+}
+
+/// Where runs lie in the heap, if they do so one after the other.
+fn together(seen: &[&Seen]) -> Option<Range<u64>> {
+    let mut all = None;
+    for seen in seen.iter().filter(|seen| seen.len > 0) {
+        let start = seen.start?;
+        let whole: &mut Range<u64> = all.get_or_insert(start..start);
+        if whole.end != start {
+            return None;
+        }
+        whole.end += seen.len;
+    }
+    Some(all.unwrap_or(0..0))
+}
+
+/// Copies what the entries of a block point at, which is in the heap.
+fn bring(
+    records: &Records,
+    slot: &Slot,
+    block: Block<'_>,
+    scratch: &mut Scratch,
+    mut out: &mut [u8],
+) -> Result<()> {
+    let mut put = |run: &[u8]| {
+        if let Some((slot, rest)) = std::mem::take(&mut out).split_at_mut_checked(run.len()) {
+            slot.copy_from_slice(run);
+            out = rest;
+        }
+    };
+    let entries = scratch.entries(slot, block).filter(|entry| entry.len > 0);
+    let mut ranges = entries.map(|entry| entry.offset..entry.offset.saturating_add(entry.len));
+    let heap = &records.0.heap;
+    if let Some(heap) = heap.whole() {
+        for range in ranges {
+            put(heap.get(range.start as usize..range.end as usize).unwrap_or_default());
+        }
+        return Ok(());
+    }
+    loop {
+        let (mut some, mut len) = (Vec::new(), 0);
+        for range in ranges.by_ref() {
+            len += range.end - range.start;
+            some.push(range);
+            if len >= TOGETHER {
+                break;
+            }
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
+        heap.bring(some.clone()).map_err(|e| placed(e, records.tensor()))?;
+        for range in some {
+            put(&heap.get(range).map_err(|e| placed(e, records.tensor()))?);
+        }
+    }
+}
+
+/// Whether runs, of which these are the ends, are what they should be; there is none where `there` has no bit.
+fn is_of(content: Content, runs: &[u8], ends: &[u8], there: Option<&[u8]>, depth: usize) -> bool {
+    let mut ends = ends.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize);
+    match content {
+        Content::Any => true,
+        Content::Text if runs.is_ascii() => true,
+        Content::Text => {
+            let text = std::str::from_utf8(runs);
+            text.is_ok_and(|text| ends.all(|end| text.is_char_boundary(end)))
+        }
+        Content::Json => {
+            let mut start = 0;
+            ends.enumerate().all(|(at, end)| {
+                let run = runs.get(start..end).unwrap_or_default();
+                start = end;
+                let is_there = there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+                !is_there || matches!(parse(run, depth), Ok(Value::Object(_)))
+            })
+        }
+    }
+}

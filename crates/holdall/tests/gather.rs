@@ -1,0 +1,208 @@
+//! Members of many records gathered as columns: the same ones however many threads do it, whichever records are chosen and
+//! wherever their bytes are; and told of the first record that is wrong.
+
+mod records_files;
+
+use holdall::records::gather::{Chosen, Gathered, Values, views};
+use holdall::schema::{Entry, Path};
+use holdall::{DType, Io, Records, TensorRecords as _, Work, WriteOptions};
+use records_files::{dataset, made, open, sample, write};
+use serde_json::json;
+
+/// More than one block of records, and enough for two threads.
+const COUNT: u64 = 6_000;
+const MEMBERS: [&str; 13] = [
+    "",
+    "id",
+    "x",
+    "half",
+    "label",
+    "flag",
+    "text",
+    "tags",
+    "box",
+    "shape",
+    "meta",
+    "mask",
+    "shape.named.name",
+];
+
+fn gathered(records: &Records, chosen: &Chosen<'_, '_>, threads: usize) -> Vec<Vec<String>> {
+    let paths = MEMBERS.map(|path| path.parse::<Path>().unwrap());
+    let columns = records.gather(&paths, chosen, &Work::new().with_threads(threads)).unwrap();
+    columns.iter().map(rows).collect()
+}
+
+/// Each value of a column, as text.
+fn rows(column: &Gathered) -> Vec<String> {
+    let len = column.len;
+    let bit = |bits: &[u8], at: usize| bits[at / 8] >> (at % 8) & 1 == 1;
+    let ends = |ends: &[u8]| -> Vec<usize> {
+        ends.as_chunks().0.iter().map(|end| i64::from_le_bytes(*end) as usize).collect()
+    };
+    let lists = |below: Vec<String>, ends: Vec<usize>| -> Vec<String> {
+        assert_eq!((ends.len(), *ends.last().unwrap()), (len + 1, below.len()));
+        ends.windows(2).map(|w| format!("{:?}", &below[w[0]..w[1]])).collect()
+    };
+    let mut out: Vec<String> = match &column.values {
+        Values::Bits(data) => (0..len).map(|at| bit(data.as_ref(), at).to_string()).collect(),
+        Values::Numbers(data) | Values::Places(data, _) => {
+            let width = data.as_ref().len() / len.max(1);
+            data.as_ref().chunks(width.max(1)).map(|number| format!("{number:?}")).collect()
+        }
+        Values::Runs(to, bytes) => {
+            let to = ends(to);
+            assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
+            to.windows(2).map(|w| String::from_utf8(bytes[w[0]..w[1]].to_vec()).unwrap()).collect()
+        }
+        Values::Struct(members) => {
+            let members: Vec<Vec<String>> = members.iter().map(rows).collect();
+            (0..len)
+                .map(|at| members.iter().map(|m| &*m[at]).collect::<Vec<_>>().join("|"))
+                .collect()
+        }
+        Values::Lists(to, below) => lists(rows(below), ends(to)),
+        Values::Fixed(below) => {
+            let below = rows(below);
+            let each = below.len() / len.max(1);
+            lists(below, (0..=len).map(|at| at * each).collect())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(out.len(), len);
+    if let Some(there) = &column.there {
+        let gone: Vec<usize> = (0..len).filter(|at| !bit(there, *at)).collect();
+        assert_eq!((gone.len(), gone.is_empty()), (column.absent, false));
+        gone.into_iter().for_each(|at| out[at] = "absent".to_owned());
+    }
+    out
+}
+
+#[test]
+fn columns_are_the_same_however_they_are_gathered() {
+    let file = write(&dataset(COUNT), &WriteOptions::new());
+    let [mapped, read] =
+        [Io::Map, Io::Read].map(|io| open(&file, io).tensor("set").unwrap().records().unwrap());
+    let all = gathered(&mapped, &Chosen::Range(0..COUNT), 1);
+    assert_eq!(all[1][70], format!("{:?}", 70u64.to_le_bytes()));
+    assert_eq!(all[5][8..13], ["true", "absent", "absent", "absent", "false"]);
+    assert_eq!(all[6][5_999], "record 5999 — ünïcode");
+    assert_eq!(all[10][2], r#"{"n":2}"#);
+    assert_eq!(all[12][..2], ["absent", "n1"]);
+    let [one, two] = [[1, 0], [2, 0]];
+    let mask = format!("{:?}", [[0, 0], one, two].map(|n: [u8; 2]| format!("{n:?}")));
+    assert_eq!(all[11][3], mask);
+    for records in [&mapped, &read] {
+        for threads in [1, 2, 5] {
+            assert_eq!(gathered(records, &Chosen::Range(0..COUNT), threads), all);
+        }
+        let part = gathered(records, &Chosen::Range(17..4017), 2);
+        assert!(part.iter().zip(&all).all(|(part, all)| part[..] == all[17..4017]));
+        let none = gathered(records, &Chosen::Range(5..5), 2);
+        assert!(none.iter().all(Vec::is_empty));
+        let places: Vec<u64> = (0..COUNT).rev().step_by(3).chain([4, 4, 9]).collect();
+        let some = gathered(records, &Chosen::At(&places), 2);
+        let these = places.iter().map(|at| records.record(*at).unwrap()).collect::<Vec<_>>();
+        assert_eq!(gathered(records, &Chosen::These(&these), 1), some);
+        for (some, all) in some.iter().zip(&all) {
+            assert!(some.iter().zip(&places).all(|(some, at)| *some == all[*at as usize]));
+        }
+        let work = Work::new();
+        let text = "text".parse().unwrap();
+        let (ends, bytes) = records.gather_runs(&text, &Chosen::At(&places), &work).unwrap();
+        assert_eq!(ends.len(), (places.len() + 1) * 8);
+        assert!(bytes.starts_with("record 5999".as_bytes()));
+        let flag = "flag".parse().unwrap();
+        let there = records.gather_there(&flag, &Chosen::Range(0..16), &work).unwrap();
+        assert_eq!(there.unwrap()[..], [0b0001_0001; 2]);
+        assert!(records.gather_there(&text, &Chosen::Range(0..9), &work).unwrap().is_none());
+        let outside = Chosen::At(&[COUNT]);
+        let e = records.gather(&[text], &outside, &work).unwrap_err();
+        assert_eq!(e.code(), "records/index");
+    }
+    // One text after the other: a view of the heap.
+    let kind = json!({"type": "object", "TypeDef:Struct": ["s"], "required": ["s"],
+        "properties": {"s": {"TypeDef:String": true}}});
+    let (data, heap) = records_files::encode(&kind, (0..9).map(|i| json!({"s": "é".repeat(i)})));
+    let parts = vec![("data", DType::U8, data), ("blob_data", DType::U8, heap)];
+    let file = write(&made("records", &kind.to_string(), 9, parts), &WriteOptions::new());
+    let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
+    let path = "s".parse().unwrap();
+    let (ends, bytes) = records.gather_runs(&path, &Chosen::Range(0..9), &Work::new()).unwrap();
+    assert_eq!(bytes.as_ptr(), records.heap().unwrap().as_ptr());
+    // And views: a short text is in its own, a long one is pointed at behind its first four bytes.
+    let (views, buffers) = views(&ends, &bytes, &Work::new()).unwrap();
+    let views = views.as_ref();
+    assert_eq!(buffers, [bytes]);
+    assert_eq!(views[..16], [0; 16]);
+    assert_eq!(&views[16 * 6..16 * 7], [&[12, 0, 0, 0][..], "é".repeat(6).as_bytes()].concat());
+    let start = (1..8).sum::<u8>() * 2;
+    let pointed = [&[16, 0, 0, 0][..], "éé".as_bytes(), &[0; 4], &[start, 0, 0, 0]].concat();
+    assert_eq!(&views[16 * 8..], pointed);
+}
+
+#[test]
+fn the_first_record_that_is_wrong_is_named() {
+    let whole = dataset(COUNT);
+    let records = {
+        let file = write(&whole, &WriteOptions::new());
+        open(&file, Io::Map).tensor("set").unwrap().records().unwrap()
+    };
+    let stride = records.extent().stride as usize;
+    let place = |path: &str, at: usize| at * stride + records.accessor(path).unwrap().offset();
+    let entry = |path: &str, at: usize| -> Entry {
+        let start = place(path, at);
+        Entry::from_bytes(*whole.bytes[0][start..].first_chunk().unwrap())
+    };
+    let broken = |path: &str, code: &str, breaks: &dyn Fn(&mut Vec<u8>, &mut Vec<u8>, usize)| {
+        let [mut data, mut heap] = [0, 1].map(|at| whole.bytes[at].clone());
+        for at in [5_800, 5_000] {
+            breaks(&mut data, &mut heap, at);
+        }
+        let parts = vec![("data", DType::U8, data), ("blob_data", DType::U8, heap)];
+        let file =
+            write(&made("records", &sample().to_string(), COUNT, parts), &WriteOptions::new());
+        for io in [Io::Map, Io::Read] {
+            let records = open(&file, io).tensor("set").unwrap().records().unwrap();
+            let path = [path.parse().unwrap()];
+            let gather = |chosen| records.gather(&path, &chosen, &Work::new());
+            let e = gather(Chosen::Range(0..COUNT)).unwrap_err();
+            assert!(e.code() == code && e.to_string().contains("record 5000"), "{e}");
+            let e = gather(Chosen::At(&[1, 5_800, 5_000])).unwrap_err();
+            assert!(e.code() == code && e.to_string().contains("record 5800"), "{e}");
+            assert!(gather(Chosen::Range(0..5_000)).is_ok());
+            assert!(
+                records
+                    .gather(&["x".parse().unwrap()], &Chosen::Range(0..COUNT), &Work::new())
+                    .is_ok()
+            );
+        }
+    };
+    broken("text", "record/utf8", &|_, heap, at| {
+        heap[entry("text", at).offset as usize] = 0xff;
+    });
+    // The bytes of both texts together are UTF-8.
+    broken("text", "record/utf8", &|data, _, at| {
+        let Entry { offset, len } = entry("text", at);
+        let cut = "record 5000 —".len() as u64 - 1;
+        let parts = [(offset, cut), (offset + cut, len - cut)];
+        for (at, (offset, len)) in (at..).zip(parts) {
+            let start = place("text", at);
+            data[start..start + 16].copy_from_slice(&Entry { offset, len }.to_bytes());
+        }
+    });
+    broken("meta", "record/json", &|_, heap, at| {
+        heap[entry("meta", at).offset as usize] = b'[';
+    });
+    broken("label", "record/enum-index", &|data, _, at| data[place("label", at)] = 2);
+    broken("flag", "record/bool-byte", &|data, _, at| data[place("flag", at)] = 7);
+    broken("shape", "record/union-tag", &|data, _, at| data[place("shape", at)] = 2);
+    broken("mask", "record/entry-length", &|data, _, at| {
+        let start = place("mask", at);
+        data[start..start + 16].copy_from_slice(&Entry { offset: 0, len: 3 }.to_bytes());
+    });
+    broken("tags", "record/entry-bounds", &|data, _, at| {
+        let start = place("tags", at);
+        data[start..start + 16].copy_from_slice(&Entry { offset: 0, len: 1 << 40 }.to_bytes());
+    });
+}
