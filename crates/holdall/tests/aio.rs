@@ -259,7 +259,7 @@ fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
 #[test]
 fn scattered_small_tensors_are_one_read() {
     let tensor = |i: usize| {
-        let len = if i % 2 == 0 { 1000 } else { 100 };
+        let len = if i.is_multiple_of(2) { 1000 } else { 100 };
         let data = make::part(Role::Data, DType::U8, make::noise(len, i as u64 + 1));
         make::dense(&format!("{i}"), &[len as u64], data)
     };

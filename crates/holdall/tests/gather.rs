@@ -9,6 +9,9 @@ use holdall::{DType, Io, Records, TensorRecords as _, Work, WriteOptions};
 use records_files::{dataset, made, open, sample, write};
 use serde_json::json;
 
+/// Breaks the bytes of records and of their heap, for the record of that number.
+type Breaks<'b> = dyn Fn(&mut Vec<u8>, &mut Vec<u8>, usize) + 'b;
+
 /// More than one block of records, and enough for two threads.
 const COUNT: u64 = 6_000;
 const MEMBERS: [&str; 13] = [
@@ -154,7 +157,7 @@ fn the_first_record_that_is_wrong_is_named() {
         let start = place(path, at);
         Entry::from_bytes(*whole.bytes[0][start..].first_chunk().unwrap())
     };
-    let broken = |path: &str, code: &str, breaks: &dyn Fn(&mut Vec<u8>, &mut Vec<u8>, usize)| {
+    let broken = |path: &str, code: &str, breaks: &Breaks| {
         let [mut data, mut heap] = [0, 1].map(|at| whole.bytes[at].clone());
         for at in [5_800, 5_000] {
             breaks(&mut data, &mut heap, at);
