@@ -628,6 +628,22 @@ fn integers_have_any_length() {
     convert(&file, dir.path().join("out.zt"), &Convert::new(WriteOptions::new())).unwrap();
 }
 
+/// Keys that are no texts are named by their JSON, above tensors and beside them.
+#[test]
+fn keys_of_any_plain_value_have_names() {
+    let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let inner = &alone[9..alone.len() - 2];
+    let (pair, half) = (b"K\x00K\x01\x86", b"G\x3f\xe0\0\0\0\0\0\0");
+    let of = |key: &[u8], value: &[u8]| [key, value].concat();
+    let beside = [b"}(", &of(pair, b"K\x05")[..], b"u"].concat();
+    let pairs = [of(pair, inner), of(b"N", inner), of(half, inner), of(b"K\x07", &beside)];
+    let file = open(file_of(&[b"\x80\x02}(", &pairs.concat()[..], b"u."].concat())).unwrap();
+    assert_eq!(file.names().collect::<Vec<_>>(), ["[0,1]", "null", "0.5"]);
+    let key = Value::Array(vec![Value::Integer(0), Value::Integer(1)]);
+    let wanted = Value::Map(vec![(key, Value::Integer(5))]);
+    assert_eq!(file.index().attributes().get("7"), Some(&wanted));
+}
+
 /// What torch saves of a device through the memory of the processor is what it is there.
 #[test]
 fn tensors_of_devices_are_what_was_copied() {

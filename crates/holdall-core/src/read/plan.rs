@@ -138,8 +138,13 @@ impl Plan {
         }
     }
 
-    /// How many fetches from number `first` on are good to be asked for together, where a source says `terms`: one, or of a source that is
-    /// far away short ones, as many as come to a piece.
+    /// The group of what is wanted of a fetch.
+    pub fn group(&self, fetch: &Fetch) -> Option<u32> {
+        Some(self.want(self.parts_of(fetch).first()?).group)
+    }
+
+    /// How many fetches from number `first` on are good to be asked for together, where a source says `terms` and groups need not come one
+    /// after the other: one, or of a source that is far away short ones, as many as come to a piece.
     pub fn together(&self, first: usize, terms: &Terms) -> usize {
         let rest = self.fetches.get(first..).unwrap_or_default();
         let mut len = 0u64;

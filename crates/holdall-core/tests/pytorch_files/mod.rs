@@ -219,7 +219,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("pytorch.call.storage", file_of(b"\x80\x02K\x01Q.")),
         ("pytorch.depth.lists", file_of(&deep)),
         ("pytorch.too-many-values.shared", file_of(&bomb)),
-        ("pytorch.key.none", key(b"N")),
+        ("pytorch.key.dict", key(b"}")),
         ("pytorch.dtype.storage", of("QUInt4x2Storage", "0", 4)),
         ("pytorch.storage.none", of("FloatStorage", "1", 4)),
         ("pytorch.storage.short", of("FloatStorage", "0", 5)),

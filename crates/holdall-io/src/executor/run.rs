@@ -119,7 +119,7 @@ impl<'a> Executor<'a> {
         visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
     ) -> Result<Sums> {
         let sums = Mutex::new(self.without_bytes(plan, &visit)?);
-        self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs)), &visit, |_, own| {
+        self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs, false)), &visit, |_, own| {
             sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
             Ok(())
         })?;
@@ -145,7 +145,7 @@ impl<'a> Executor<'a> {
             done(number, sums.take_digest(number))?;
         }
         let state = Mutex::new((sums, left));
-        self.run_jobs(plan, self.jobs(plan, &mut []), &visit, |fetches, own| {
+        self.run_jobs(plan, self.jobs(plan, &mut [], true), &visit, |fetches, own| {
             let mut whole = Vec::new();
             {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,11 +199,12 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Cuts a plan into jobs, in its order.
+    /// Cuts a plan into jobs, in its order; of one group each, where one is to come after the other.
     fn jobs<'p, 'o, 'm>(
         &self,
         plan: &'p Plan,
         mut outs: &'o mut [Out<'m>],
+        by_group: bool,
     ) -> Vec<Job<'p, 'o, 'm>> {
         let terms = self.sources.terms();
         let all = plan.fetches();
@@ -213,7 +214,11 @@ impl<'a> Executor<'a> {
             let of = plan.in_order(first);
             let count = match of {
                 Some(_) => all[at..].iter().take_while(|f| plan.in_order(f) == of).count(),
-                None => plan.together(at, &terms),
+                None => {
+                    let some = &all[at..at + plan.together(at, &terms)];
+                    let is_same = |f: &&Fetch| !by_group || plan.group(f) == plan.group(first);
+                    some.iter().take_while(is_same).count()
+                }
             };
             let (own, left) =
                 std::mem::take(&mut outs).split_at_mut_checked(count).unwrap_or_default();

@@ -76,7 +76,7 @@ crate::error::rules! {
     pub TOO_MANY: Limit "pytorch/too-many-values"
         "To go through all values, shared ones each time, takes at most `Limits::attribute_values` steps.";
     /// A key that gives no name.
-    pub KEY: Unsupported "pytorch/key" "Keys on the way to a tensor are texts, integers or truth values.";
+    pub KEY: Unsupported "pytorch/key" "Keys on the way to a tensor are plain values, or tuples of such.";
     /// An element type that is not known.
     pub DTYPE: Unsupported "pytorch/dtype" "Storages are of an element type that is known.";
     /// A storage that is not as it should be.

@@ -1,6 +1,6 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
-use super::object::{Objects, Storage, Tensor, Thing, check_steps, integer};
+use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
 use crate::error::Result;
 use crate::model::Value;
@@ -146,23 +146,28 @@ impl<'g> Walk<'g> {
         Ok(Seen::Plain(join(plain.into_iter().map(|(_, key, value)| (key, value)).collect())))
     }
 
-    /// The key of a dict as part of a name, and as a value.
+    /// The key of a dict as part of a name, and as a value. The name of one that is no text is its JSON.
     fn key(&self, id: Id) -> (Result<String>, Value) {
-        if let Some(text) = self.objects.graph.text(id) {
-            return (Ok(text.to_owned()), Value::Text(text.to_owned()));
+        match self.key_value(id, 0) {
+            Ok(Value::Text(text)) => (Ok(text.clone()), Value::Text(text)),
+            Ok(value) => (Ok(value.to_json()), value),
+            Err(e) => (Err(e), Value::Null),
         }
-        match self.objects.graph.get(id) {
-            Node::Integer(n) => (Ok(n.to_string()), integer(*n)),
-            Node::Bool(b) => (Ok(b.to_string()), Value::Bool(*b)),
+    }
+
+    fn key_value(&self, id: Id, depth: usize) -> Result<Value> {
+        if depth > self.objects.depth {
+            let message = format!("keys nest more than {} deep", self.objects.depth);
+            return Err(DEPTH.broken(message));
+        }
+        match self.objects.get(id)? {
+            Thing::Plain(value) => Ok(value),
+            Thing::List(items) => {
+                let items = items.iter().map(|id| self.key_value(*id, depth.saturating_add(1)));
+                items.collect::<Result<_>>().map(Value::Array)
+            }
             _ => {
-                let e = KEY.broken(
-                    "a key on the way to a tensor is not a text, an integer or a truth value",
-                );
-                let value = match self.objects.get(id) {
-                    Ok(Thing::Plain(value)) => value,
-                    _ => Value::Null,
-                };
-                (Err(e), value)
+                Err(KEY.broken("a key on the way to a tensor is a tensor, or holds one or a dict"))
             }
         }
     }
