@@ -2,21 +2,21 @@
 //! write dates.
 
 /// Days in 400 years.
-const ERA: i128 = 146_097;
+const ERA: i64 = 146_097;
 /// Days from the first of March of the year 0 to 1970.
-const EPOCH: i128 = 719_468;
+const EPOCH: i64 = 719_468;
 
 /// Year, month and day of the month of a day, counted from 1970-01-01.
 pub fn date_of(days: i64) -> (i64, u8, u8) {
-    // Years begin in March here, so that the day of a leap year is its last.
-    let days = i128::from(days) + EPOCH;
-    let (era, of_era) = (days.div_euclid(ERA), days.rem_euclid(ERA));
+    // Years begin in March here, so that the day of a leap year is its last. What is added is less than an era, so that no day is too far.
+    let from = days.rem_euclid(ERA) + EPOCH % ERA;
+    let (era, of_era) = (days.div_euclid(ERA) + EPOCH / ERA + from / ERA, from % ERA);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    ((era * 400 + year + i128::from(month <= 2)) as i64, month as u8, day as u8)
+    (era * 400 + year + i64::from(month <= 2), month as u8, day as u8)
 }
 
 /// Days from 1970-01-01 to a date; `None` for a month or a day that the calendar has not.
@@ -34,7 +34,7 @@ pub fn day_of(year: i32, month: u8, day: u8) -> Option<i64> {
     let (year, month) = (i64::from(year) - i64::from(month <= 2), i64::from(month));
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + i64::from(day) - 1;
     let years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(years + of_year - EPOCH as i64)
+    Some(years + of_year - EPOCH)
 }
 
 #[cfg(test)]

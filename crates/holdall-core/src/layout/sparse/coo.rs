@@ -85,7 +85,11 @@ impl Coo {
     /// # Errors
     /// [`PACKED`], and as [`Coo::new`].
     pub fn from_packed(shape: &[u64], data: Decoded) -> Result<Coo> {
-        Coo::from_packed_in(shape, data, |pieces| Ok(pieces.flatten().collect()))
+        Coo::from_packed_in(shape, data, |pieces| {
+            let mut all = Vec::new();
+            pieces.for_each(|piece| all.extend_from_slice(&piece));
+            Ok(all.into())
+        })
     }
 
     /// The same, copied apart to where `hold` has the bytes of all pieces that it is given: coordinates, then values.
@@ -106,15 +110,25 @@ impl Coo {
             let message = format!("{len} bytes are not a whole number of records of {record}");
             return Err(PACKED.broken(message).in_component(Role::Data));
         }
-        let fields = (0..at).step_by(8).map(|at| at..at + 8).chain(std::iter::once(at..record));
-        let mut pieces = fields.flat_map(|field| {
-            data.bytes.chunks(record.saturating_mul(AT_A_TIME)).map(move |records| {
-                let own = records.chunks_exact(record).flat_map(|record| &record[field.clone()]);
-                own.copied().collect()
-            })
+        // Where in a record the field begins, and records from which it is taken next.
+        let (mut field, mut rest) = (0, &data.bytes[..]);
+        let mut pieces = std::iter::from_fn(|| {
+            if rest.is_empty() {
+                (field, rest) = (field + 8, &data.bytes[..]);
+            }
+            if field > at || rest.is_empty() {
+                return None;
+            }
+            let end = if field < at { field + 8 } else { record };
+            let now = rest.len().min(record.saturating_mul(AT_A_TIME));
+            let mut own = Vec::with_capacity(now / record * (end - field));
+            for record in rest[..now].chunks_exact(record) {
+                own.extend_from_slice(&record[field..end]);
+            }
+            rest = &rest[now..];
+            Some(own)
         });
         let mut coords = hold(&mut pieces)?;
-        drop(pieces);
         let values = Decoded { bytes: coords.split_off(len / record * at), ..data };
         Coo::checked(shape, Indices::stored(coords, 8), values)
             .map_err(|e| e.in_component(Role::Data))
