@@ -45,6 +45,11 @@ fn files_of_other_kinds_are_named() {
         (b"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "XML", "refused"),
         (b"<?xml version=\"1.0\"?><svg/>", "XML", "other programs"),
         (
+            b"<\n   ir_version: 10,\n   opset_import: [\"\" : 20]\n>\nagraph (float[N] x) => (float[N] y)\n{\n}",
+            "a model of ONNX as text",
+            "save it as binary",
+        ),
+        (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
             "a git-lfs pointer for a file of 12345 bytes",
             "git lfs pull",

@@ -101,6 +101,8 @@ const PICKLE: Way = Way::Hint(
 const TABLE: Way = Way::Hint(
     "it is a table for other programs: read it with them, and write its columns or records again",
 );
+const ONNX_TEXT: Way =
+    Way::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
 const OTHER: Way = Way::Hint("it was meant for other programs");
 const ZEROS: Way = Way::Hint(
     "the place for it was set aside, and its bytes never came, or were lost: get it again",
@@ -179,7 +181,10 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
         let titled = title.map_or(String::new(), |title| format!(" titled “{}”", quoted(title)));
         return Some(said(&format!("an HTML page{titled}"), REFUSED));
     }
-    if lower.starts_with("<?xml") || lower.starts_with('<') {
+    if lower.starts_with('<') && lower.contains("ir_version:") {
+        return Some(said("a model of ONNX as text", ONNX_TEXT));
+    }
+    if lower.starts_with('<') {
         let way = if lower.contains("<error>") { REFUSED } else { OTHER };
         return Some(said("XML", way));
     }
