@@ -3,6 +3,7 @@
 use super::entries::{From, Mover};
 use super::{Accessor, Record, Records, placed};
 use holdall_core::{ErrorKind, Result};
+use holdall_io::Tensor;
 use holdall_schema::{Heap, Kind, Len, Schema, TypeId};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -20,19 +21,61 @@ const ROUNDS: usize = 4;
 /// Records at some places: see [`Records::at`].
 pub struct At<'r> {
     records: &'r Records,
-    places: std::vec::IntoIter<u64>,
+    places: Places,
     parts: Vec<Accessor>,
-    /// Of how many of the next records what is needed was read.
-    near: usize,
     /// How many are read together next, at most.
     most: usize,
+}
+
+/// Places that are handed out one by one, some of them together once what they need was read.
+#[derive(Default)]
+pub(super) struct Places {
+    left: std::vec::IntoIter<u64>,
+    /// Of how many of the next what is needed was read.
+    near: usize,
+}
+
+impl Places {
+    pub(super) fn of(places: Vec<u64>) -> Places {
+        Places { left: places.into_iter(), near: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    /// The next one. `bring` reads what those that are left need, or some of them, and says of how many; where that fails no other follows.
+    pub(super) fn next(
+        &mut self,
+        bring: impl FnOnce(&[u64]) -> Result<usize>,
+    ) -> Option<Result<u64>> {
+        if self.near == 0 && self.len() > 0 {
+            match bring(self.left.as_slice()) {
+                Ok(count) => self.near = count,
+                Err(e) => {
+                    *self = Places::default();
+                    return Some(Err(e));
+                }
+            }
+        }
+        self.near = self.near.saturating_sub(1);
+        self.left.next().map(Ok)
+    }
+}
+
+/// Whether bytes of a tensor came. What is wrong with single ones is told with the record, or the run, that they are of.
+pub(super) fn came(done: Result<()>, tensor: &Tensor) -> Result<()> {
+    match done {
+        Err(e) if e.kind() == ErrorKind::Io => Err(placed(e, tensor)),
+        _ => Ok(()),
+    }
 }
 
 impl Records {
     /// The records at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
     /// as many as are worth a read, at most 4,096.
     pub fn at(&self, places: Vec<u64>) -> At<'_> {
-        At { records: self, places: places.into_iter(), parts: Vec::new(), near: 0, most: RECORDS }
+        At { records: self, places: Places::of(places), parts: Vec::new(), most: RECORDS }
     }
 }
 
@@ -55,9 +98,8 @@ impl<'r> At<'r> {
     }
 
     /// Reads what the next records need: of how many.
-    fn bring(&self) -> Result<usize> {
+    fn bring(&mut self, next: &[u64]) -> Result<usize> {
         let inner = &*self.records.0;
-        let next = self.places.as_slice();
         let step = usize::try_from(self.records.step()).unwrap_or(usize::MAX);
         let next = &next[..next.len().min(step).min(self.most)];
         let there = next.iter().filter(|place| **place < inner.count);
@@ -65,7 +107,7 @@ impl<'r> At<'r> {
             let start = place * inner.stride as u64;
             start..start + inner.size as u64
         };
-        self.came(inner.data.bring(there.map(range).collect()))?;
+        came(inner.data.bring(there.map(range).collect()), self.records.tensor())?;
         let is_nested = |part: &Accessor| is_nested(self.records.schema(), part.ty());
         let rounds = if self.parts.iter().any(is_nested) { ROUNDS } else { 1 };
         let mut count = next.len();
@@ -86,17 +128,10 @@ impl<'r> At<'r> {
             if wanted.is_empty() {
                 break;
             }
-            self.came(inner.heap.bring(wanted))?;
+            came(inner.heap.bring(wanted), self.records.tensor())?;
         }
+        self.most = (self.most * 4).min(RECORDS);
         Ok(count)
-    }
-
-    /// What is wrong with single bytes is told with the record that they are of.
-    fn came(&self, done: Result<()>) -> Result<()> {
-        match done {
-            Err(e) if e.kind() == ErrorKind::Io => Err(placed(e, self.records.tensor())),
-            _ => Ok(()),
-        }
     }
 
     /// Adds what a record points at and is not at hand. What is wrong with it is told when it is used.
@@ -128,25 +163,14 @@ impl<'r> Iterator for At<'r> {
     type Item = Result<Record<'r>>;
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
-        let records = self.records;
-        if self.near == 0 && !self.places.as_slice().is_empty() {
-            match self.bring() {
-                Ok(count) => {
-                    self.near = count;
-                    self.most = (self.most * 4).min(RECORDS);
-                }
-                Err(e) => {
-                    self.places = Vec::new().into_iter();
-                    return Some(Err(e));
-                }
-            }
-        }
-        self.near = self.near.saturating_sub(1);
-        self.places.next().map(|place| records.record(place))
+        let mut places = std::mem::take(&mut self.places);
+        let next = places.next(|next| self.bring(next));
+        self.places = places;
+        next.map(|place| self.records.record(place?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.places.size_hint()
+        (self.places.len(), Some(self.places.len()))
     }
 }
 

@@ -76,7 +76,7 @@ class Arrow:
     ``pandas.DataFrame.from_arrow(a)``, or a query of DuckDB. They are read batch by batch as they are asked for, and no
     others are."""
 
-    __slots__ = ("_of", "_columns", "_batch", "_as_views")
+    __slots__ = ("_of", "_all", "_columns", "_batch", "_as_views")
 
     def __init__(
         self, of: "Union[Records, Selection]", paths: Sequence[str], batch: Optional[int] = None, as_views: bool = False
@@ -88,6 +88,7 @@ class Arrow:
         if types.count(types.root) > MOST:
             raise _too_many()
         self._of = of
+        self._all = all
         self._batch = batch
         self._as_views = as_views
         self._columns: list[tuple[str, str, int, bool]] = []
@@ -134,20 +135,18 @@ class Arrow:
                 out.write_batch(batch)
 
     def _field(self) -> Field:
-        all = self._of if not hasattr(self._of, "_records") else self._of._records
-        fields = [_field(all._types, at, name, not always) for name, _, at, always in self._columns]
+        fields = [_field(self._all._types, at, name, not always) for name, _, at, always in self._columns]
         if self._as_views:
             fields = [("vu", *field[1:]) if field[0] == "U" else ("vz", *field[1:]) if field[0] == "Z" else field for field in fields]
         return "+s", "", 0, [], fields, []
 
     def _batches(self) -> Iterator[Elements]:
-        of = self._of
-        all = of if not hasattr(of, "_records") else of._records
+        of, native = self._of, self._all._native
         paths = [path for _, path, _, _ in self._columns]
-        batch = self._batch or all._native.rows_in(_BYTES)
+        batch = self._batch or native.rows_in(_BYTES)
         for start in range(0, len(of), batch):
             part = of[start : start + batch]
-            yield len(part), 0, [None], all._native.gather(paths, part._picked(), self._as_views), []
+            yield len(part), 0, [None], native.gather(paths, part._picked(), self._as_views), []
 
 
 def polars(of: "Union[Records, Selection]") -> Any:
