@@ -167,7 +167,7 @@ impl<'g> Walk<'g> {
                 items.collect::<Result<_>>().map(Value::Array)
             }
             _ => {
-                Err(KEY.broken("a key on the way to a tensor is a tensor, or holds one or a dict"))
+                Err(KEY.broken("a key on the way to a tensor is a tensor or a dict, or holds one: no name can be made of it"))
             }
         }
     }
