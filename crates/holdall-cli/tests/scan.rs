@@ -31,4 +31,13 @@ fn what_is_told_and_the_exit_status() {
     assert_eq!(import["module"], json!("os"));
     assert_eq!((&import["name"], &import["called"]), (&json!("system"), &json!(true)));
     holdall(["scan", &path("nothing")]).ends_with(3);
+    // Nor does what cannot be read hide the rest of a folder.
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("a", path("a")).unwrap();
+        let report = holdall(["scan", dir.path().to_str().unwrap(), "--json"]).ends_with(1).json();
+        assert_eq!((&report["verdict"], &report["files"]), (&json!("dangerous"), &json!(5)));
+        assert_eq!(report["unread"][0]["code"], json!("io/failed"));
+        assert_eq!(report["unread"][0]["source"], json!(path("a")));
+    }
 }

@@ -3,10 +3,11 @@
 use crate::OpenOptions;
 use holdall_core::scan::Scan;
 use holdall_core::wire::zip::TOO_MANY_ENTRIES;
-use holdall_core::{Limits, Remedy, Result, Window};
+use holdall_core::{Error, Limits, Remedy, Result, Window};
 use holdall_io::Work;
-use holdall_io::error::io;
+use holdall_io::error::{CANCELLED, io};
 use holdall_io::source::{ByteSource, fetched};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,11 +30,16 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Resul
         return scan_source(&source, &name, limits, work);
     }
     let mut report = ScanReport::default();
-    let files = files_of(path, limits)?;
+    let files = files_of(path, limits, &mut report.unread)?;
     work.begin(files.iter().map(|(_, len)| len).sum());
     for (file, len) in files {
-        let (source, name) = options.bytes_of(&file)?;
-        report.extend(scanned(&source, &name, limits, work)?);
+        let found = options.bytes_of(&file);
+        match found.and_then(|(source, name)| scanned(&source, &name, limits, work)) {
+            Ok(found) => report.extend(found),
+            Err(e) if e.code() == CANCELLED.code => return Err(e),
+            // One file that cannot be read hides nothing of the others.
+            Err(e) => report.unread.push(e),
+        }
         work.advance(len)?;
     }
     Ok(report)
@@ -69,21 +75,34 @@ fn scanned(
     Ok(scan.finish())
 }
 
-/// All files of a folder and those in it, by name, and their lengths. Links to folders are not followed.
-fn files_of(root: &Path, limits: &Limits) -> Result<Vec<(PathBuf, u64)>> {
+/// All files of a folder and those in it, by name, and their lengths. Links to folders are not followed. What cannot be read
+/// below `root` is told to `unread`.
+fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec<(PathBuf, u64)>> {
     let mut out = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let failed = |e| io(e, "reading the folder").in_source(folder.display());
-        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+        let entries = match std::fs::read_dir(&folder) {
+            Err(e) if folder != root => {
+                unread.push(failed(e));
+                continue;
+            }
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
             let entry = entry.map_err(failed)?;
             let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
             if kind.is_dir() {
                 folders.push(path);
-            } else if let Ok(meta) = std::fs::metadata(&path)
-                && meta.is_file()
-            {
-                out.push((path, meta.len()));
+                continue;
+            }
+            match std::fs::metadata(&path) {
+                Ok(meta) if meta.is_file() => out.push((path, meta.len())),
+                // Links to nothing, pipes and devices.
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    unread.push(io(e, "opening").in_source(path.display()));
+                }
+                _ => {}
             }
             if out.len() as u64 > limits.files {
                 let message = format!("the folder has more than {} files", limits.files);
