@@ -99,7 +99,7 @@ pub(crate) struct Global {
     pub(crate) io: IoChoice,
 
     /// Threads to use [default: one for each core]
-    #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
     /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
@@ -286,7 +286,8 @@ fn limit(text: &str) -> Result<Limit, String> {
     Ok(Limit { name, value })
 }
 
-fn threads(text: &str) -> Result<NonZero<usize>, String> {
+/// A number that is not 0.
+pub(crate) fn from_one(text: &str) -> Result<NonZero<usize>, String> {
     text.parse().map_err(|_| "write a whole number from 1 on, for example 4".to_owned())
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall build --schema point.json --records points.ndjson -o points.mt
-  holdall build --schema photo.json --records photos.csv --files images --file-member image -o out.mt
+  holdall build --schema s.json --records photos.csv --files images --file-member image -o photos.mt
   holdall build --files images --blob images -o images.mt      every file of a folder, with its name
   holdall build --runs texts.ndjson --blob texts --content utf-8 -o texts.mt
   holdall build --records points.parquet -o points.mt          under the types of its columns

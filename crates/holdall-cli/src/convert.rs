@@ -246,7 +246,8 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     }
     let to_stdout = args.output.as_os_str() == "-";
     let forms = forms(args)?;
-    let (target, options) = options(session, args, &forms)?;
+    let renames = writing::renames(&args.rename)?;
+    let (target, options) = options(session, args, &forms, &renames)?;
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
@@ -256,6 +257,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         (_, false) => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
     let file = input::open(session, &args.input)?;
+    writing::idle_renames(session, &renames, &file);
     let options = with_schema(session, args, &target, &file, options)?;
     let options = with_graph(session, args, &target, options)?;
     if args.dry_run {
@@ -301,6 +303,7 @@ fn options(
     session: &Session,
     args: &ConvertArgs,
     forms: &[Reform],
+    renames: &[Rename],
 ) -> Result<(Target, Convert), Failure> {
     let mut encode = EncodeOptions::new();
     let mut write = args.writing.options(session.work("converting")).with_overwrite(args.force);
@@ -326,6 +329,9 @@ fn options(
             "the file name says no format that can be written"
         });
         let e = match args.output.extension().and_then(|e| e.to_str()) {
+            Some("carton") => {
+                e.without_advice().with_hint("`holdall pack IN -o OUT` makes a package of it")
+            }
             Some("csv") => {
                 e.without_advice().with_hint("`holdall records IN --csv` writes records as a table")
             }
@@ -340,10 +346,9 @@ fn options(
     let newest = || format.versions.first().map_or(String::new(), |v| (*v).to_owned());
     let version = encode.version.clone().unwrap_or_else(newest);
     write = write.with_format(format).with_encode(encode);
-    let renames = args.rename.iter().map(|r| Rename::new(r)).collect::<holdall::Result<_>>()?;
     let mut options = Convert::new(write)
         .with_select(args.select.read()?)
-        .with_renames(renames)
+        .with_renames(renames.to_vec())
         .with_sharing(match args.share {
             Share::Keep => Sharing::Keep,
             Share::Dedupe => Sharing::Dedupe,

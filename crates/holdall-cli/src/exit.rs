@@ -7,8 +7,9 @@ use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use holdall::Error;
 use holdall::fields;
+use holdall::select::nearest;
+use holdall::{Error, Remedy};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -209,14 +210,13 @@ pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
     let mut error = ARGUMENTS.broken(message);
     let suggested =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let hint = match (suggested.iter().find_map(|kind| e.get(*kind)), other) {
-        (Some(near), _) => format!("did you mean `{near}`?"),
-        (None, Some(other)) => other,
-        (None, None) => {
-            "`holdall --help` lists the commands, `holdall COMMAND --help` their options".into()
-        }
+    error = match (suggested.iter().find_map(|kind| e.get(*kind)), other) {
+        (Some(near), _) => error.with_remedy(Remedy::did_you_mean(near.to_string())),
+        (None, Some(other)) => error.with_hint(other),
+        (None, None) => error.with_hint(
+            "`holdall --help` lists the commands, `holdall COMMAND --help` their options",
+        ),
     };
-    error = error.with_hint(hint);
     report(&error, true, Paint::off())
 }
 
@@ -233,11 +233,19 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
             Some(ContextValue::String(given)) => given.clone(),
             _ => return None,
         };
-        if !Path::new(&given).exists() && !given.contains("://") {
+        let like = e.remove(ContextKind::SuggestedSubcommand);
+        if Path::new(&given).exists() || given.contains("://") {
+            return tip(e, format!("`holdall inspect {given}` shows what is in it"));
+        }
+        if let Some(ContextValue::Strings(all)) = like
+            && let Some(near) = nearest(&given, all.iter().map(String::as_str))
+        {
+            let near = ContextValue::Strings(vec![near.to_owned()]);
+            e.insert(ContextKind::SuggestedSubcommand, near);
             return None;
         }
-        e.remove(ContextKind::SuggestedSubcommand);
-        return tip(e, format!("`holdall inspect {given}` shows what is in it"));
+        let told = having(&given)?;
+        return tip(e, told);
     }
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -251,20 +259,26 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
         let like = like.trim_start_matches('-').to_owned();
-        if holdall::select::nearest(&given, std::iter::once(like.as_str())).is_some() {
+        if nearest(&given, std::iter::once(like.as_str())).is_some() {
             return None;
         }
         e.remove(ContextKind::SuggestedArg);
     }
+    let told = having(&given)?;
+    tip(e, told)
+}
+
+/// The commands that have an option of that name.
+fn having(name: &str) -> Option<String> {
     let mut have = Vec::new();
-    commands_with(&given, &Cli::command(), "holdall", &mut have);
+    commands_with(name, &Cli::command(), "holdall", &mut have);
     let said = match have.as_slice() {
         [] => return None,
         [one] => format!("{one} has it"),
         [first, second] => format!("{first} and {second} have it"),
         [first, second, ..] => format!("{first}, {second} and others have it"),
     };
-    tip(e, format!("{said}: `--{given}`"))
+    Some(format!("{said}: `--{name}`"))
 }
 
 /// The option of the command that was called which `given` may be meant for: `-o`, or where that is there `--records`.

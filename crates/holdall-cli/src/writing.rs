@@ -1,10 +1,12 @@
 //! Options of the commands that write files.
 
 use crate::exit::{ARGUMENTS, Failure, NOT_TO_TERMINAL};
+use crate::output::text::{count, printable};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::{
-    Algorithm, Durability, EncodeOptions, FORMATS, FileSink, Format, Work, WriteOptions, formats,
+    Algorithm, Durability, EncodeOptions, File, FileSink, Format, Remedy, Rename, Work,
+    WriteOptions, formats,
 };
 use std::io::{IsTerminal as _, stdout};
 use std::path::Path;
@@ -120,9 +122,27 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
         Some(format) if format.encode.is_some() || format.has_graph => Ok((format, version)),
         _ => {
             let e = ARGUMENTS.broken(format!("there is no format `{name}` to write"));
-            let all: Vec<&str> =
-                FORMATS.iter().filter(|f| f.encode.is_some()).map(|f| f.id).collect();
-            Err(e.with_hint(format!("name one of these: {}", all.join(", "))).into())
+            let all: Vec<&str> = formats::writable().map(|format| format.id).collect();
+            Err(match holdall::select::nearest(name, all.iter().copied()) {
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+                None => e.with_hint(format!("name one of these: {}", all.join(", "))),
+            }
+            .into())
+        }
+    }
+}
+
+/// The rules of `--rename`.
+pub(crate) fn renames(rules: &[String]) -> holdall::Result<Vec<Rename>> {
+    rules.iter().map(|rule| Rename::new(rule)).collect()
+}
+
+/// Warns of rules that are about no tensor of the file: they may be misspelt.
+pub(crate) fn idle_renames(session: &Session, rules: &[Rename], file: &File) {
+    for rule in rules {
+        if !file.names().any(|name| rule.apply(name).is_some()) {
+            let (rule, all) = (printable(&rule.to_string()), count(file.len() as u64, "tensor"));
+            session.warn(format_args!("`{rule}` renames none of {all}"));
         }
     }
 }
@@ -165,6 +185,8 @@ impl<'a> Output<'a> {
             return Ok(Output::Folder(Box::new(staged)));
         }
         let _ = (session, force);
+        #[cfg(unix)]
+        crate::signals::leave_nothing_behind();
         Ok(Output::Path(to))
     }
 

@@ -120,6 +120,7 @@ fn nothing_is_written_when_something_is_refused() {
         (&["y.zt", "--rename", "a"], 2, "select/pattern"),
         (&["y.zt", "--rename", "*=same"], 2, "write/same-name"),
         (&["no/such/dir/x.zt"], 3, "io/failed"),
+        (&["x.carton"], 2, "write/extension"),
     ] {
         let mut all = vec!["convert".to_owned(), "--json".to_owned(), dense.clone()];
         let out = if args[0] == "-" { "-".to_owned() } else { path(&dir, args[0]) };
@@ -130,6 +131,11 @@ fn nothing_is_written_when_something_is_refused() {
             assert_eq!(found.error()["code"], code, "{args:?}");
         }
     }
+    // A rule that is misspelt is told of.
+    let idle = ["--rename", "t_*=x.*", "--rename", "u_*=x.*", "--dry-run"];
+    let found = holdall([&["convert", &dense, &out][..], &idle].concat()).ends_with(0);
+    assert!(found.err.contains("warning: `u_*=x.*` renames none of "), "{found:?}");
+    assert!(!found.err.contains("`t_*=x.*`"), "{found:?}");
 }
 
 #[test]

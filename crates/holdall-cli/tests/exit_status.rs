@@ -122,6 +122,7 @@ fn wrong_arguments_end_with_2_and_are_json_when_asked() {
     }
     let error = holdall(["--json", "inspct"]).error();
     assert_eq!(error["hint"], "did you mean `inspect`?");
+    assert_eq!(error["remedies"], json!([{"do": "did_you_mean", "name": "inspect"}]));
 }
 
 #[test]
@@ -130,6 +131,19 @@ fn misuse_and_names_that_are_not_there_end_with_2() {
     let found = holdall(["inspect", &path, "-s", "t_f33"]).ends_with(2);
     assert!(found.err.contains("[select/nothing]"), "{found:?}");
     assert!(found.err.contains("hint: did you mean `t_f"), "{found:?}");
+    let convert = ["convert", &path, "never", "--json"];
+    for (wrong, like) in [
+        (&["--to", "safetensor"][..], "safetensors"),
+        (&["--to", "ztensor", "--dtype", "fp16"], "f16"),
+    ] {
+        let error = holdall([&convert[..], wrong].concat()).ends_with(2).error();
+        assert_eq!(error["remedies"], json!([{"do": "did_you_mean", "name": like}]));
+    }
+    let found = holdall(["convert", &path, "never.foo"]).ends_with(2);
+    assert!(
+        found.err.contains("`--to`, one of ztensor, ") && found.err.contains("hdf5"),
+        "{found:?}"
+    );
     let error = holdall(["inspect", "--json", &path, "-s", "[z-a]"]).ends_with(2).error();
     assert_eq!(error["code"], "select/pattern");
     let found = holdall_with(["inspect", "-", "-"], b"").ends_with(2);
@@ -187,6 +201,8 @@ fn values_that_cannot_be_read_are_answered_with_an_example() {
         ([&convert[..], &["--encoding", "gzip"]].concat(), "--encoding", "gzip", "zstd:9"),
         ([&convert[..], &["--encoding", "zstd:99"]].concat(), "--encoding", "zstd:99", "zstd:9"),
         ([&convert[..], &["--digest", "md5"]].concat(), "--digest", "md5", "sha256"),
+        (vec!["serve", &path, "--listen", "here:1"], "--listen", "here:1", "127.0.0.1:4433"),
+        (vec!["serve", &path, "--clients", "0"], "--clients", "0", "for example 4"),
         (vec!["diff", &path, &path, "--rtol", "-1"], "--rtol", "-1", "1e-5"),
         (vec!["diff", &path, &path, "--atol", "x"], "--atol", "x", "1e-5"),
     ] {
@@ -292,13 +308,16 @@ fn files_of_other_kinds_are_named() {
     assert!(found.err.contains("`holdall build` makes a dataset"), "{found:?}");
 
     // What is sound, and of another format, is no package.
+    std::fs::write(at("empty.carton"), "").unwrap();
+    let error = holdall(["inspect", "--json", &at("empty.carton")]).ends_with(1).error();
+    assert_eq!(error["code"], "format/empty");
     for sound in
         ["safetensors/made-dtypes.safetensors", "numpy/npz_deflate.npz", "pytorch/torch_state.pt"]
     {
         let path = accept(sound);
         for command in ["unpack", "test", "run"] {
             let found = holdall([command, &path]);
-            assert!(found.err.contains("file, not a package"), "{found:?}");
+            assert!(found.err.contains(", not a package"), "{found:?}");
         }
     }
     std::fs::create_dir(at("tables")).unwrap();
@@ -355,6 +374,11 @@ fn tips_about_options_are_true() {
     }
     let found = holdall(["inspekt", &path]).ends_with(2);
     assert!(found.err.contains("'inspect'"), "{found:?}");
+    // A command that is like none, and one that is an option.
+    let found = holdall(["nope", &path]).ends_with(2);
+    assert!(!found.err.contains("tip:"), "{found:?}");
+    let found = holdall(["stats", &path]).ends_with(2);
+    assert!(found.err.contains("tip: `holdall inspect` has it: `--stats`"), "{found:?}");
 }
 
 #[test]
@@ -399,6 +423,10 @@ fn sentences_of_help_fill_their_lines() {
         let help = holdall([name, "--help"]).ends_with(0).out;
         let notes = help.split_once("\nExamples:").map_or("", |(_, notes)| notes);
         let lines: Vec<&str> = notes.lines().collect();
+        // Examples fit a line, unless they are broken where that helps.
+        let mut examples = lines.iter().skip(1).take_while(|line| !line.is_empty());
+        let fits = |line: &&str| line.contains("holdall ") || line.starts_with("    ");
+        assert!(examples.all(|line| fits(&line)), "{name}: {notes}");
         for pair in lines.windows(2) {
             let word = pair[1].split(' ').next().unwrap_or_default();
             let is_end = pair[0].starts_with(' ') || pair[0].ends_with(['.', ':']);

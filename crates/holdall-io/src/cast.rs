@@ -6,7 +6,7 @@ use crate::file::{File, Tensor};
 use crate::glob::Glob;
 use crate::items::{Feed, Item, Keep, MadePieces};
 use crate::open::Check;
-use crate::select::ByName;
+use crate::select::{ByName, nearest};
 use crate::sink::Sink;
 use crate::work::Work;
 use crate::writer::Writer;
@@ -42,11 +42,15 @@ impl Cast {
             .or_else(|| FloatType::from_name(&name.replacen("float", "f", 1)));
         if to.is_none() && name != "keep" {
             let known: Vec<&str> = FloatType::ALL.into_iter().map(FloatType::as_str).collect();
-            let name = name.shown();
-            return Err(CAST_RULE.broken(format!(
-                "`{name}` is not a type to convert to: {} or keep",
+            let e = CAST_RULE.broken(format!(
+                "`{}` is not a type to convert to: {} or keep",
+                name.shown(),
                 known.join(", ")
-            )));
+            ));
+            return Err(match nearest(name, known.iter().copied()) {
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+                None => e,
+            });
         }
         Ok(Cast { glob, to })
     }

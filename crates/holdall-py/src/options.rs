@@ -136,7 +136,7 @@ impl Writing<'_> {
             .with_durability(durability);
         if let Some(name) = &self.format {
             let Some(format) = formats::by_name(name) else {
-                let known: Vec<_> = holdall::FORMATS.iter().map(|f| f.id).collect();
+                let known: Vec<&str> = formats::writable().map(|format| format.id).collect();
                 return Err(unknown(py, "format", name, &known.join(", ")));
             };
             options = options.with_format(format);

@@ -375,7 +375,8 @@ pub fn read_tokens(path: &Path) -> Result<Tokens> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let all: Vec<String> = lines.map(str::to_owned).collect();
         if all.is_empty() {
-            return Err(TOKEN.broken("the file of tokens has none"));
+            let e = TOKEN.broken("the file of tokens has none");
+            return Err(e.with_hint("write a secret on each line of it"));
         }
         Tokens::new(all)
     };

@@ -243,10 +243,12 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
         .and_then(|()| holdall_io::source::fetched(source, &mut window, formats::detect));
     match detected {
         Ok(format) if format.id != formats::carton::FORMAT.id => {
-            let e = NO_PACKAGE.broken(format!("this is a {} file, not a package", format.name));
+            let e = NO_PACKAGE
+                .broken(format!("this is a file of the format {}, not a package", format.name));
             e.with_remedy(Remedy::PackFile)
         }
         Err(unknown) if unknown.kind() == ErrorKind::Unsupported => unknown,
+        Err(empty) if empty.code() == formats::EMPTY.code => empty,
         // A tar archive that has a fault.
         Err(other) if tar::RULES.iter().any(|rule| rule.code == other.code()) => other,
         _ => e,

@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE, LENGTH};
 use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
+use holdall::error::Shown as _;
 use holdall::formats::carton::signature;
 use holdall::model::element_count;
 use holdall::npy;
@@ -31,7 +32,7 @@ pub(super) fn inputs(
                         let all = all.collect::<Result<Vec<_>>>()?;
                         signature::in_order(declared, all)?;
                     }
-                    let e = INPUT_NAME.broken(format!("`{}` has no name", text.escape_debug()));
+                    let e = INPUT_NAME.broken(format!("`{}` has no name", text.shown()));
                     return Err(e.with_hint("write NAME=FILE or NAME=JSON").into());
                 };
                 unnamed += 1;
@@ -77,7 +78,7 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
     } else {
-        let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.escape_debug()));
+        let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.shown()));
         Err(e.in_tensor(name).with_hint(
             "write a file's name, or JSON as `x=[[1, 2], [3, 4]]`; a text is JSON in quotes: `'x=\"text\"'`",
         ))
@@ -125,7 +126,7 @@ fn out_of_range(what: &str) -> Option<String> {
     is_range.then(|| {
         format!(
             "`{}`: a number at column {} is too large for a float; write \"Infinity\" for an infinite one",
-            what.escape_debug(),
+            what.shown(),
             e.column()
         )
     })
@@ -148,7 +149,7 @@ fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
         (None, DType::U64) => ValueType::Uint64,
         (logical, dtype) => {
             let name = logical.as_ref().map_or(dtype.as_str(), |l| l.as_str());
-            let e = INPUT_VALUE.broken(format!("elements of {}", name.escape_debug()));
+            let e = INPUT_VALUE.broken(format!("elements of {}", name.shown()));
             return Err(
                 e.with_hint("models take float32, float64 and integers: convert it in NumPy")
             );
@@ -331,7 +332,7 @@ fn too_large(json: &Json, ty: ValueType) -> Error {
 
 fn wrong(json: &Json, ty: ValueType) -> Error {
     let shown: String = json.to_string().chars().take(40).collect();
-    INPUT_VALUE.broken(format!("`{}` is no {}", shown.escape_debug(), ty.as_str()))
+    INPUT_VALUE.broken(format!("`{}` is no {}", shown.shown(), ty.as_str()))
 }
 
 #[cfg(test)]

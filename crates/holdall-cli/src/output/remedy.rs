@@ -32,7 +32,8 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::ListFormats => "`holdall formats` lists the formats that this build reads",
         Remedy::Overwrite => "add `--force` to replace it",
         Remedy::NameFormat => {
-            "name the format: `--to ztensor`, `metatensor`, `safetensors`, `gguf` or `npz`"
+            let all: Vec<&str> = holdall::formats::writable().map(|format| format.id).collect();
+            return Some(format!("name the format by `--to`, one of {}", all.join(", ")));
         }
         Remedy::StoreRaw => "store it as it is: `--encoding raw --digest none`",
         Remedy::DefaultEncoding => "leave `--encoding` out, or write zTensor, which has it",

@@ -24,7 +24,7 @@ pub(crate) struct UnpackArgs {
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
 
-    /// The folder to make [default: PACKAGE without its extension]
+    /// The folder to make [default: one here, named after PACKAGE without its extension]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -54,6 +54,8 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
     };
     let options =
         UnpackOptions::new().with_overwrite(args.force).with_work(session.work("unpacking"));
+    #[cfg(unix)]
+    crate::signals::leave_nothing_behind();
     match args.model {
         true => package.unpack_model_with(&to, &options)?,
         false => package.unpack_with(&to, &options)?,

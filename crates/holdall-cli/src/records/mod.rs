@@ -34,7 +34,7 @@ use write::Output;
   holdall records train.mt --sample 5 --seed 1 --json      five by chance, the same ones each time
   holdall records train.mt --where 'label in (cat, dog) and not stars<3' --sort=-stars,id
   holdall records train.mt --group label                   how many records have which label
-  holdall records train.mt --csv --files out --file-member image    its bytes as files, their names in the table
+  holdall records train.mt --csv --files out --file-member image    its bytes as files
   holdall records train.mt --where 'stars>=4' --parquet good.parquet
   holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
 

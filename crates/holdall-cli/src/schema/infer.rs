@@ -19,7 +19,7 @@ use std::path::PathBuf;
   holdall schema infer points.ndjson                   the schema on standard output
   holdall schema infer points.csv -o point.json        the same of a table, into a file
   holdall schema infer points.ndjson --tight --enums 8 the narrowest kinds that hold what is there
-  holdall schema infer photos.csv --files images --file-member image     the bytes of files that it names
+  holdall schema infer photos.csv --files images --file-member image     bytes of files
   holdall schema infer model.safetensors               objects from the dots in the tensors' names
 
 Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64, \

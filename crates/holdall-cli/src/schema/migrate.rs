@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   holdall schema migrate old.mt new.json -o new.mt                  members match by name
   holdall schema migrate old.mt new.json -o new.mt --rename text=caption
-  holdall schema migrate old.mt new.json -o new.mt --drop           leave out what is no longer there
+  holdall schema migrate old.mt new.json -o new.mt --drop           leave out what is gone
   holdall schema migrate model.mt whole.json -o new.mt --rename up.weight=w1 --drop
   holdall schema migrate model.mt half.json -o half.mt --convert 'encoder.w=cast'
   holdall schema migrate old.mt new.json --dry-run                  what it would do

@@ -16,7 +16,7 @@ use holdall::serve::{
 };
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZero, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub(crate) struct ServeArgs {
     paths: Vec<PathBuf>,
 
     /// Where to listen: UDP for QUIC and TCP for HTTP, at the same port; 0 for any
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address)]
     listen: SocketAddr,
 
     /// Serve over one of them: quic or http
@@ -62,8 +62,8 @@ pub(crate) struct ServeArgs {
     cors: Option<String>,
 
     /// Clients at once, over each of the two
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    clients: usize,
+    #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::from_one)]
+    clients: NonZero<usize>,
 
     /// Bytes a second to one machine, such as 10MB [default: as many as go]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
@@ -79,7 +79,7 @@ pub(crate) struct ServeArgs {
     hash: bool,
 
     /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<SocketAddr>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
         None => Tokens::default(),
     };
     let mut bounds = Bounds::default();
-    bounds.clients = args.clients;
+    bounds.clients = args.clients.get();
     (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session.warn("without `--token-file` whoever reaches the address can read what is served");
@@ -203,6 +203,12 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
 
 /// Addresses that are printed.
 const SHOWN: usize = 20;
+
+/// An IP address and a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "write an IP address and a port, for example 127.0.0.1:4433 or [::1]:4433";
+    text.parse().map_err(|_| wrong.to_owned())
+}
 
 /// Bytes of a second.
 fn rate(text: &str) -> Result<NonZeroU64, String> {

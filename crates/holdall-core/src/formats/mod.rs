@@ -311,6 +311,11 @@ pub fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
 }
 
+/// The formats that files are written in from nothing.
+pub fn writable() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| format.encode.is_some())
+}
+
 /// The format whose files have a schema.
 pub fn with_schema() -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.has_schema)
