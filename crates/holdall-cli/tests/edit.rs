@@ -162,6 +162,19 @@ fn attributes_of_every_type() {
         "j": {"a": [1, null]},
     });
     assert_eq!(file.inspect()["attributes"], expected);
+    // What is there stays of its type.
+    file.edit(&["set", "text=7", "n=7", "x=7", "yes=false", "b=07", r#"j=[7]"#]).ends_with(0);
+    let expected = json!({
+        "text": "7", "n": 7, "x": 7.0, "yes": false, "b": {"$bytes": "07"}, "j": [7],
+    });
+    assert_eq!(file.inspect()["attributes"], expected);
+    let found = file.edit(&["set", "n=seven"]).ends_with(2);
+    assert!(
+        found.err.contains("hint: `n` is of that type; `--type` gives it another"),
+        "{found:?}"
+    );
+    let found = file.edit(&["unset", "texts"]).ends_with(2);
+    assert!(found.err.contains("hint: did you mean `text`?"), "{found:?}");
     file.edit(&["set", "k=v", "--tensor", "second"]).ends_with(0);
     assert_eq!(file.tensor("second")["attributes"], json!({"k": "v"}));
     file.edit(&["unset", "k", "--tensor", "second"]).ends_with(0);

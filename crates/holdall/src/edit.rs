@@ -136,7 +136,7 @@ impl Edit {
         self.changed = true;
         match self.attributes.remove(key) {
             Some(_) => Ok(()),
-            None => Err(no_attribute(key).in_source(self.path.display())),
+            None => Err(no_attribute(key, &self.attributes).in_source(self.path.display())),
         }
     }
 
@@ -168,9 +168,13 @@ impl Edit {
             return Err(e.in_tensor(tensor).in_source(self.path.display()));
         }
         self.changed = true;
-        match self.entry(tensor)?.spec.attributes.remove(key) {
+        let attributes = &mut self.entry(tensor)?.spec.attributes;
+        match attributes.remove(key) {
             Some(_) => Ok(()),
-            None => Err(no_attribute(key).in_tensor(tensor).in_source(self.path.display())),
+            None => {
+                let e = no_attribute(key, attributes).in_tensor(tensor);
+                Err(e.in_source(self.path.display()))
+            }
         }
     }
 
@@ -463,6 +467,10 @@ fn needed(layout: &Layout) -> &'static [&'static str] {
 }
 
 #[cold]
-fn no_attribute(key: &str) -> Error {
-    NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.shown()))
+fn no_attribute(key: &str, attributes: &Attributes) -> Error {
+    let e = NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.shown()));
+    match nearest(key, attributes.iter().map(|(key, _)| key)) {
+        Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+        None => e,
+    }
 }

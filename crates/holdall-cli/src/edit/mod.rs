@@ -9,9 +9,10 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
-use crate::writing::Writing;
+use crate::writing::{self, Writing};
 use clap::{Args, Subcommand};
 use from::From;
+use holdall::error::Shown as _;
 use holdall::fields;
 use holdall::plain::ToPlain as _;
 use holdall::{Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions};
@@ -97,14 +98,9 @@ enum Action {
         /// The tensor; without it they are the file's
         #[arg(long, value_name = "NAME")]
         tensor: Option<String>,
-        /// What the values are: text, json, int, float, bool or bytes (hex)
-        #[arg(
-            long = "type",
-            value_name = "TYPE",
-            default_value = "text",
-            hide_possible_values = true
-        )]
-        kind: ValueType,
+        /// What the values are: text, json, int, float, bool or bytes (hex) [default: what the attribute is, or text]
+        #[arg(long = "type", value_name = "TYPE", hide_possible_values = true)]
+        kind: Option<ValueType>,
     },
     /// Take attributes away from the file or from a tensor
     Unset {
@@ -179,11 +175,16 @@ fn change(
             (format!("{} removed", count(tensors.len() as u64, "tensor")), plain(work))
         }
         Action::Rename { rules } => {
-            let renamed = rename(edit, rules)?;
+            let renamed = rename(session, edit, rules)?;
             (format!("{} renamed", count(renamed, "tensor")), plain(work))
         }
         Action::Set { pairs, tensor, kind } => {
-            let pairs: Vec<_> = pairs.iter().map(|p| kind.pair(p)).collect::<Result<_>>()?;
+            let file = edit.file().clone();
+            let of_tensor = tensor.as_ref().and_then(|name| file.tensor(name).ok());
+            let old =
+                of_tensor.map_or_else(|| file.attributes().clone(), |t| t.attributes().clone());
+            let pairs = pairs.iter().map(|pair| value::pair(pair, *kind, &old));
+            let pairs: Vec<_> = pairs.collect::<Result<_>>()?;
             check_once(pairs.iter().map(|(key, _)| *key))?;
             let set = count(pairs.len() as u64, "attribute");
             for (key, value) in pairs {
@@ -234,7 +235,7 @@ fn check_once<'k>(keys: impl Iterator<Item = &'k str>) -> Result<()> {
     let mut seen = HashSet::new();
     for key in keys {
         if !seen.insert(key) {
-            let shown = key.escape_debug();
+            let shown = key.shown();
             return Err(ARGUMENTS.broken(format!("attribute `{shown}` is given twice")));
         }
     }
@@ -249,8 +250,9 @@ fn append(
     rename: &[String],
     replace: bool,
 ) -> Result<u64, Failure> {
-    let rules = rename.iter().map(|r| Rename::new(r)).collect::<Result<Vec<_>>>()?;
+    let rules = writing::renames(rename)?;
     let other = input::open(session, other)?;
+    writing::idle_renames(session, &rules, &other);
     let tensors = select.read()?.of(&other)?;
     for tensor in &tensors {
         let name = Rename::first(&rules, tensor.name());
@@ -263,8 +265,8 @@ fn append(
 }
 
 /// Renames every tensor that a rule is about; how many there were.
-fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
-    let rules = rules.iter().map(|r| Rename::new(r)).collect::<Result<Vec<_>>>()?;
+fn rename(session: &Session, edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
+    let rules = writing::renames(rules)?;
     let file = edit.file().clone();
     let mut changes: Vec<(&str, Cow<'_, str>)> = Vec::new();
     for name in file.names() {
@@ -278,6 +280,7 @@ fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
         let e = rule.broken(format!("no rule gives any of {} tensors a new name", file.len()));
         return Err(e.in_source(file.name()).into());
     }
+    writing::idle_renames(session, &rules, &file);
     check_names(&file, &changes)?;
     // Names may go round in a circle: all old ones are given up before any new one is taken.
     for (at, (old, _)) in changes.iter().enumerate() {
@@ -291,7 +294,7 @@ fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
 
 /// Refuses to give two tensors one name.
 fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
-    let shown = |name: &str| format!("`{}`", name.escape_debug());
+    let shown = |name: &str| format!("`{}`", name.shown());
     let refuse = |message: String| {
         let e = holdall::error::SAME_NAME.broken(message).in_source(file.name());
         Err(e.with_hint("as many `*` after `=` as before it keep names apart: 'OLD.*=NEW.*'"))

@@ -2,7 +2,8 @@
 
 use crate::exit::ARGUMENTS;
 use clap::ValueEnum;
-use holdall::{Error, Limits, Result, Value};
+use holdall::error::Shown as _;
+use holdall::{Attributes, Error, Limits, Result, Value};
 use std::path::Path;
 
 /// `--type`.
@@ -16,24 +17,53 @@ pub(super) enum ValueType {
     Bytes,
 }
 
+/// Reads `KEY=VALUE`, as a value of the type that is asked for, or else of the one that the attribute has.
+pub(super) fn pair<'p>(
+    pair: &'p str,
+    asked: Option<ValueType>,
+    attributes: &Attributes,
+) -> Result<(&'p str, Value)> {
+    let Some((key, text)) = pair.split_once('=') else {
+        let shown = pair.shown();
+        return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));
+    };
+    if key.is_empty() {
+        let shown = pair.shown();
+        return Err(ARGUMENTS.broken(format!("`{shown}` has no key; write KEY=VALUE")));
+    }
+    match (asked, attributes.get(key)) {
+        (Some(asked), _) => Ok((key, asked.taken(text)?)),
+        (None, None) => Ok((key, ValueType::Text.taken(text)?)),
+        (None, Some(old)) => match ValueType::of(old).taken(text) {
+            Err(e) if e.hint().is_none() && e.code() == ARGUMENTS.code => {
+                Err(e.with_hint(format!("`{key}` is of that type; `--type` gives it another")))
+            }
+            taken => Ok((key, taken?)),
+        },
+    }
+}
+
 impl ValueType {
-    /// Reads `KEY=VALUE`.
-    pub(super) fn pair(self, pair: &str) -> Result<(&str, Value)> {
-        let Some((key, text)) = pair.split_once('=') else {
-            let shown = pair.escape_debug();
-            return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));
-        };
-        if key.is_empty() {
-            let shown = pair.escape_debug();
-            return Err(ARGUMENTS.broken(format!("`{shown}` has no key; write KEY=VALUE")));
+    /// The one that reads values such as this.
+    fn of(value: &Value) -> ValueType {
+        match value {
+            Value::Bool(_) => ValueType::Bool,
+            Value::Integer(_) => ValueType::Int,
+            Value::Float(_) => ValueType::Float,
+            Value::Bytes(_) => ValueType::Bytes,
+            Value::Array(_) | Value::Map(_) => ValueType::Json,
+            _ => ValueType::Text,
         }
-        let value = match text.strip_prefix('@') {
+    }
+
+    /// The value that is written so, or that the file has whose name stands behind `@`.
+    fn taken(self, text: &str) -> Result<Value> {
+        match text.strip_prefix('@') {
             // Text that begins so itself.
             Some(rest) if rest.starts_with('@') => self.read(rest),
             Some(path) => self.read_file(Path::new(path)),
             None => self.read(text),
-        };
-        Ok((key, value?))
+        }
     }
 
     /// The value that a file has: its bytes, or its text as it is, newline and all.
@@ -55,9 +85,8 @@ impl ValueType {
     }
 
     fn read(self, text: &str) -> Result<Value> {
-        let wrong = |what: &str| -> Error {
-            ARGUMENTS.broken(format!("`{}` is not {what}", text.escape_debug()))
-        };
+        let wrong =
+            |what: &str| -> Error { ARGUMENTS.broken(format!("`{}` is not {what}", text.shown())) };
         match self {
             ValueType::Text => Ok(Value::Text(text.to_owned())),
             ValueType::Json => Value::from_json(text, Limits::default().depth)
@@ -114,8 +143,16 @@ mod tests {
         let list = Value::Array(vec![Value::Integer(1), Value::Null]);
         assert_eq!(read(ValueType::Json, "[1, null]"), Some(list));
         assert_eq!(read(ValueType::Json, "[1"), None);
-        assert!(ValueType::Text.pair("novalue").is_err() && ValueType::Text.pair("=2").is_err());
-        assert_eq!(ValueType::Text.pair("a=b=c").unwrap(), ("a", Value::Text("b=c".into())));
-        assert_eq!(ValueType::Text.pair("a=@@b").unwrap(), ("a", Value::Text("@b".into())));
+        let mut old = Attributes::new();
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert!(pair("novalue", None, &old).is_err() && pair("=2", None, &old).is_err());
+        assert_eq!(pair("a=b=c", None, &old).unwrap(), ("a", text("b=c")));
+        assert_eq!(pair("a=@@b", None, &old).unwrap(), ("a", text("@b")));
+        assert_eq!(pair("a=1", None, &old).unwrap(), ("a", text("1")));
+        // What is there keeps its type.
+        old.set("a", Value::Integer(7));
+        assert_eq!(pair("a=1", None, &old).unwrap(), ("a", Value::Integer(1)));
+        assert_eq!(pair("a=1", Some(ValueType::Text), &old).unwrap(), ("a", text("1")));
+        assert!(pair("a=x", None, &old).unwrap_err().hint().unwrap().contains("--type"));
     }
 }
