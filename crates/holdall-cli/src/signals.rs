@@ -40,8 +40,8 @@ pub(crate) fn outlive_file_limits() {
     }
 }
 
-/// Removes the model's files before a signal ends the process.
-#[cfg(all(unix, feature = "carton"))]
+/// Removes temporary folders, of models that run and of targets, before a signal ends the process.
+#[cfg(unix)]
 pub(crate) fn leave_nothing_behind() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     if !OWN.load(Ordering::Relaxed) {
@@ -52,6 +52,8 @@ pub(crate) fn leave_nothing_behind() {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(taken) else { return };
     std::thread::spawn(move || {
         for signal in signals.forever() {
+            holdall::sink::remove_unfinished();
+            #[cfg(feature = "carton")]
             holdall_run::temporary::remove_all();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
@@ -60,7 +62,7 @@ pub(crate) fn leave_nothing_behind() {
 
 /// Whether the process was started with the signal ignored. Linux says so; elsewhere nobody can be asked without
 /// unsafe code, and the answer is no.
-#[cfg(all(unix, feature = "carton"))]
+#[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -267,3 +267,26 @@ fn compact() {
         },
     );
 }
+
+/// Ctrl-C, which can be taken: not even a temporary folder stays.
+#[test]
+fn an_interrupted_folder_leaves_nothing() {
+    let mut place = Place::new(9);
+    let from = place.write("from.zt", "ztensor", 256, 1);
+    let target = place.path("model");
+    let args = ["convert", text(&from), text(&target), "--max-shard-size", "1MB"];
+    let begun = Instant::now();
+    holdall(args).ends_with(0);
+    let whole = begun.elapsed();
+    for _ in 0..KILLS / 2 {
+        let _ = std::fs::remove_dir_all(&target);
+        let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(whole.mul_f64(place.instants.next()));
+        let pid = child.id().to_string();
+        let _ = std::process::Command::new("kill").args(["-INT", &pid]).status();
+        child.wait().unwrap();
+        let names = place.names();
+        assert!(names.iter().all(|name| name == "from.zt" || name == "model"), "{names:?}");
+        assert!(!target.exists() || is_same(&from, &target));
+    }
+}

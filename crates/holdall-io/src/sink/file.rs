@@ -317,7 +317,7 @@ impl Sink for FileSink {
         let (named, overwrite) = (self.named.clone(), self.overwrite);
         self.publish().map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists if !overwrite => exists(&named),
-            _ => io(system(e), "publishing").in_source(named.display()),
+            _ => io(e, "publishing").in_source(named.display()),
         })
     }
 }
@@ -385,16 +385,9 @@ fn not_created(e: std::io::Error, target: &Path, named: &Path) -> Error {
         Ok(meta) if !meta.is_dir() => {
             IO.broken(format!("`{}` is a file, not a folder", folder.display())).with_cause(e)
         }
-        _ => io(system(e), "creating"),
+        _ => io(e, "creating"),
     };
     e.in_source(named.display())
-}
-
-/// The operating system's own error, without the temporary name that was put around it.
-fn system(e: std::io::Error) -> std::io::Error {
-    let inner = e.get_ref().and_then(std::error::Error::source);
-    let code = inner.and_then(|e| e.downcast_ref::<std::io::Error>()?.raw_os_error());
-    code.map_or(e, std::io::Error::from_raw_os_error)
 }
 
 fn write_pieces(

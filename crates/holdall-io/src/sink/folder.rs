@@ -5,12 +5,33 @@
 //! nobody has locked.
 
 use super::Durability;
-use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder};
+use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder, system};
 use crate::error::{IO, io};
 use holdall_core::{Error, Result, Rule};
 use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The temporary folders that this process is filling.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all folders that this process is filling: for programs that end by a signal, right before they do. Who fills one or
+/// gives it its name meanwhile does not get to the end.
+pub fn remove_unfinished() {
+    let all = unfinished();
+    for path in &*all {
+        // Files may still be written into it by another thread.
+        let is_gone = || std::fs::remove_dir_all(path).is_ok() || !path.exists();
+        let _ = (0..10).any(|_| is_gone());
+    }
+    // Nobody finishes what is half gone.
+    std::mem::forget(all);
+}
 
 /// A folder under construction. Dropped before [`FolderSink::finish`], it leaves nothing behind.
 pub struct FolderSink {
@@ -18,7 +39,7 @@ pub struct FolderSink {
     /// What is broken where the folder cannot be there.
     place: &'static Rule,
     overwrite: bool,
-    part: tempfile::TempDir,
+    part: Part,
     /// Held as long as the folder is filled.
     lock: Option<File>,
     /// What a new folder's mode is: temporary ones are their owner's alone.
@@ -37,7 +58,7 @@ impl FolderSink {
         let beside = folder(target);
         sweep(beside);
         let part = loop {
-            let part = builder().tempdir_in(beside).map_err(|e| failed(e, target))?;
+            let part = builder().tempdir_in(beside).map_err(|e| failed(system(e), target))?;
             // Between its creation and its lock another process may have taken it for a stale one.
             match hold(part.path()) {
                 Held::Yes(lock) => break (part, lock),
@@ -45,6 +66,7 @@ impl FolderSink {
             }
         };
         let (part, lock) = part;
+        let part = Part::new(part);
         let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
         Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
     }
@@ -64,12 +86,16 @@ impl FolderSink {
         if let Some(mode) = self.mode {
             std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
         }
-        if self.target.symlink_metadata().is_err() {
-            std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
-        } else if !self.overwrite {
-            return Err(exists(&self.target, self.place));
-        } else {
-            replace(self.part.path(), &self.target).map_err(failed)?;
+        {
+            // What has its name is no longer to be removed.
+            let _held = unfinished();
+            if self.target.symlink_metadata().is_err() {
+                std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
+            } else if !self.overwrite {
+                return Err(exists(&self.target, self.place));
+            } else {
+                replace(self.part.path(), &self.target).map_err(failed)?;
+            }
         }
         if durability == Durability::Disk {
             sync_folder(&self.target).map_err(failed)?;
@@ -123,6 +149,26 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX).rand_bytes(RANDOM);
     builder
+}
+
+/// A temporary folder that [`remove_unfinished`] knows of.
+struct Part(tempfile::TempDir);
+
+impl Part {
+    fn new(dir: tempfile::TempDir) -> Part {
+        unfinished().push(dir.path().to_owned());
+        Part(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        unfinished().retain(|path| path != self.0.path());
+    }
 }
 
 enum Held {

@@ -7,7 +7,7 @@ mod summed;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
-pub use folder::FolderSink;
+pub use folder::{FolderSink, remove_unfinished};
 pub use stream::StreamSink;
 pub use summed::Summed;
 pub use unpublished::{folder, sweep};

@@ -92,7 +92,7 @@ fn nameless(_: &Path) -> Option<File> {
 fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     sweep(folder);
     loop {
-        let file = named().tempfile_in(folder)?;
+        let file = named().tempfile_in(folder).map_err(system)?;
         // Between its creation and its lock another process may have taken it for a stale one.
         if hold(&file) {
             return Ok(file);
@@ -109,6 +109,15 @@ fn named() -> tempfile::Builder<'static, 'static> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder
+}
+
+/// The operating system's own error. `tempfile` wraps it in a text that ends in the temporary name, which means nothing to anybody,
+/// and does not give it out.
+pub(super) fn system(e: io::Error) -> io::Error {
+    let text = e.to_string();
+    let code = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')'));
+    let code = code.and_then(|(code, _)| code.parse().ok());
+    code.map_or(e, io::Error::from_raw_os_error)
 }
 
 /// Locks a temporary file; whether it is still there.
@@ -251,6 +260,12 @@ mod tests {
         {
             assert_eq!(without_group(old), new, "{old:o}");
         }
+    }
+
+    #[test]
+    fn errors_do_not_name_temporary_files() {
+        let e = temporary(Path::new("/there/is no such")).unwrap_err();
+        assert_eq!((e.raw_os_error(), e.to_string().contains(PREFIX)), (Some(2), false), "{e}");
     }
 
     #[test]
