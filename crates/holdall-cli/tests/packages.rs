@@ -540,10 +540,11 @@ fn what_is_packed_is_strictly_sound() {
     let odd = "a \"quote\", a \\ and\ttabs\nü\u{7f}";
     let args = ["pack", &model, "--runner", "noop", "--framework-version", "1", "--license", odd];
     let more = ["--platform", odd, "--platform", "", "--name", odd, "--about", odd];
-    holdall([&args[..], &more].concat()).ends_with(0);
+    let packed = holdall([&args[..], &more].concat()).ends_with(0);
     let package = dir.path().join("m.carton");
     let package = package.to_str().unwrap();
-    // No platform has such a name.
+    // No platform has such a name, which is told at once.
+    assert!(packed.err.contains("(and 1 more) [carton/platform]"), "{packed:?}");
     let report = holdall(["verify", "--strict", package, "--json"]).ends_with(1).json();
     let found = &report["findings"];
     assert_eq!(
@@ -554,7 +555,10 @@ fn what_is_packed_is_strictly_sound() {
     let card = holdall(["inspect", package, "--json"]).ends_with(0).json();
     assert_eq!((&card["license"], &card["required_platforms"][0]), (&odd.into(), &odd.into()));
     let more = ["--platform", "aarch64-apple-darwin", "--name", odd, "--about", odd, "--force"];
-    holdall([&args[..], &more].concat()).ends_with(0);
+    let packed = holdall([&args[..], &more].concat()).ends_with(0);
+    assert!(!packed.err.contains("warning"), "{packed:?}");
+    let unversioned = holdall(["pack", &model, "--runner", "noop"]).ends_with(2);
+    assert!(unversioned.err.contains("with which versions of `noop`"), "{unversioned:?}");
     holdall(["verify", "--strict", package]).ends_with(0);
 }
 

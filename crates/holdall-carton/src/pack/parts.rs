@@ -13,7 +13,7 @@ use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
-    rules::NO_TENSOR_INDEX, write,
+    rules::NO_TENSOR_INDEX, unmet, write,
 };
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
@@ -231,7 +231,10 @@ fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
     };
     let texts =
         Texts { description: text(CARTON_TOML)?, tensors: text(TENSOR_INDEX)?, ..Texts::default() };
-    Ok(Contents::new(found, &texts, &limits)?.warnings)
+    let Contents { description, mut warnings, .. } = Contents::new(found, &texts, &limits)?;
+    let has_model = files.keys().any(|path| path.starts_with("model/"));
+    warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
+    Ok(warnings)
 }
 
 fn add_tensor(

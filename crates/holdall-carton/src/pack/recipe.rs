@@ -221,8 +221,14 @@ impl Recipe {
         if let Some(examples) = &self.examples {
             d.examples.clone_from(examples);
         }
-        if d.runner.name.is_empty() || d.runner.framework_version.is_empty() {
-            let e = RUNNER.broken("nothing says what runs the model, or with which versions");
+        let (name, version) = (&d.runner.name, &d.runner.framework_version);
+        if name.is_empty() || version.is_empty() {
+            let e = RUNNER.broken(match name.as_str() {
+                "" => "nothing says what runs the model, and with which versions".to_owned(),
+                name => {
+                    format!("nothing says with which versions of `{}` the model runs", name.shown())
+                }
+            });
             return Err(e.with_hint("for example the runner `python` with the versions `>=3.10`"));
         }
         Ok(d)
