@@ -76,6 +76,10 @@ def test_diff(tmp_path, arrays):
     assert set(changed) == {"w", "ids"}
     assert changed["w"].values.differing == 1 and changed["w"].values.first[0] == [3, 4]
     assert changed["ids"].shapes == ([2, 3, 4], [24])
+    lines = str(d).splitlines()
+    assert lines[0].startswith("different: ") and {"- mask", "+ new", "~ attribute x: '1' → None"} < set(lines)
+    assert f"~ w: 1 of {arrays['w'].size} values differ, by 0.5 at most" in lines
+    assert "~ ids: [2, 3, 4] → [24]" in lines
     assert {t.name for t in holdall.diff(a, b, atol=1, exclude=["ids", "mask", "new"]).changed} <= {"w"}
 
 

@@ -86,8 +86,9 @@ def test_what_is_no_array(value, tmp_path):
     ],
 )  # fmt: skip
 def test_elements_that_no_file_holds(value, tmp_path):
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.Unsupported) as info:
         holdall.save(tmp_path / "a.zt", {"x": value})
+    assert ("holdall.Runs" in (info.value.hint or "")) == (value.dtype.kind == "U")
     assert not (tmp_path / "a.zt").exists()
 
 

@@ -259,11 +259,14 @@ def name_of(dtype: "np.dtype[Any]", what: str = "") -> str:
     name = str(dtype.name)
     if name in PLAIN or name in EXTRA:
         return name
+    is_text = dtype.kind in "UT"
     raise Unsupported(
         f"{what + ': ' if what else ''}elements of NumPy's dtype {dtype} cannot be stored",
         code="python/dtype",
         kind="unsupported",
-        hint="convert them first, for example x.astype('float32')",
+        hint="zTensor and Metatensor hold text as holdall.Runs(x.tolist(), 'utf-8')"
+        if is_text
+        else "convert them first, for example x.astype('float32')",
     )
 
 

@@ -367,6 +367,18 @@ class TensorDiff:
             values=said["values"] and ValueDiff._of(said["values"]),
         )
 
+    def __str__(self) -> str:
+        pairs = [pair for pair in (self.types, self.shapes, self.layouts) if pair]
+        what = [f"{a} → {b}" for a, b in pairs]
+        what += [f"attribute {key}: {a!r} → {b!r}" for key, (a, b) in self.attributes.items()]
+        what += [f"component {role}" for role in self.components]
+        if self.values:
+            v = self.values
+            what.append(f"{v.unequal} of {v.count} values differ, by {v.max_abs:.5g} at most")
+        if self.incomparable:
+            what.append(f"not compared: {self.incomparable._message}")
+        return f"{self.name}: {', '.join(what)}"
+
 
 @dataclass(frozen=True)
 class Diff:
@@ -400,3 +412,12 @@ class Diff:
 
     def __bool__(self) -> bool:
         return not self.is_same
+
+    def __str__(self) -> str:
+        """A line for each difference, the first 100."""
+        lines = [f"~ attribute {key}: {a!r} → {b!r}" for key, (a, b) in self.attributes.items()]
+        lines += [f"- {name}" for name in self.removed] + [f"+ {name}" for name in self.added]
+        lines += [f"~ {tensor}" for tensor in self.changed]
+        more = [f"… and {len(lines) - 100} more"] if len(lines) > 100 else []
+        verdict = "identical" if self.is_identical else "same, within the tolerance" if self.is_same else "different"
+        return "\n".join([f"{verdict}: {self.identical} of {self.compared} tensors are identical", *lines[:100], *more])
