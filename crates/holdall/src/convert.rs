@@ -235,7 +235,8 @@ pub struct ConvertReport {
     /// What the source says that this version does not know, and the target therefore does not say: the first 8
     /// things, in words.
     pub left_behind: Vec<String>,
-    /// What is odd about the source, as far as it is about what was written.
+    /// What is odd about the source, as far as it is about what was written; and how many tensors a pattern for blocks passed over,
+    /// because their rows are not whole ones (`convert/not-formed`).
     pub warnings: Vec<Warning>,
     /// Tensors whose elements were rounded into another float type, or became a wider one.
     pub cast: u64,
@@ -359,6 +360,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut items = Vec::new();
     let mut casts = Vec::new();
     let mut forming = Vec::new();
+    let mut over: Option<Warning> = None;
     let mut refused: Vec<Error> = Vec::new();
     let mut tensors = options.select.of(file)?;
     // Bytes are read from front to back.
@@ -373,7 +375,14 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {
             Some((item, formed)) => (item, Some(formed)),
-            None => (item(&tensor, &forms, options)?, None),
+            None => {
+                match (&mut over, options.reforms.passed_over(&tensor)) {
+                    (Some(first), Some(_)) => first.count += 1,
+                    (None, Some(first)) => over = Some(first),
+                    (_, None) => {}
+                }
+                (item(&tensor, &forms, options)?, None)
+            }
         };
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
@@ -418,7 +427,8 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
         None => None,
     };
-    let warnings = file.index().warnings_of(&|name| options.select.takes(name));
+    let mut warnings = file.index().warnings_of(&|name| options.select.takes(name));
+    warnings.extend(over);
     Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into })
 }
 

@@ -14,7 +14,7 @@ use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
 use holdall_core::{
-    Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec,
+    Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
 use holdall_io::items::{Feed, Item, Keep, MadePieces};
@@ -188,6 +188,15 @@ impl Reforms {
         })
     }
 
+    /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
+    pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
+        let (Some(form @ Form::Blocks(_)), false) = self.0.of(tensor.name())? else { return None };
+        let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
+        let is_over = is_simple(tensor) && !can(tensor, form, &of);
+        let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
+        is_over.then(|| Warning::new(NOT_FORMED.code, message()).in_tensor(tensor.name()))
+    }
+
     /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors, views, and sparse ones of another form:
     /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
     /// those whose rows are whole ones. A
@@ -197,15 +206,8 @@ impl Reforms {
         if is_of(tensor, form) {
             return Ok(None);
         }
-        let simple = matches!(
-            tensor.layout(),
-            Layout::Dense | Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid
-        ) || is_sparse(tensor);
-        let suits = match by_name {
-            true => true,
-            false => simple && tensor.dense_type().is_some_and(|of| suits(tensor, form, &of)),
-        };
-        if !suits {
+        let suits = || tensor.dense_type().is_some_and(|of| suits(tensor, form, &of));
+        if !by_name && !(is_simple(tensor) && suits()) {
             return Ok(None);
         }
         let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
@@ -223,6 +225,15 @@ impl Reforms {
         let len = item.spec.components.iter().fold(0u64, |n, c| n.saturating_add(c.decoded_len));
         Ok(Some((item, Forming { form, from_len, len, errors })))
     }
+}
+
+/// Whether patterns take tensors of its layout.
+fn is_simple(tensor: &Tensor) -> bool {
+    let is_dense = matches!(
+        tensor.layout(),
+        Layout::Dense | Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid
+    );
+    is_dense || is_sparse(tensor)
 }
 
 /// Whether it has that form already.
@@ -250,11 +261,12 @@ fn can(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
 
 /// Whether a pattern takes it.
 fn suits(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
-    let is_quantizable = || {
-        let is_float = FloatType::of(of.dtype, of.logical_type.as_ref()).is_some();
-        is_float && tensor.shape().len() >= 2 && tensor.count() > 0
-    };
-    can(tensor, form, of) && (form.is_sparse() || is_quantizable())
+    can(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
+}
+
+fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
+    let is_float = FloatType::of(of.dtype, of.logical_type.as_ref()).is_some();
+    is_float && tensor.shape().len() >= 2 && tensor.count() > 0
 }
 
 #[cold]

@@ -219,6 +219,10 @@ fn blocks_take_rows_of_whole_ones() {
     let (out, report) = dir.convert(&all, "gguf", &["Q4_0"]).unwrap();
     assert_eq!(report.reformed.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["w"]);
     assert_eq!(out.tensor("odd").unwrap().layout(), &Layout::Dense);
+    let [over] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    let told = "tensor `odd`: it stays as it is: rows of shape [4, 48] are not whole blocks of q4_0, which have 32 elements \
+                [convert/not-formed]";
+    assert_eq!((over.to_string().as_str(), over.count), (told, 1));
     let (out, _) = dir.convert(&all, "gguf", &["norm=q8_0", "w=keep", "q4_0"]).unwrap();
     assert_eq!(out.tensor("norm").unwrap().layout().as_str(), "gguf.q8_0");
     assert_eq!(out.tensor("w").unwrap().layout(), &Layout::Dense);
