@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Form {
     /// A JSON value on each line
     Ndjson,
-    /// One JSON array of values, or one value
+    /// One JSON array of values, or values one after the other
     Json,
     /// Fields with commas between them, names in the first line
     Csv,

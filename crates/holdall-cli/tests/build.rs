@@ -137,6 +137,19 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
     assert_eq!(records(&out), [json!({"a": 1})]);
     build("{\"a\": 1, \"b\": null}", &["--null-absent", "-f"]).ends_with(0);
     assert_eq!(records(&out), [json!({"a": 1})]);
+    for name in ["out.safetensors", "out.foo"] {
+        let out = folder.at(name);
+        let args = ["build", "--schema", &schema, "--records", "-", "-o", &out, "--json"];
+        let error = holdall_with(args, b"{\"a\": 1}").error();
+        assert_eq!(error["source"], json!(out));
+        let hint = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
+        assert_eq!(error["hint"], json!(hint));
+    }
+    // A member that is like one that there is.
+    let args = ["build", "--schema", &schema, "--records", "-", "--files", ".", "-fo", &out];
+    let found = holdall_with([&args[..], &["--file-member", "bb"]].concat(), b"").ends_with(2);
+    assert!(found.err.contains("there is no member `bb` [schema/unknown-path]"), "{found:?}");
+    assert!(found.err.ends_with("hint: did you mean `b`?\n"), "{found:?}");
     // Nothing is a dataset without records.
     build("", &["-f"]).ends_with(0);
     assert_eq!(records(&out), [] as [Json; 0]);

@@ -147,6 +147,8 @@ fn blobs_are_their_runs() {
     assert_eq!(shown(&text, &["--csv", "--range", "1.."]), "value\n\"\"\nzwölf\n");
     assert!(shown(&text, &[]).ends_with("2  zwölf\n\n3 of 3 entries\n"));
     assert_eq!(shown(&text, &["--json", "--sample", "1"]).lines().count(), 1);
+    assert_eq!(shown(&text, &["--count"]), "3\n");
+    assert_eq!(shown(&text, &["--count", "--range", "1..", "--json"]), "{\"count\":2}\n");
     let bytes = write("bytes", &[&[0, 1, 2]], 1);
     assert_eq!(shown(&bytes, &["--json"]), "\"AAEC\"\n");
     let json = write("json", &[b"{\"a\": [1]}", b"null"], 1);

@@ -56,6 +56,7 @@ fn files_of_other_kinds_are_named() {
         ),
         (b"{\"error\":\"Repository not found\"}", "JSON", "refused"),
         (b"{\"model_type\": \"bert\"}", "JSON", "beside its weights"),
+        (b"\xff\xfea\0,\0b\0\n\0", "text in UTF-16", "as UTF-8"),
         (b"\x1f\x8b\x08\x00aaaaaaaa", "a file compressed with gzip", "decompress"),
         (b"\x28\xb5\x2f\xfdaaaaaaaaaaaa", "a file compressed with zstd", "decompress"),
         (&tar, "a tar archive", "unpack"),

@@ -1,7 +1,7 @@
 //! A schema of records as people have them.
 
 use super::rows::{Fields, Row, Rows, column};
-use super::rules::TABLE;
+use super::rules::{NO_RECORDS, TABLE};
 use holdall_core::error::Shown as _;
 use holdall_core::{Remedy, Result};
 use holdall_io::select::nearest;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// are, whatever `options` say.
 ///
 /// # Errors
-/// `schema/unknown-path` for a member of files that no record has; `infer/mixed` where one place has values of two types; `record/type` for `null` in an array;
+/// `schema/unknown-path` for a member of files that no record has; `infer/mixed` where one place has values of two types; `infer/no-records`; `record/type` for `null` in an array;
 /// `input/table`; the `json/…` rules; those of reading `rows`; the `schema/…` rules where what was made is over
 /// `limits`.
 pub fn infer(
@@ -49,6 +49,9 @@ pub fn infer(
     }
     seen.columns(&paths);
     let own = |e: holdall_core::Error| e.in_source(rows.name());
+    if left == most.unwrap_or(u64::MAX) {
+        return Err(own(NO_RECORDS.broken("there is no record to make a schema of")));
+    }
     let schema = seen.schema().map_err(own)?;
     let compiled = Schema::compile_record(&schema, limits).map_err(own)?;
     for path in &options.file_members {

@@ -223,7 +223,9 @@ impl Records {
     pub fn accessor(&self, path: &str) -> Result<Accessor> {
         let parsed: Path = path.parse()?;
         let found = self.0.schema.accessor(self.0.ty, &parsed);
-        found.map_err(|e| placed(query::or_like_member(e, self, path), self.tensor()))
+        found.map_err(|e| {
+            placed(query::or_like_member(e, self.schema(), self.ty(), path), self.tensor())
+        })
     }
 
     /// The way to a number, a time or a boolean, read as a `T`.

@@ -38,6 +38,9 @@ holdall_core::error::rules! {
     /// What records are sorted or counted by is too much.
     pub SORTED: Limit "records/sorted"
         "What records are sorted or counted by takes at most `Limits::decoded_len` bytes.";
+    /// Nothing to make a schema of.
+    pub NO_RECORDS: Misuse "infer/no-records"
+        "A schema is made of one record at least.";
     /// A table that is none.
     pub TABLE: Misuse "input/table"
         "A table of records has names in its first line, each for another member, and as many fields \

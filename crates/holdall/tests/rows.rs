@@ -49,6 +49,7 @@ fn every_form_gives_the_same_records() {
     let forms = [
         (NDJSON, Form::Ndjson),
         ("[{\"id\": 1, \"name\": \"a\"},\n {\"id\": 2}]", Form::Json),
+        (NDJSON, Form::Json),
         #[cfg(feature = "tables")]
         ("id,name\n1,a\n2,\n", Form::Csv),
         #[cfg(feature = "tables")]
@@ -139,6 +140,20 @@ fn a_schema_is_made_of_what_is_there() {
     let e = inferred(mixed, Form::Ndjson, &plain, None).unwrap_err();
     assert_eq!((e.code(), e.source_name()), ("infer/mixed", Some("rows")));
     assert!(inferred(mixed, Form::Ndjson, &plain, Some(1)).is_ok());
+    for (none, form) in [("", Form::Ndjson), ("\n", Form::Ndjson), ("[]", Form::Json)] {
+        let e = inferred(none, form, &plain, None).unwrap_err();
+        assert_eq!((e.code(), e.source_name()), ("infer/no-records", Some("rows")), "{none:?}");
+    }
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_has_a_first_line() {
+    for none in ["", "\n\r\n"] {
+        let found = RowsOptions::new().with_form(Form::Csv).read(Cursor::new(none), "rows");
+        let e = found.err().unwrap();
+        assert_eq!((e.code(), e.source_name()), ("input/table", Some("rows")), "{none:?}");
+    }
 }
 
 #[cfg(feature = "tables")]

@@ -15,11 +15,15 @@ use serde_json::{Value, json};
 /// Shows them.
 pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<Status, Failure> {
     let members = [&args.columns, &args.conditions, &args.sort, &args.group];
-    if members.iter().any(|given| !given.is_empty()) || args.files.is_some() || args.count {
+    if members.iter().any(|given| !given.is_empty()) || args.files.is_some() {
         let e = ARGUMENTS.broken(
-            "a blob has no members for `--columns`, `--where`, `--sort`, `--group`, `--count` and `--files`",
+            "a blob has no members for `--columns`, `--where`, `--sort`, `--group` and `--files`",
         );
         return Err(e.in_tensor(blob.tensor().name()).into());
+    }
+    if args.count {
+        let places = blob.places(args.range(blob.len()), args.sample())?;
+        return super::counted(session, places.count() as u64);
     }
     if let Some((form, out)) = args.columns_file() {
         if args.sample().is_some() {

@@ -65,8 +65,10 @@ pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
     let Some(own) = OWN.iter().find(|own| !own.is_built && (own.is)(&head)) else {
         return Ok(None);
     };
-    let e =
-        NOT_BUILT.broken(format!("this is a {} file, which this build does not read", own.name));
+    let e = NOT_BUILT.broken(format!(
+        "this is a file of the format {}, which this build does not read",
+        own.name
+    ));
     Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.feature))))
 }
 
@@ -101,6 +103,7 @@ const PICKLE: Way = Way::Hint(
 const TABLE: Way = Way::Hint(
     "it is a table for other programs: read it with them, and write its columns or records again",
 );
+const UTF_8: Way = Way::Hint("write it anew as UTF-8: text of another kind is not read");
 const ONNX_TEXT: Way =
     Way::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
 const OTHER: Way = Way::Hint("it was meant for other programs");
@@ -148,6 +151,8 @@ static KINDS: &[Kind] = &[
     Kind::new("a PNG picture", 0, b"\x89PNG\r\n\x1a\n", OTHER),
     Kind::new("a JPEG picture", 0, b"\xff\xd8\xff", OTHER),
     Kind::new("a PDF document", 0, b"%PDF-", OTHER),
+    Kind::new("text in UTF-16", 0, b"\xff\xfe", UTF_8),
+    Kind::new("text in UTF-16", 0, b"\xfe\xff", UTF_8),
     Kind::new("a program", 0, b"\x7fELF", OTHER),
     Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", TABLE),
 ];

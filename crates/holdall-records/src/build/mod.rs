@@ -62,6 +62,7 @@ use std::path::PathBuf;
 /// ```
 #[must_use = "there is no file before `finish`"]
 pub struct Build {
+    path: PathBuf,
     folder: PathBuf,
     options: WriteOptions,
     schema: Option<(Value, Schema)>,
@@ -71,6 +72,9 @@ pub struct Build {
     items: Vec<Item>,
     begun: Begun,
 }
+
+/// What helps where a format has no records and blobs.
+const HOLDERS: &str = "write Metatensor (`.mt`) or zTensor (`.zt`), which hold records and blobs";
 
 /// What a [`Build`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,10 +124,12 @@ impl Build {
     /// As [`Writer::create`].
     pub fn create(path: impl AsRef<std::path::Path>, options: &WriteOptions) -> Result<Build> {
         let path = path.as_ref();
-        let encoder = options.encoder(options.format_for(path)?)?;
+        let format = options.format_for(path).map_err(|e| e.without_advice().with_hint(HOLDERS));
+        let encoder = options.encoder(format?)?;
         let sink = FileSink::create(path, options.overwrite, options.durability)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         Ok(Build {
+            path: path.to_owned(),
             folder: folder.unwrap_or_else(|| std::path::Path::new(".")).to_owned(),
             options: options.clone(),
             schema: None,
@@ -391,7 +397,10 @@ impl Build {
                 spec.components.push(component(&(super::HEAP, DType::U8)));
             }
         }
-        self.encoder.check_tensor(&spec)
+        let refused = |e: holdall_core::Error| {
+            e.without_advice().with_hint(HOLDERS).in_source(self.path.display())
+        };
+        self.encoder.check_tensor(&spec).map_err(refused)
     }
 
     /// What the schema has at a path.

@@ -56,12 +56,12 @@ impl Columns {
 
 /// The error about a member that is not there, with the one that is like it, or with those that are there.
 #[cold]
-pub(crate) fn or_like_member(e: Error, records: &Records, given: &str) -> Error {
+pub(crate) fn or_like_member(e: Error, schema: &Schema, ty: TypeId, given: &str) -> Error {
     if e.code() != UNKNOWN_PATH.code || !e.remedies().is_empty() || e.hint().is_some() {
         return e;
     }
     let mut paths = Vec::new();
-    leaves(records.schema(), records.ty(), &Path::root(), LOOKED_AT, &mut paths);
+    leaves(schema, ty, &Path::root(), LOOKED_AT, &mut paths);
     let names: Vec<String> = paths.iter().map(Path::to_string).collect();
     if let Some(near) = nearest(given, names.iter().map(String::as_str)) {
         return e.with_remedy(Remedy::did_you_mean(near));

@@ -1,5 +1,6 @@
 //! Files that records name, and files of a folder.
 
+use crate::query::or_like_member;
 use crate::rules::FILE_NAME;
 use crate::{BlobWriter, Build};
 use holdall_core::error::Shown as _;
@@ -38,7 +39,8 @@ impl FileMembers {
         let mut members = Vec::new();
         for path in paths {
             let path: Way = path.parse()?;
-            let part = schema.accessor(ty, &path)?;
+            let part = schema.accessor(ty, &path);
+            let part = part.map_err(|e| or_like_member(e, schema, ty, &path.to_string()))?;
             let kind = &schema.ty(part.ty()).kind;
             if !matches!(kind, Kind::Bytes | Kind::String) {
                 let kind = kind.as_str();

@@ -47,7 +47,7 @@ use table::Table;
 pub enum Form {
     /// A JSON value on each line.
     Ndjson,
-    /// One JSON array of values, or one value.
+    /// One JSON array of values, or values one after the other.
     Json,
     /// Fields with commas between them, names in the first line; or with semicolons, tabs or bars (`|`), where there are such
     /// in the first line and no commas.
@@ -404,10 +404,14 @@ fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {
         while reader.next_item()? {
             take(&mut reader)?;
         }
+        reader.end()?;
     } else {
+        // Lines of JSON have this extension, too.
         take(&mut reader)?;
+        while reader.end().is_err() {
+            take(&mut reader)?;
+        }
     }
-    reader.end()?;
     Ok(all)
 }
 

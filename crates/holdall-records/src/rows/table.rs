@@ -44,10 +44,13 @@ impl Table {
             fault: quotes.clone(),
         });
         let mut reader = builder.from_reader(reader);
-        let names = match reader.headers() {
+        let names: Vec<String> = match reader.headers() {
             Ok(names) => names.iter().map(str::to_owned).collect(),
             Err(e) => return Err(told(e, 1, name)),
         };
+        if names.is_empty() {
+            return Err(TABLE.broken("there is no first line with names").in_source(name));
+        }
         Ok(Table { reader, names, comma, row: Fields::new(), quotes })
     }
 

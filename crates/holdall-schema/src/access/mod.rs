@@ -89,7 +89,10 @@ impl Schema {
                     let member = fields.place(name).and_then(|at| fields.members.get(at));
                     let Some(member) = member else {
                         let name = name.shown();
-                        return Err(wrong(&format!("to `{name}`, which the struct does not have")));
+                        return Err(match path.0.len() {
+                            1 => UNKNOWN_PATH.broken(format!("there is no member `{name}`")),
+                            _ => wrong(&format!("to `{name}`, which the struct does not have")),
+                        });
                     };
                     if let Some(bit) = member.presence {
                         let byte = in_memory(start.saturating_add(u64::from(bit / 8)))?;
