@@ -234,6 +234,8 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
             _ => return None,
         };
         let like = e.remove(ContextKind::SuggestedSubcommand);
+        // A list without anything in it is an empty line.
+        e.remove(ContextKind::Suggested);
         if Path::new(&given).exists() || given.contains("://") {
             return tip(e, format!("`holdall inspect {given}` shows what is in it"));
         }

@@ -163,6 +163,8 @@ impl<'a> Output<'a> {
         to: &'a Path,
         force: bool,
     ) -> Result<Output<'a>, Failure> {
+        #[cfg(unix)]
+        crate::signals::leave_nothing_behind();
         #[cfg(feature = "stores")]
         if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
             let staged = crate::input::options(session).stage(address, force)?;
@@ -179,14 +181,14 @@ impl<'a> Output<'a> {
         to: &'a Path,
         force: bool,
     ) -> Result<Output<'a>, Failure> {
+        #[cfg(unix)]
+        crate::signals::leave_nothing_behind();
         #[cfg(feature = "stores")]
         if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
             let staged = crate::input::options(session).stage_folder(address, force)?;
             return Ok(Output::Folder(Box::new(staged)));
         }
         let _ = (session, force);
-        #[cfg(unix)]
-        crate::signals::leave_nothing_behind();
         Ok(Output::Path(to))
     }
 

@@ -39,7 +39,7 @@ pub struct FolderSink {
     /// What is broken where the folder cannot be there.
     place: &'static Rule,
     overwrite: bool,
-    part: Part,
+    part: Unfinished,
     /// Held as long as the folder is filled.
     lock: Option<File>,
     /// What a new folder's mode is: temporary ones are their owner's alone.
@@ -66,7 +66,7 @@ impl FolderSink {
             }
         };
         let (part, lock) = part;
-        let part = Part::new(part);
+        let part = Unfinished::new(part);
         let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
         Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
     }
@@ -152,20 +152,21 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 }
 
 /// A temporary folder that [`remove_unfinished`] knows of.
-struct Part(tempfile::TempDir);
+#[derive(Debug)]
+pub(crate) struct Unfinished(tempfile::TempDir);
 
-impl Part {
-    fn new(dir: tempfile::TempDir) -> Part {
+impl Unfinished {
+    pub(crate) fn new(dir: tempfile::TempDir) -> Unfinished {
         unfinished().push(dir.path().to_owned());
-        Part(dir)
+        Unfinished(dir)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 }
 
-impl Drop for Part {
+impl Drop for Unfinished {
     fn drop(&mut self) {
         unfinished().retain(|path| path != self.0.path());
     }

@@ -7,6 +7,8 @@ mod summed;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
+#[cfg(feature = "stores")]
+pub(crate) use folder::Unfinished;
 pub use folder::{FolderSink, remove_unfinished};
 pub use stream::StreamSink;
 pub use summed::Summed;

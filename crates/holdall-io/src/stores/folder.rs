@@ -4,6 +4,7 @@ use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
 use crate::error::{EXISTS, SHARDS_PLACE, io};
 use crate::http::{Client, Outgoing, Policy, retrying};
+use crate::sink::Unfinished;
 use holdall_core::formats::FORMATS;
 use holdall_core::{Error, Format, Limits, Result};
 use std::fs::File;
@@ -24,7 +25,7 @@ pub struct StagedFolder {
     overwrite: bool,
     path: PathBuf,
     /// Removed when this is dropped.
-    _folder: tempfile::TempDir,
+    _folder: Unfinished,
 }
 
 impl Stores {

@@ -4,6 +4,7 @@ use super::rules::{ADDRESS, ANSWER, READ_ONLY};
 use super::{Address, Stores, open::Store, xml};
 use crate::error::{EXISTS, io};
 use crate::http::{Answer, Client, Failed, Outgoing, Policy, Url, retrying};
+use crate::sink::Unfinished;
 use crate::workers;
 use holdall_core::{Error, Result};
 use std::fs::File;
@@ -20,7 +21,7 @@ pub struct Staged {
     overwrite: bool,
     path: PathBuf,
     /// Removed when this is dropped.
-    _folder: tempfile::TempDir,
+    _folder: Unfinished,
 }
 
 impl Staged {
@@ -76,9 +77,9 @@ impl Stores {
 }
 
 /// A folder of the system's for temporary files.
-pub(super) fn temporary() -> Result<tempfile::TempDir> {
+pub(super) fn temporary() -> Result<Unfinished> {
     let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
-    folder.map_err(|e| io(e, "creating a temporary folder"))
+    folder.map(Unfinished::new).map_err(|e| io(e, "creating a temporary folder"))
 }
 
 /// Whether there is an object.
