@@ -1,6 +1,6 @@
 //! A schema of records as people have them.
 
-use super::rows::{Fields, Row, Rows, column};
+use super::rows::{Fields, Row, Rows, column, unnamed};
 use super::rules::{NO_RECORDS, TABLE};
 use holdall_core::error::Shown as _;
 use holdall_core::{Remedy, Result};
@@ -83,7 +83,7 @@ impl Branch {
         let mut root = Branch::Members(Vec::new());
         for (at, (name, path)) in names.iter().zip(paths).enumerate() {
             if path.is_root() {
-                return Err(TABLE.broken(format!("column {} has no name", at + 1)));
+                return Err(unnamed(at));
             }
             let added = root.add(&path.0, at);
             added.map_err(|what| TABLE.broken(format!("column `{}`: {what}", name.shown())))?;

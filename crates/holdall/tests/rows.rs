@@ -248,6 +248,14 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
         let e = infer(rows(text, Form::Csv), None, &InferOptions::new(), &limits).unwrap_err();
         assert_eq!((e.code(), e.message()), ("input/table", message));
     }
+    // A column that pandas writes for its index is passed over where that is asked for.
+    let text = ",id,name\n0,1,a\n1,2,\n";
+    let e = filled(rows(text, Form::Csv), &FillOptions::new()).unwrap_err();
+    assert_eq!((e.code(), e.message()), ("input/table", "line 1: column 1 has no name"));
+    assert!(e.hint().unwrap().contains("index=False"), "{e:?}");
+    let lenient = FillOptions::new().with_unknown(Unknown::Ignore);
+    let wanted = [json!({"id": 1, "name": "a"}), json!({"id": 2})];
+    assert_eq!(filled(rows(text, Form::Csv), &lenient).unwrap(), wanted);
 }
 
 #[cfg(feature = "tables")]

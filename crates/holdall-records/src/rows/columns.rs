@@ -3,8 +3,8 @@
 
 use super::{Fields, Row};
 use crate::rules::TABLE;
-use holdall_core::Result;
 use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
 use holdall_json::{Reader, parse};
 use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
@@ -50,7 +50,7 @@ impl Columns {
     /// The columns of these names in records of that type.
     ///
     /// # Errors
-    /// `record/unknown-member`; `input/table` for two columns of one member.
+    /// `record/unknown-member`; `input/table` for two columns of one member, and for one without a name.
     pub(super) fn new(
         names: &[String],
         schema: &Schema,
@@ -61,6 +61,12 @@ impl Columns {
         let mut root = Part { is_optional: false, what: What::Nothing };
         for (column, name) in names.iter().enumerate() {
             let path = self::column(name);
+            if path.is_root() && matches!(schema.ty(ty).kind, Kind::Struct(_)) {
+                match unknown {
+                    Unknown::Ignore => continue,
+                    Unknown::Refuse => return Err(unnamed(column)),
+                }
+            }
             match place(&mut root, schema, ty, &path, column) {
                 Ok(()) => {}
                 Err(e) if e.code() == UNKNOWN_MEMBER.code && unknown == Unknown::Ignore => {}
@@ -129,6 +135,13 @@ impl Columns {
 /// The path that the name of a column is, or one to the member of that very name, where it is none.
 pub(crate) fn column(name: &str) -> Path {
     name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]))
+}
+
+/// A column that is for no member.
+#[cold]
+pub(crate) fn unnamed(column: usize) -> Error {
+    let e = TABLE.broken(format!("column {} has no name", column + 1));
+    e.with_hint("name it in the first line; pandas writes no such column with `index=False`")
 }
 
 /// Puts a column at its path.

@@ -23,7 +23,7 @@ mod table;
 
 pub use fill::FillOptions;
 
-pub(super) use columns::{Columns, column};
+pub(super) use columns::{Columns, column, unnamed};
 pub(super) use fill::Fill;
 pub(super) use table::Fields;
 
