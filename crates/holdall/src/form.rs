@@ -207,7 +207,8 @@ impl Reforms {
             return Ok(None);
         }
         let suits = || tensor.dense_type().is_some_and(|of| suits(tensor, form, &of));
-        if !by_name && !(is_simple(tensor) && suits()) {
+        let is_taken = by_name || (is_simple(tensor) && suits());
+        if !is_taken {
             return Ok(None);
         }
         let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());

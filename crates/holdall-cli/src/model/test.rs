@@ -2,6 +2,7 @@
 
 use super::Running;
 use crate::exit::{Failure, Status};
+use crate::number::short;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
@@ -134,8 +135,4 @@ fn said(output: &OutputReport) -> String {
             )
         }
     }
-}
-
-fn short(x: f64) -> String {
-    format!("{x:.2e}")
 }
