@@ -74,12 +74,11 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         }
         Remedy::NameGraph => "graph= names the ONNX model that the weights go into",
         Remedy::DescribeLayout => "open it with layouts=, a description of the layout",
+        Remedy::DeclareTensors => "call declare() with a TensorSpec of each tensor first",
         Remedy::ReadArray => "give the records one by one",
         Remedy::NullIsAbsent => "null_absent=True takes None for an optional member as its absence",
         // What only the command and Rust can do.
-        Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {
-            return None;
-        }
+        Remedy::CopyElements | Remedy::ReadPairs | Remedy::GiveSchema => return None,
         other => return Some(other.to_string()),
     };
     Some(text.to_owned())

@@ -32,6 +32,11 @@ def test_convert(path, tmp_path, arrays):
     assert list(holdall.open(target)) == ["w"]
 
 
+def test_rules_are_no_mapping(path, tmp_path):
+    with pytest.raises(TypeError, match="OLD=NEW"):
+        holdall.convert(path, tmp_path / "a.zt", rename={"w": "v"})
+
+
 def test_what_makes_a_file_of_another_replaces_nothing_unasked(tmp_path):
     kind = {"TypeDef:Struct": ["id"], "required": ["id"], "properties": {"id": {"TypeDef:Int32": True}}}
     rows, model = tmp_path / "rows.mt", tmp_path / "m"

@@ -533,4 +533,6 @@ def _names(names: Iterable[str]) -> list[str]:
 def _globs(patterns: Optional[Iterable[str]]) -> Optional[list[str]]:
     if patterns is None:
         return None
+    if isinstance(patterns, Mapping):
+        raise TypeError("patterns are a list, and so are rules of rename: ['OLD=NEW']")
     return [patterns] if isinstance(patterns, str) else list(patterns)
