@@ -26,8 +26,9 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::ListFormats => "holdall.formats() lists the formats that this build reads",
         Remedy::Overwrite => "pass overwrite=True to replace it",
         Remedy::NameFormat => {
-            let all: Vec<&str> = holdall::formats::writable().map(|format| format.id).collect();
-            return Some(format!("name the format by format=, one of {}", all.join(", ")));
+            let all = holdall::formats::writable().map(|format| format!("\"{}\"", format.id));
+            let all: Vec<String> = all.collect();
+            return Some(format!("name the format: format={}", all.join(", ")));
         }
         Remedy::StoreRaw => "store it as it is: encoding=\"raw\", digest=\"none\"",
         Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",

@@ -93,7 +93,7 @@ def test_words_that_mean_nothing(zt, tmp_path):
 def test_every_remedy_is_spelled_in_python():
     from holdall import _holdall
 
-    elsewhere = {"copy_elements", "read_pairs", "declare_tensors", "give_schema"}
+    elsewhere = {"copy_elements", "read_pairs", "give_schema"}
     for name, hint, in_rust in _holdall.remedies():
         assert (hint is None) == (name in elsewhere), name
         if hint is not None:
