@@ -426,7 +426,7 @@ fn sentences_of_help_fill_their_lines() {
         // Examples fit a line, unless they are broken where that helps.
         let mut examples = lines.iter().skip(1).take_while(|line| !line.is_empty());
         let fits = |line: &&str| line.contains("holdall ") || line.starts_with("    ");
-        assert!(examples.all(|line| fits(line)), "{name}: {notes}");
+        assert!(examples.all(fits), "{name}: {notes}");
         for pair in lines.windows(2) {
             let word = pair[1].split(' ').next().unwrap_or_default();
             let is_end = pair[0].starts_with(' ') || pair[0].ends_with(['.', ':']);
