@@ -155,7 +155,7 @@ pub(crate) fn hostile(_args: &[String]) -> Outcome {
 
 /// Datasets of the size that people have, from the command and from the library.
 fn a_million_records(_args: &[String]) -> Outcome {
-    above("test").args(["--test", "million", "--", "--ignored"]).run()?;
+    above("test").args(["--test", "cli", "--", "--ignored", "million::"]).run()?;
     above("build").args(["--example", "dataset"]).run()?;
     program(target().join("debug/examples/dataset")).args(["1000000"]).run()
 }
