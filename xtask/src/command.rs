@@ -46,6 +46,14 @@ pub(crate) fn above(task: &str) -> Run {
         .args(optimised.flat_map(|setting| ["--config".to_owned(), setting]))
 }
 
+/// A task of `cargo` on crates that decode, and on what else is not optimised, with the features that the Python package gives them and what
+/// they are made of: so its stage finds them built. It has nothing itself that is tested so.
+pub(crate) fn below<'a>(task: &'a str, packages: impl IntoIterator<Item = &'a str>) -> Run {
+    let packages = packages.into_iter().chain(["holdall-py"]);
+    cargo([task, "--no-default-features", "--features", "holdall-py/default"])
+        .args(packages.flat_map(|package| ["--package", package]))
+}
+
 /// Builds a program of ours, and says where it is. An example comes with it, because cargo builds what has tests or examples with the
 /// features that these need, and other things without them.
 pub(crate) fn built(name: &str, more: &[&str]) -> Result<PathBuf, String> {

@@ -32,7 +32,7 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
     build()?;
     let python = python(&target)?;
     let mut test = above("test")
-        .args(["--test", "interop", "--", "--ignored"])
+        .args(["--test", "library", "--", "--ignored", "interop::", "--skip", "carton_interop::"])
         .env("HOLDALL_PEERS", target.join("debug"));
     match &python {
         Some(python) => {
@@ -51,7 +51,7 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         return Ok(());
     };
     above("test")
-        .args(["--test", "real_model", "--", "--ignored"])
+        .args(["--test", "cli", "--", "--ignored", "real_model::"])
         .env("HOLDALL_MODEL", &model)
         .run()?;
     run_model(&python, &model, &target)
@@ -65,7 +65,7 @@ fn packages(python: &Path) -> Outcome {
         return Ok(());
     }
     above("test")
-        .args(["--test", "carton_interop", "--", "--ignored"])
+        .args(["--test", "library", "--", "--ignored", "carton_interop::"])
         .env("HOLDALL_PYTHON", python)
         .run()
 }
@@ -79,7 +79,7 @@ fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
     let script = root().join("interop/onnx/minilm.py");
     program(python).args([&script, &source.to_path_buf(), &package]).run()?;
     above("test")
-        .args(["--test", "models", "--", "--ignored"])
+        .args(["--test", "cli", "--", "--ignored", "models::"])
         .env("HOLDALL_MINILM", &package)
         .run()?;
     let Some(library) = onnxruntime(python) else {

@@ -1,6 +1,6 @@
 //! All that must pass before a change lands.
 
-use crate::command::{DECODERS, Outcome, Run, above, cargo, program, target};
+use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
 use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -113,16 +113,12 @@ fn compare_docs(_args: &[String]) -> Outcome {
 
 /// The tests of the crates that decode, which are not optimised for them: compiling takes longer than that saves.
 fn decoders(_args: &[String]) -> Outcome {
-    cargo(["test", "--no-fail-fast"]).args(packages(&DECODERS)).run()
+    below("test", DECODERS).args(["--no-fail-fast"]).run()
 }
 
 /// Those of all others. Those that want a device have a stage of their own.
 fn tests(_args: &[String]) -> Outcome {
     above("test").args(["--no-fail-fast"]).env("HOLDALL_GPU_TESTS", "skipped").run()
-}
-
-fn packages<'a>(names: &[&'a str]) -> impl Iterator<Item = &'a str> {
-    names.iter().flat_map(|name| ["--package", *name])
 }
 
 /// What is off by default, because it takes a minute to build.
@@ -140,12 +136,12 @@ fn as_released(tests: Run) -> Run {
         .args(["--config", "profile.dev.debug-assertions=false"])
 }
 
-/// All tests of the crates that decode, and those of the library that are about whole files, in one build.
+/// All tests of the crates that decode, and those of the library that are about whole files.
 fn hostile_as_released(_args: &[String]) -> Outcome {
     let decoders = ["holdall-json", "holdall-core"];
-    let all = cargo(["test"]).args(packages(&decoders)).args(["--package", "holdall", "--lib"]);
-    let tests = ["reader", "core", "corpus*", "truncate", "windowed"];
-    as_released(all).args(tests.iter().flat_map(|test| ["--test", test])).run()
+    as_released(below("test", decoders)).args(["--tests"]).run()?;
+    let files = ["corpus*", "truncate", "windowed"].into_iter().flat_map(|test| ["--test", test]);
+    as_released(below("test", decoders.into_iter().chain(["holdall"]))).args(files).run()
 }
 
 /// `cargo xtask hostile`: more of the same than a machine has time for before each change.
@@ -155,7 +151,7 @@ pub(crate) fn hostile(_args: &[String]) -> Outcome {
 
 /// Datasets of the size that people have, from the command and from the library.
 fn a_million_records(_args: &[String]) -> Outcome {
-    above("test").args(["--test", "million", "--", "--ignored"]).run()?;
+    above("test").args(["--test", "cli", "--", "--ignored", "million::"]).run()?;
     above("build").args(["--example", "dataset"]).run()?;
     program(target().join("debug/examples/dataset")).args(["1000000"]).run()
 }

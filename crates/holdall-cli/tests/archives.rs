@@ -1,8 +1,6 @@
 //! Archives that are no files of tensors: `inspect` shows what is in them, `scan` looks through them.
 
-mod command;
-
-use command::{accept, holdall};
+use crate::command::{accept, holdall};
 use serde_json::json;
 
 /// A tar archive of these files.

@@ -1,8 +1,6 @@
 //! `build`: what people have, into a file, and back out of it.
 
-mod command;
-
-use command::{holdall, holdall_with};
+use crate::command::{holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 

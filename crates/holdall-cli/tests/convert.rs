@@ -1,8 +1,6 @@
 //! `convert`: files turned into others and back, and what is refused.
 
-mod command;
-
-use command::{accept, holdall, holdall_with};
+use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;

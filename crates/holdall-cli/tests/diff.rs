@@ -1,8 +1,6 @@
 //! `diff`: the same, near enough, and different.
 
-mod command;
-
-use command::{accept, holdall, holdall_with};
+use crate::command::{accept, holdall, holdall_with};
 use serde_json::json;
 
 const DENSE: &str = "ztensor/v1.2-dense_all.zt";

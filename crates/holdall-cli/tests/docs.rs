@@ -1,11 +1,10 @@
 //! What the docs say the command prints is what it prints.
 //!
 //! Every block fenced as `console` is run, one document in one folder, from its first command to its
-//! last. `HOLDALL_BLESS=1 cargo test -p holdall-cli --test docs` writes what was printed into the
+//! last. `HOLDALL_BLESS=1 cargo test -p holdall-cli --test cli docs::` writes what was printed into the
 //! documents.
 
-mod command;
-
+use crate::command;
 use std::path::{Path, PathBuf};
 
 /// A line that stands for any lines of output.

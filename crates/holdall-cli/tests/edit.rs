@@ -1,8 +1,6 @@
 //! `edit`: each action, and files that stay whole when it fails.
 
-mod command;
-
-use command::{accept, holdall, holdall_with};
+use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 
 struct Edited {

@@ -1,8 +1,6 @@
 //! Exit statuses, and errors as text and as JSON.
 
-mod command;
-
-use command::{accept, files, holdall, holdall_with};
+use crate::command::{self, accept, files, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! `extract`: `.npy`, raw bytes, rows, components, conversions.
 
-mod command;
-
-use command::{accept, holdall};
+use crate::command::{accept, holdall};
 
 const DENSE: &str = "ztensor/v1.2-dense_all.zt";
 

@@ -1,9 +1,7 @@
 //! A system that starts no more threads: everything is done by the one there is.
 #![cfg(target_os = "linux")]
 
-mod command;
-
-use command::{Ran, command};
+use crate::command::{self, Ran, command};
 use std::path::Path;
 
 /// Runs `holdall` where every new thread asks for more memory than there are addresses, so that none

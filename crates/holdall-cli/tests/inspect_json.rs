@@ -1,8 +1,6 @@
 //! The JSON contract of `inspect`.
 
-mod command;
-
-use command::{accept, golden, holdall, holdall_with};
+use crate::command::{accept, golden, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 
 #[test]

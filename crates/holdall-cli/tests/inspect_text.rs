@@ -1,8 +1,6 @@
 //! One tensor in detail, statistics, and grouping, as text.
 
-mod command;
-
-use command::{accept, holdall, holdall_with};
+use crate::command::{self, accept, holdall, holdall_with};
 use serde_json::json;
 
 /// A file with one tensor `w` of these elements.

@@ -2,9 +2,7 @@
 //! old one or the new one, whole, and can be edited again.
 #![cfg(unix)]
 
-mod command;
-
-use command::{command, holdall};
+use crate::command::{command, holdall};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

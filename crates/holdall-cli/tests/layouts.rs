@@ -1,8 +1,6 @@
 //! `--layouts`: tensors of layouts that a description teaches.
 
-mod command;
-
-use command::holdall;
+use crate::command::holdall;
 use holdall::{ComponentSpec, DType, Layout, Role, TensorSpec, WriteOptions, Writer, formats};
 
 const DESCRIPTION: &str = r#"

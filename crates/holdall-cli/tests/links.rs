@@ -1,13 +1,9 @@
 //! `shrink`, `fetch`, and files on the web.
 #![cfg(all(feature = "http", feature = "carton"))]
 
-mod command;
-#[path = "../../holdall/tests/server/mod.rs"]
-mod server;
-
-use command::{Ran, accept, command};
+use crate::command::{self, Ran, accept, command};
+use crate::server::{Reply, Server};
 use holdall::carton::{Content, Description, Package, Packer};
-use server::{Reply, Server};
 use std::path::{Path, PathBuf};
 
 /// A folder with a package, a cache, and the files of a server.

@@ -1,8 +1,6 @@
 //! `schema migrate`: the records of a file under another schema.
 
-mod command;
-
-use command::holdall;
+use crate::command::holdall;
 use holdall::records::{Conversion, Migration};
 use holdall::schema::{Document, Reading};
 use serde_json::{Value as Json, json};

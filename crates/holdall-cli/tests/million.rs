@@ -2,9 +2,7 @@
 //!
 //! `cargo xtask test` runs it in a profile with optimisations.
 
-mod command;
-
-use command::holdall;
+use crate::command::holdall;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;

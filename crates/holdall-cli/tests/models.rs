@@ -1,9 +1,7 @@
 //! `holdall test` and `holdall run`.
 #![cfg(feature = "onnx")]
 
-mod command;
-
-use command::{holdall, holdall_with};
+use crate::command::{self, holdall, holdall_with};
 use std::path::{Path, PathBuf};
 
 fn xor() -> String {

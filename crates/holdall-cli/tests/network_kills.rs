@@ -2,13 +2,10 @@
 //! absent.
 #![cfg(all(unix, feature = "quic"))]
 
-mod command;
-mod serving;
-
-use command::{command, holdall};
+use crate::command::{command, holdall};
+use crate::serving::Serving;
 use holdall::http::{Hosts, Patience, Policy, Schemes};
 use holdall::{Convert, DType, ErrorKind, OpenOptions, TensorSpec, WriteOptions, Writer, convert};
-use serving::Serving;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};

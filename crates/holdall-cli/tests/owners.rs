@@ -4,8 +4,7 @@
 //! needs none, which bits are left, is tested where it is.
 #![cfg(unix)]
 
-mod command;
-
+use crate::command;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};

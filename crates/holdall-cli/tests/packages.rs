@@ -1,9 +1,7 @@
 //! Packages at the command line: made, looked at, verified, unpacked, compared, and killed.
 #![cfg(feature = "carton")]
 
-mod command;
-
-use command::{command, holdall, holdall_with};
+use crate::command::{command, holdall, holdall_with};
 use std::path::Path;
 use std::time::Duration;
 

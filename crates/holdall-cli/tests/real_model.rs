@@ -2,9 +2,7 @@
 //!
 //! `cargo xtask interop` fetches the model and says where it is; without it the test is ignored.
 
-mod command;
-
-use command::holdall;
+use crate::command::holdall;
 use std::path::{Path, PathBuf};
 
 /// Bytes, types and shapes of all tensors are the same.

@@ -1,12 +1,8 @@
 //! `records`: by place, by column, by condition, by chance.
 
-mod command;
-#[path = "../../holdall/tests/records_files/mod.rs"]
-mod records_files;
-
-use command::holdall;
+use crate::command::{self, holdall};
+use crate::records_files::{self, blob, dataset, value};
 use holdall::WriteOptions;
-use records_files::{blob, dataset, value};
 use serde_json::{Value as Json, json};
 use tempfile::NamedTempFile;
 

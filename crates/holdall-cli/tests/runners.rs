@@ -1,9 +1,7 @@
 //! Runners that are programs, named on the command line and in a file; models of folders that nothing describes.
 #![cfg(all(unix, feature = "onnx"))]
 
-mod command;
-
-use command::{command, holdall, ran};
+use crate::command::{self, command, holdall, ran};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! `holdall salvage`.
 
-mod command;
-
-use command::{accept, holdall};
+use crate::command::{accept, holdall};
 use serde_json::json;
 
 #[test]

@@ -1,8 +1,6 @@
 //! `holdall scan`.
 
-mod command;
-
-use command::{accept, corpus, holdall};
+use crate::command::{accept, corpus, holdall};
 use serde_json::json;
 
 #[test]

@@ -1,8 +1,6 @@
 //! `schema`: layouts, checks, differences.
 
-mod command;
-
-use command::{accept, holdall, holdall_with};
+use crate::command::{accept, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 

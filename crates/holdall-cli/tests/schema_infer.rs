@@ -1,8 +1,6 @@
 //! `schema infer`: a schema of what is there, which what is there fits.
 
-mod command;
-
-use command::{holdall, holdall_with};
+use crate::command::{holdall, holdall_with};
 use serde_json::{Value as Json, json};
 
 fn inferred(lines: &str, args: &[&str]) -> Json {

@@ -1,11 +1,8 @@
 //! `holdall serve`, and the other commands over what it serves.
 #![cfg(all(unix, feature = "quic"))]
 
-mod command;
-mod serving;
-
-use command::{command, holdall};
-use serving::Serving;
+use crate::command::{command, holdall};
+use crate::serving::Serving;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

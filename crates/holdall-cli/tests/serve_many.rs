@@ -2,9 +2,7 @@
 #![cfg(all(target_os = "linux", feature = "http2"))]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
-mod command;
-
-use command::command;
+use crate::command::command;
 use holdall_net::protocol::{Arrival, Client};
 use holdall_net::quic::{Address, Trust};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, TransportConfig};

@@ -1,15 +1,9 @@
 //! Files in object stores, with credentials from the environment and from profiles.
 #![cfg(feature = "stores")]
 
-mod command;
-#[path = "../../holdall/tests/server/s3.rs"]
-mod s3;
-#[path = "../../holdall/tests/server/mod.rs"]
-mod server;
-
-use command::{Ran, accept, command};
-use s3::{BUCKET, ID, SECRET, s3};
-use server::Server;
+use crate::command::{self, Ran, accept, command};
+use crate::s3::{self, BUCKET, ID, SECRET, s3};
+use crate::server::Server;
 
 /// Runs the command with these variables, and none of the user's own.
 fn holdall(server: &Server, env: &[(&str, &str)], args: &[&str]) -> Ran {

@@ -1,8 +1,6 @@
 //! Text for people and lines for scripts.
 
-mod command;
-
-use command::{accept, command, holdall};
+use crate::command::{accept, command, holdall};
 use std::io::Read as _;
 use std::process::Stdio;
 

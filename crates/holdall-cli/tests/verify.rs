@@ -1,8 +1,6 @@
 //! `verify`: sound files, bad ones, and what could not be verified.
 
-mod command;
-
-use command::{accept, files, holdall, holdall_with};
+use crate::command::{self, accept, files, holdall, holdall_with};
 use serde_json::json;
 
 #[test]

@@ -1,8 +1,6 @@
 //! `holdall view`: what its server hands out, and to whom.
 
-mod command;
-
-use command::{command, holdall};
+use crate::command::{self, command, holdall};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;

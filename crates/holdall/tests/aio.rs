@@ -2,16 +2,10 @@
 #![cfg(feature = "aio")]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
-mod corpus_files;
-#[path = "../../holdall-core/tests/hdf5_files/mod.rs"]
-mod hdf5_files;
-mod make;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
+use crate::corpus_files::{self, files};
+use crate::make;
 #[cfg(feature = "http")]
-mod server;
-
-use corpus_files::files;
+use crate::server;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
     Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
@@ -387,7 +381,7 @@ impl ByteSource for Noted {
 /// A column of 8 of 32 numbers is a chunk, so each row has bytes of all four: they are read and decoded once all the same.
 #[test]
 fn a_chunk_is_decoded_once() {
-    use hdf5_files::{EXTRA, chunked, dataset, filters, leaf, shape};
+    use crate::hdf5_files::{EXTRA, chunked, dataset, filters, leaf, shape};
     const CHUNK: u64 = 256 * 8 * 4;
     let at: Vec<u64> = (0..4).map(|column| 4096 + column * CHUNK).collect();
     let places: Vec<[u64; 2]> = (0..4).map(|column| [0, 8 * column]).collect();

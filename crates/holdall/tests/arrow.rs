@@ -1,11 +1,10 @@
 //! Records and blobs as batches of Arrow, and batches as records: bit for bit, and refused where they do not go together.
 #![cfg(feature = "arrow")]
 
-mod records_files;
-
 #[path = "../examples/arrow.rs"]
 mod arrow_example;
 
+use crate::records_files::{Made, blob, dataset, made, open, sample, value, write};
 use holdall::records::arrow::arrow_array::cast::AsArray as _;
 use holdall::records::arrow::arrow_array::types::{
     Float16Type, Int8Type, Int16Type, Int32Type, UInt8Type, UInt64Type,
@@ -20,7 +19,6 @@ use holdall::{
     Blob, DType, ErrorKind, File, Io, Limits, OpenOptions, Records, Result, TensorRecords as _,
     WriteOptions,
 };
-use records_files::{Made, blob, dataset, made, open, sample, value, write};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! Blobs: runs of bytes by place, in every way that bytes come.
 
-mod records_files;
-
+use crate::records_files::{Made, blob, made, open, write};
 use holdall::records::{Build, RowsOptions};
 use holdall::schema::{Content, Entry};
 use holdall::{Blob, DType, Io, Result, TensorRecords as _, WriteOptions};
-use records_files::{Made, blob, made, open, write};
 use serde_json::json;
 
 fn everywhere(made: &Made, test: impl Fn(&Blob)) {

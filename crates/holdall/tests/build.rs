@@ -1,18 +1,15 @@
 //! Writing datasets, blobs and tensors into one file: from text, values, bytes and other files.
 
-mod count;
-mod records_files;
-
 #[path = "../examples/dataset.rs"]
 mod dataset_example;
 
-use count::Count;
+use crate::count::Count;
+use crate::records_files::{encode, sample, value};
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::{Content, Entry};
 use holdall::{
     DType, File, Io, OpenOptions, Result, Role, TensorRecords as _, TensorSpec, Work, WriteOptions,
 };
-use records_files::{encode, sample, value};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! Blocks of files on web servers, kept on the disk.
 #![cfg(feature = "http")]
 
-mod server;
-
+use crate::server::{Reply, Server, policy};
 use holdall::cache::BlockCache;
 use holdall::{File, OpenOptions, Role, WriteOptions, Writer};
-use server::{Reply, Server, policy};
 use std::path::{Path, PathBuf};
 
 const LEN: usize = 5 << 20;

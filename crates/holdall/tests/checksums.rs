@@ -1,9 +1,7 @@
 //! zstd's own checksums in frames: compared where nothing else vouches for the bytes.
 
-mod make;
-
+use crate::make::{copied, dense, far, file, noise, part};
 use holdall::{Check, DType, DiffOptions, Digest, File, LoadOptions, Role, Work, diff};
-use make::{copied, dense, far, file, noise, part};
 
 /// A compressed tensor whose frame ends in a wrong checksum, which its digest, if it has one, covers.
 fn file_with_wrong_checksum(has_digest: bool) -> File {

@@ -1,8 +1,6 @@
 //! Conversions between all formats and versions: what comes through, what is refused and why.
 
-mod count;
-
-use count::Count;
+use crate::count::Count;
 use holdall::{
     Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, ErrorKind, File, Layout,
     LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorRecords as _, TensorSpec, Value,

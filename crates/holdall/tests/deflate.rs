@@ -1,9 +1,6 @@
 //! A component by Deflate is read as any other: at once, in pieces, by ranges, from a map and by reads.
 
-#[path = "../../holdall-core/tests/carton_files/mod.rs"]
-mod carton_files;
-
-use carton_files::{Package, noise, tensor};
+use crate::carton_files::{Package, noise, tensor};
 use holdall::{
     Check, Convert, Encoding, File, Io, LoadOptions, OpenOptions, Role, VerifyOptions,
     WriteOptions, convert_to, formats, verify,

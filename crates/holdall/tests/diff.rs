@@ -1,13 +1,11 @@
 //! What `diff` finds between files of any two formats.
 
-mod make;
-
+use crate::make::{self, Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use holdall::diff::TensorDiff;
 use holdall::{
     Attributes, DType, Diff, DiffOptions, ErrorKind, File, Layout, LogicalType, Number,
     OpenOptions, Role, Select, Value, Work, diff,
 };
-use make::{Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 
 fn exact(a: &File, b: &File) -> Diff {
     let one = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))).unwrap();

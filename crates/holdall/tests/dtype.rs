@@ -1,8 +1,6 @@
 //! Conversions into other float types: which tensors, what overflows, what stays shared.
 
-mod count;
-
-use count::Count;
+use crate::count::Count;
 use holdall::{
     Cast, Convert, ConvertReport, DType, EncodeOptions, Error, ErrorKind, File, FloatType, Layout,
     LogicalType, OpenOptions, Overflow, Role, Select, Sharing, TensorSpec, Value, WriteOptions,

@@ -1,14 +1,12 @@
 //! Files in which one tensor cannot be read: what each operation does about it.
 
-mod make;
-
+use crate::make::{bytes_of, dense, f32s, part};
 use holdall::convert::{Convert, convert};
 use holdall::verify::{Reason, Verdict};
 use holdall::{
     Attributes, Bytes, Check, DType, DiffOptions, Edit, ErrorKind, Faults, File, LoadOptions,
     OpenOptions, Role, Select, VerifyOptions, WriteOptions, diff, verify,
 };
-use make::{bytes_of, dense, f32s, part};
 use std::path::Path;
 
 /// A file of `a` and `z`, and between them `bad`, of which the file says something that cannot be.

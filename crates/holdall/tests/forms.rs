@@ -1,12 +1,10 @@
 //! Dense tensors made sparse or quantized on their way into another file.
 
-mod make;
-
+use crate::make::{Made, bytes_of, dense, f32s, open, part};
 use holdall::{
     Attributes, Convert, ConvertReport, DType, File, Form, Layout, LogicalType, Reform, Role,
     Value, VerifyOptions, WriteOptions, diff, verify,
 };
-use make::{Made, bytes_of, dense, f32s, open, part};
 
 struct Folder(tempfile::TempDir);
 

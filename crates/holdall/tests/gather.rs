@@ -1,12 +1,10 @@
 //! Members of many records gathered as columns: the same ones however many threads do it, whichever records are chosen and
 //! wherever their bytes are; and told of the first record that is wrong.
 
-mod records_files;
-
+use crate::records_files::{self, dataset, made, open, sample, write};
 use holdall::records::gather::{Chosen, Gathered, Values, views};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Io, Records, TensorRecords as _, Work, WriteOptions};
-use records_files::{dataset, made, open, sample, write};
 use serde_json::json;
 
 /// Breaks the bytes of records and of their heap, for the record of that number.

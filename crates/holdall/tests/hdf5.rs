@@ -1,15 +1,9 @@
 //! HDF5: what h5py wrote is read as it is, in files of every generation.
 
-mod described;
-#[path = "../../holdall-core/tests/hdf5_files/mod.rs"]
-mod hdf5_files;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
-
-use described::{code, compare, folder, open};
-use hdf5_files::{
-    DATA, DATASET, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message, rejects,
-    shape, with_root,
+use crate::described::{self, code, compare, folder, open};
+use crate::hdf5_files::{
+    self, DATA, DATASET, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message,
+    rejects, shape, with_root,
 };
 use holdall::{
     Convert, DType, LoadOptions, OpenOptions, Role, TensorSpec, Value, WriteOptions, Writer,

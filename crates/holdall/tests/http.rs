@@ -1,12 +1,10 @@
 //! Files on a web server, opened in place.
 #![cfg(feature = "http")]
 
-mod server;
-
+use crate::server::{self, Reply, Server, policy};
 use holdall::http::{Hosts, Patience, Policy};
 use holdall::source::HttpSource;
 use holdall::{ByteSource, Error, OpenOptions};
-use server::{Reply, Server, policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -3,8 +3,7 @@
 //! The packages are pinned, and called as programs: see `interop/README.md`. `cargo xtask interop`
 //! builds them, says where they are and runs these tests; without it they are ignored.
 
-mod corpus_files;
-
+use crate::corpus_files;
 use holdall::{
     Algorithm, Convert, DType, EncodeOptions, File, Select, TensorSpec, Value, WriteOptions,
     Writer, convert, formats,

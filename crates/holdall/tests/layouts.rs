@@ -1,12 +1,10 @@
 //! Layouts that descriptions teach: read, checked, compared, converted.
 
-mod make;
-
+use crate::make::{self, Made, bytes_of, dense, f32s, part, tensor};
 use holdall::{
     Attributes, Bytes, Convert, DType, DiffOptions, File, Layout, Layouts, Limits, OpenOptions,
     Role, StatsOptions, Value, VerifyOptions, WriteOptions, diff, formats, stats, verify,
 };
-use make::{Made, bytes_of, dense, f32s, part, tensor};
 
 /// The layout that the document of zTensor 1.0 prints, of whose bytes it says no more than their lengths.
 const QUANTIZED_4BIT: &str = r#"

@@ -1,8 +1,7 @@
 //! Any format to any: each sound file of the corpus, and each checkpoint of TensorFlow, in whatever format, is written in every format that can be
 //! written, bit for bit, or refused beforehand with what can be done about it.
 
-mod corpus_files;
-
+use crate::corpus_files;
 use holdall::{
     Convert, DiffOptions, Durability, EncodeOptions, Error, FORMATS, File, Format, Select,
     WriteOptions, convert, diff,

@@ -6,9 +6,7 @@
     feature = "ztensor"
 ))]
 
-mod corpus_files;
-
-use corpus_files::{error_of, files};
+use crate::corpus_files::{error_of, files};
 use holdall::{
     DType, Error, Faults, Io, OpenOptions, TensorSpec, VerifyOptions, WriteOptions, Writer, formats,
 };

@@ -1,9 +1,7 @@
 //! Metatensor through everything that files go through: conversion there and back, verification,
 //! comparison, edits.
 
-mod corpus_files;
-
-use corpus_files::files;
+use crate::corpus_files::{self, files};
 use holdall::{
     Convert, DiffOptions, Edit, File, OpenOptions, Role, Value, VerifyOptions, WriteOptions,
     convert_to, diff, formats, verify,

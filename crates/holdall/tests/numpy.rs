@@ -1,18 +1,12 @@
 //! NumPy's files: what NumPy wrote is read as it is, and what is written it reads.
 
-mod described;
-#[path = "../../holdall-core/tests/numpy_files/mod.rs"]
-mod numpy_files;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
-
-use described::compare;
+use crate::described::{self, compare};
+use crate::numpy_files::{array, deflated, rejects};
+use crate::pytorch_files::zip;
 use holdall::{
     Check, Convert, DType, Io, Layout, Limits, LogicalType, OpenOptions, Role, TensorRecords,
     TensorSpec, Value, WriteOptions, Writer, convert, npy, verify,
 };
-use numpy_files::{array, deflated, rejects};
-use pytorch_files::zip;
 
 /// Every tensor of every file that NumPy wrote has NumPy's elements, in all ways of reading, and after conversions.
 #[test]

@@ -1,18 +1,13 @@
 //! Weights written back into graphs: by name, everything else as it was.
 #![cfg(feature = "http")]
 
-mod described;
-#[path = "../../holdall-core/tests/onnx_files/mod.rs"]
-mod onnx_files;
-mod server;
-
-use described::folder;
+use crate::described::folder;
+use crate::onnx_files::{self, external, field, int, model, node, raw, tensor};
+use crate::server::{Reply, Server, policy};
 use holdall::{
     Cast, Convert, DType, Error, ExternalData, File, OpenOptions, Rename, Role, Select, TensorSpec,
     WriteOptions, Writer, convert,
 };
-use onnx_files::{external, field, int, model, node, raw, tensor};
-use server::{Reply, Server, policy};
 use std::path::{Path, PathBuf};
 
 fn over() -> WriteOptions {

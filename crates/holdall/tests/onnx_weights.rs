@@ -1,15 +1,11 @@
 //! ONNX models: what the package `onnx` wrote is read as it is, wherever in the graph, and beside it.
 
-mod described;
-#[path = "../../holdall-core/tests/onnx_files/mod.rs"]
-mod onnx_files;
-
-use described::{dtype, folder, hex};
+use crate::described::{self, dtype, folder, hex};
+use crate::onnx_files::{external, field, int, model, node, raw, rejects, tensor};
 use holdall::{
     Check, Convert, DType, Faults, Io, Layout, Limits, OpenOptions, Role, Value, WriteOptions,
     convert, verify,
 };
-use onnx_files::{external, field, int, model, node, raw, rejects, tensor};
 
 fn open(bytes: Vec<u8>) -> holdall::File {
     OpenOptions::new().open_bytes(bytes, "model").unwrap()

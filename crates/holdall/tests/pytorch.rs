@@ -1,12 +1,8 @@
 //! PyTorch's files: what torch wrote is read as it is, and nothing that a pickle asks for is run.
 
-mod described;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
-
-use described::{code, compare, folder, open};
+use crate::described::{self, code, compare, folder, open};
+use crate::pytorch_files::{file_of, rejects, storage, tensor, zip};
 use holdall::{Convert, Limits, OpenOptions, Value, WriteOptions, convert, verify};
-use pytorch_files::{file_of, rejects, storage, tensor, zip};
 
 /// Every tensor of every file that torch wrote has torch's elements, also after a conversion.
 #[test]

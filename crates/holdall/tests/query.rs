@@ -1,10 +1,8 @@
 //! Records by place, by condition and by chance, and their members as columns.
 
-mod records_files;
-
+use crate::records_files::{self, dataset, open, value, write};
 use holdall::records::Sample;
 use holdall::{Io, Records, TensorRecords as _, WriteOptions};
-use records_files::{dataset, open, value, write};
 use serde_json::Value;
 
 const COUNT: u64 = 500;

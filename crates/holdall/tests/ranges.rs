@@ -1,10 +1,8 @@
 //! Ranges of compressed components, read from the frames that hold them.
 
-mod make;
-
+use crate::make::{copied, dense, file, noise, part};
 use holdall::{DType, File, Role};
 use holdall_core::codec::zstd::{FRAME_LEN, SINGLE_FRAME_MAX};
-use make::{copied, dense, file, noise, part};
 
 const LEN: u64 = SINGLE_FRAME_MAX + 2 * FRAME_LEN + 1234;
 

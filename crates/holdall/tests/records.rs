@@ -1,10 +1,8 @@
 //! Datasets of records: by place, by member, by column, in every way that bytes come.
 
-mod records_files;
-
+use crate::records_files::{Made, dataset, made, open, sample, value, write};
 use holdall::schema::Entry;
 use holdall::{DType, Io, Records, Result, TensorRecords as _, Work, WriteOptions};
-use records_files::{Made, dataset, made, open, sample, value, write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: u64 = 24_000;

@@ -1,19 +1,16 @@
 //! How many requests an operation makes over HTTP, how many of them at once, and for how many bytes.
 #![cfg(all(feature = "http", feature = "carton", feature = "ztensor"))]
 
-mod make;
-mod records_files;
+use crate::make::{self, dense, noise, part};
+use crate::records_files;
 #[cfg(feature = "quic")]
-mod served;
-mod server;
-
+use crate::served;
+use crate::server::{Reply, Server, policy};
 use holdall::carton::{Follow, Packer};
 use holdall::{
     Convert, DType, File, Layout, LoadOptions, OpenOptions, Role, TensorRecords as _, WriteOptions,
     convert, stats, verify,
 };
-use make::{dense, noise, part};
-use server::{Reply, Server, policy};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,12 +1,9 @@
 //! How many round trips stand between a caller and what is wanted, where the server is far away.
 #![cfg(all(feature = "http", feature = "ztensor", feature = "safetensors"))]
 
-mod make;
-mod server;
-
+use crate::make::{self, dense, noise, part};
+use crate::server::{Reply, Request, Server, policy};
 use holdall::{Convert, DType, EncodeOptions, OpenOptions, Role, WriteOptions, convert};
-use make::{dense, noise, part};
-use server::{Reply, Request, Server, policy};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 

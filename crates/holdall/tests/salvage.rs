@@ -1,12 +1,10 @@
 //! Taking what is sound out of damaged files.
 
-mod make;
-
+use crate::make::{self, Made, bytes_of, dense, f32s, part};
 use holdall::{
     Attributes, DType, Edit, OpenOptions, Role, SalvageReport, TensorSpec, VerifyOptions,
     WriteOptions, salvage, verify,
 };
-use make::{Made, bytes_of, dense, f32s, part};
 use std::path::{Path, PathBuf};
 
 /// Tensors `t0` to `t7` of 64 floats each.

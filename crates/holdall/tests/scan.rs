@@ -1,15 +1,12 @@
 //! What pickles would import and call is found however it is spelt and wherever it is, and nothing of it is run.
 
-mod corpus_files;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
-
+use crate::corpus_files;
+use crate::pytorch_files::{file_of, zip};
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use holdall::scan::{ScanReport, Verdict, scan_source};
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{Limits, OpenOptions, Work, scan};
-use pytorch_files::{file_of, zip};
 use std::io::Write as _;
 use std::sync::Arc;
 

@@ -1,11 +1,9 @@
 //! Globs, renames, grouping and suggestions.
 
-mod make;
-
+use crate::make::{self, dense, part};
 use holdall::group::group_names;
 use holdall::select::nearest;
 use holdall::{DType, ErrorKind, Glob, Rename, Role, Select, groups};
-use make::{dense, part};
 use std::time::{Duration, Instant};
 
 fn matches(pattern: &str, name: &str) -> bool {

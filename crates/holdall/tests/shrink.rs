@@ -1,13 +1,11 @@
 //! Packages whose files are somewhere else: taken out, fetched, brought back.
 #![cfg(all(feature = "http", feature = "carton"))]
 
-mod server;
-
+use crate::server::{Reply, Server};
 use holdall::carton::links::{LinkFetcher, Shrink, Store, hex, missing, whole};
 use holdall::carton::{Content, Description, Links, Package, Packer, Packing, Place};
 use holdall::http::{Hosts, Patience, Policy, Schemes};
 use holdall::{Error, OpenOptions};
-use server::{Reply, Server};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

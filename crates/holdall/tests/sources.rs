@@ -2,9 +2,8 @@
 //! it, copy [`behaves`] and call it.
 #![cfg(feature = "http")]
 
-mod make;
-mod server;
-
+use crate::make;
+use crate::server;
 use holdall::source::{FileSource, HttpSource, MapSource, MemorySource, SliceSource};
 use holdall::{
     Attributes, ByteOrder, ByteSource, Bytes, Component, DType, Encoding, Error, Extent, Index,

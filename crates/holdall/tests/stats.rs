@@ -1,13 +1,11 @@
 //! Statistics of tensors of every type and layout.
 
-mod make;
-
+use crate::make::{self, coo, csr, dense, f32s, file, noise, part, tensor};
 use holdall::stats::Measure;
 use holdall::{
     DType, ErrorKind, File, Layout, LogicalType, Number, Role, Stats, StatsOptions, Value, Work,
     stats,
 };
-use make::{coo, csr, dense, f32s, file, noise, part, tensor};
 
 fn of(file: &File, name: &str) -> Stats {
     let t = file.tensor(name).unwrap();

@@ -1,14 +1,10 @@
 //! Files in object stores: opened in place, pinned, listed; what is refused, and what is never shown.
 #![cfg(feature = "stores")]
 
-#[path = "server/s3.rs"]
-mod s3;
-mod server;
-
+use crate::s3::{self, BUCKET, ID, REGION, SECRET, s3};
+use crate::server::{self, Reply, Server, policy};
 use holdall::stores::StoreOptions;
 use holdall::{Error, OpenOptions, Role, WriteOptions, Writer};
-use s3::{BUCKET, ID, REGION, SECRET, s3};
-use server::{Reply, Server, policy};
 use std::sync::Mutex;
 
 /// Options of a caller who says all that there is to say.

@@ -2,15 +2,13 @@
 #![cfg(feature = "quic")]
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
-mod served;
-
+use crate::served::{self, Served, options};
 use holdall::TensorRecords as _;
 use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens, Tree, file};
 use holdall::{
     Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
     WriteOptions, Writer,
 };
-use served::{Served, options};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

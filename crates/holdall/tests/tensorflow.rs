@@ -1,11 +1,8 @@
 //! Checkpoints of TensorFlow: an index and files of data beside it.
 
-#[path = "../../holdall-core/tests/tensorflow_files/mod.rs"]
-mod tensorflow_files;
-
+use crate::tensorflow_files::{block, entry, header, slice_key, sliced, table};
 use holdall::{File, Limits, OpenOptions, VerifyOptions, verify};
 use std::path::{Path, PathBuf};
-use tensorflow_files::{block, entry, header, slice_key, sliced, table};
 
 /// Files that TensorFlow 2.21 wrote: `interop/others/tensorflow_files.py`.
 fn folder() -> PathBuf {

@@ -1,15 +1,12 @@
 //! What `verify` finds, counts, and says it could not do.
 
-mod count;
-mod make;
-
-use count::Count;
+use crate::count::Count;
+use crate::make::{self, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use holdall::verify::{Reason, Strictness, Verdict};
 use holdall::{
     Algorithm, Attributes, DType, Digest, ErrorKind, File, Io, Layout, LogicalType, OpenOptions,
     Role, Select, VerifyOptions, VerifyReport, Work, verify,
 };
-use make::{bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

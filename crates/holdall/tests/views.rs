@@ -1,10 +1,8 @@
 //! Views of tensors in files.
 
-mod make;
-
+use crate::make::{self, coo, csr, dense, f32s, file, part, tensor, u64s};
 use holdall::layout::Computed as _;
 use holdall::{DType, ErrorKind, Io, Layout, LogicalType, OpenOptions, Role, Value};
-use make::{coo, csr, dense, f32s, file, part, tensor, u64s};
 
 #[test]
 fn dense_elements_and_rows() {

@@ -1,10 +1,10 @@
 //! zTensor 2: what the published package wrote is read as it is, and what is written is what that package writes.
 
-mod described;
-#[path = "../../holdall-core/tests/ztensor2_files/mod.rs"]
-mod ztensor2_files;
-
-use described::{code, dtype, hex, open};
+use crate::described::{self, code, dtype, hex, open};
+use crate::ztensor2_files::{
+    array, blob, data_shard, map, object, of_object, of_part, part, rejects, sharded, text, uint,
+    with,
+};
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, Edit, EncodeOptions, Encoding, Error,
     Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value,
@@ -12,10 +12,6 @@ use holdall::{
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use ztensor2_files::{
-    array, blob, data_shard, map, object, of_object, of_part, part, rejects, sharded, text, uint,
-    with,
-};
 
 /// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; what zTensor 1.2 holds is the same there.
 #[test]

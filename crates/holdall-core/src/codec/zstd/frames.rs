@@ -8,29 +8,38 @@ use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuf
 /// The most bytes of a frame's header.
 const HEADER_MAX: usize = 18;
 
-/// A decoder that keeps its tables between calls.
+/// A decoder that keeps its tables between calls. They are made for the first frame: most decoders see none.
 pub struct Decoder {
-    context: DCtx<'static>,
+    context: Option<DCtx<'static>>,
+    checksums: Checksums,
     limits: Limits,
 }
 
 impl Decoder {
     /// A decoder that holds frames to `limits`.
     pub fn new(limits: &Limits) -> Decoder {
-        let mut context = DCtx::create();
-        // The value is in zstd's range unless the caller set it out of it; then zstd's own cap, the
-        // same 27 bits, stays.
-        let _ = context.set_parameter(DParameter::WindowLogMax(limits.zstd_window_log));
-        Decoder { context, limits: limits.clone() }
+        Decoder { context: None, checksums: Checksums::Compare, limits: limits.clone() }
+    }
+
+    fn context(&mut self) -> &mut DCtx<'static> {
+        self.context.get_or_insert_with(|| {
+            let mut context = DCtx::create();
+            // The value is in zstd's range unless the caller set it out of it; then zstd's own cap, the
+            // same 27 bits, stays.
+            let _ = context.set_parameter(DParameter::WindowLogMax(self.limits.zstd_window_log));
+            apply(&mut context, self.checksums);
+            context
+        })
     }
 
     /// Whether frames are checked against zstd's own checksum of what they decode to, which costs about a
     /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
     /// is checked anyway, or where the caller wants no checks.
     pub fn set_checksums(&mut self, checksums: Checksums) {
-        // The parameter exists in every zstd that the bindings were built with.
-        let ignore = checksums == Checksums::Ignore;
-        let _ = self.context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
+        self.checksums = checksums;
+        if let Some(context) = &mut self.context {
+            apply(context, checksums);
+        }
     }
 
     /// Decodes whole frames into exactly `out`.
@@ -40,12 +49,18 @@ impl Decoder {
     pub fn decode_into(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let (wanted, log) = (out.len(), self.limits.zstd_window_log);
         let found =
-            self.context.decompress(out, stored).map_err(|code| explain(code, wanted, log))?;
+            self.context().decompress(out, stored).map_err(|code| explain(code, wanted, log))?;
         if found != wanted {
             return Err(LENGTH.broken(format!("decodes to {found} bytes, declared {wanted}")));
         }
         Ok(())
     }
+}
+
+fn apply(context: &mut DCtx<'static>, checksums: Checksums) {
+    // The parameter exists in every zstd that the bindings were built with.
+    let ignore = checksums == Checksums::Ignore;
+    let _ = context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
 }
 
 /// Frames being decoded piece by piece; memory is zstd's window and nothing else.
@@ -79,7 +94,7 @@ impl Stream {
         let log = self.decoder.limits.zstd_window_log;
         let left = self
             .decoder
-            .context
+            .context()
             .decompress_stream(&mut to, &mut from)
             .map_err(|code| explain_stream(code, log))?;
         let done = (from.pos(), to.pos());

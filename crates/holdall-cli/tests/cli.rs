@@ -1,0 +1,61 @@
+//! Most tests of the command as one program, which takes less time to build than one each: `cargo test -p holdall-cli --test cli
+//! convert::` runs those of one file. Programs of their own are those that are run alone, or need what takes long to build.
+
+mod archives;
+mod build;
+mod convert;
+mod diff;
+mod docs;
+mod edit;
+mod exit_status;
+mod extract;
+mod few_threads;
+mod inspect_json;
+mod inspect_text;
+mod kills;
+mod layouts;
+mod links;
+mod migrate;
+mod million;
+mod models;
+mod network_kills;
+mod owners;
+mod packages;
+mod real_model;
+mod records;
+mod runners;
+mod salvage;
+mod scan;
+mod schema;
+mod schema_infer;
+mod serve;
+mod serve_many;
+mod stores;
+mod text;
+mod verify;
+mod view;
+
+// What they share.
+mod command;
+#[path = "../../holdall/tests/records_files/mod.rs"]
+mod records_files;
+#[cfg(feature = "stores")]
+#[path = "../../holdall/tests/server/s3.rs"]
+mod s3;
+#[cfg(feature = "http")]
+#[path = "../../holdall/tests/server/mod.rs"]
+mod server;
+#[cfg(unix)]
+mod serving;
+
+#[test]
+fn every_file_of_tests_is_run() {
+    let (own, manifest) = (include_str!("cli.rs"), include_str!("../Cargo.toml"));
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(name) = name.strip_suffix(".rs") else { continue };
+        let is_run = own.contains(&format!("mod {name};"))
+            || manifest.contains(&format!("\nname = \"{name}\"\n"));
+        assert!(is_run, "`mod {name};` is missing in cli.rs");
+    }
+}

@@ -1,0 +1,111 @@
+//! Most tests of this crate as one program, which takes less time to build than one each: `cargo test -p holdall --test library
+//! views::` runs those of one file. Programs of their own are those that measure memory or time, start themselves, are run
+//! in other builds too, or need what takes long to build.
+
+mod aio;
+mod archives;
+mod arrays;
+mod arrow;
+mod blobs;
+mod build;
+mod cache;
+mod carton;
+mod carton_interop;
+mod carton_pack;
+mod carton_page;
+mod carton_strict;
+mod checkpoint;
+mod checksums;
+mod convert;
+mod coverage;
+mod deflate;
+mod diff;
+mod docs;
+mod dtype;
+mod edit;
+mod evolution;
+mod example_file;
+mod faults;
+mod folder;
+mod forms;
+mod gather;
+mod gguf_big;
+mod hdf5;
+mod http;
+mod interop;
+mod layouts;
+mod matrix;
+mod messages;
+mod metatensor;
+mod migrate;
+mod mirrors;
+mod nginx;
+mod numpy;
+mod onnx_graph;
+mod onnx_weights;
+mod own_memory;
+mod plain;
+mod promises;
+mod pytorch;
+mod query;
+mod ranges;
+mod records;
+mod requests;
+mod round_trips;
+mod rows;
+mod salvage;
+mod scan;
+mod select;
+mod serve;
+mod shards;
+mod shrink;
+mod sources;
+mod stats;
+mod stores;
+mod stream;
+mod structs;
+mod tensorflow;
+mod verify;
+mod views;
+mod write;
+mod ztensor2;
+
+// What they share.
+#[path = "../../holdall-core/tests/carton_files/mod.rs"]
+mod carton_files;
+mod corpus_files;
+mod count;
+mod described;
+#[path = "../../holdall-core/tests/hdf5_files/mod.rs"]
+mod hdf5_files;
+mod make;
+#[path = "../../holdall-core/tests/numpy_files/mod.rs"]
+mod numpy_files;
+#[path = "../../holdall-core/tests/onnx_files/mod.rs"]
+mod onnx_files;
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
+mod records_files;
+#[cfg(feature = "stores")]
+#[path = "server/s3.rs"]
+mod s3;
+#[cfg(feature = "quic")]
+mod served;
+#[cfg(feature = "http")]
+mod server;
+#[path = "../../holdall-core/tests/tensorflow_files/mod.rs"]
+mod tensorflow_files;
+#[path = "../../holdall-core/tests/ztensor2_files/mod.rs"]
+mod ztensor2_files;
+
+#[test]
+fn every_file_of_tests_is_run() {
+    let (own, manifest) = (include_str!("library.rs"), include_str!("../Cargo.toml"));
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(name) = name.strip_suffix(".rs") else { continue };
+        let is_run = own.contains(&format!("mod {name};"))
+            || manifest.contains(&format!("\nname = \"{name}\"\n"));
+        assert!(is_run, "`mod {name};` is missing in library.rs");
+    }
+}
