@@ -55,7 +55,7 @@ mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::arrow::{arrow_array, arrow_schema, arrow_stream};
+    use super::arrow::{arrow_array, arrow_schema, arrow_stream, arrow_views};
     #[pymodule_export]
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]

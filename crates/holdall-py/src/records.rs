@@ -8,9 +8,8 @@ use crate::kinds::{Table, dtype_name};
 use crate::memory::{Buffer, Lent};
 use crate::schemas::outline;
 use crate::work::run;
-use bytes::Bytes;
 use holdall::json::parse;
-use holdall::records::gather::{Chosen, Data, Gathered, Values, views};
+use holdall::records::gather::{Chosen, Data, Gathered, Values};
 use holdall::records::{At, Iter, Record, Sample};
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
@@ -354,7 +353,7 @@ impl NativeRecords {
         })
     }
 
-    /// The parts at these paths of records, each as a column; with `as_views` its texts are that, where they are no struct's.
+    /// The parts at these paths of records, each as a column; with `as_views` texts are that.
     #[pyo3(signature = (paths, places, as_views=false))]
     fn gather(
         &self,
@@ -366,11 +365,12 @@ impl NativeRecords {
         let records = self.get(py)?;
         let columns = run(py, self.bytes_of(py, places.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
-            let columns = records.gather(&paths, &places.chosen(), &work)?.into_iter();
-            let made = columns.map(|column| Made::of(column, as_views, &work));
-            made.collect::<Result<Vec<_>>>()
+            match as_views {
+                true => records.gather_views(&paths, &places.chosen(), &work),
+                false => records.gather(&paths, &places.chosen(), &work),
+            }
         })?;
-        Ok(columns.into_iter().map(|made| NativeColumn(Mutex::new(Some(made)))).collect())
+        Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
     }
 
     /// A bit for each of records, set where it has the part; `None` where all have.
@@ -494,29 +494,12 @@ impl Picked {
     }
 }
 
-/// A column that was gathered.
-pub(crate) struct Made {
-    pub(crate) column: Gathered,
-    /// Its texts as views, and what these point into.
-    pub(crate) views: Option<(Bytes, Vec<Bytes>)>,
-}
-
-impl Made {
-    fn of(column: Gathered, as_views: bool, work: &Work) -> Result<Made> {
-        let views = match &column.values {
-            Values::Runs(ends, bytes) if as_views => Some(views(ends, bytes, work)?),
-            _ => None,
-        };
-        Ok(Made { column, views: views.map(|(views, bytes)| (views.freeze(), bytes)) })
-    }
-}
-
-/// The same, until somebody takes it.
+/// A column that was gathered, until somebody takes it.
 #[pyclass(frozen, name = "Column", module = "holdall._holdall")]
-pub(crate) struct NativeColumn(Mutex<Option<Made>>);
+pub(crate) struct NativeColumn(Mutex<Option<Gathered>>);
 
 impl NativeColumn {
-    pub(crate) fn take(&self) -> PyResult<Made> {
+    pub(crate) fn take(&self) -> PyResult<Gathered> {
         let column = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         column.ok_or_else(|| PyValueError::new_err("a column that was given away already"))
     }
@@ -526,7 +509,7 @@ impl NativeColumn {
 impl NativeColumn {
     /// Its numbers, Python's to write to, or a bit for each boolean; and a bit for each that is there, or `None` where all are.
     fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
-        let Gathered { there, values, .. } = self.take()?.column;
+        let Gathered { there, values, .. } = self.take()?;
         let data = match values {
             Values::Bits(data) | Values::Numbers(data) | Values::Places(data, _) => data,
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),

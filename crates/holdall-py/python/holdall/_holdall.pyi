@@ -8,7 +8,7 @@ from .errors import HoldallError
 
 __all__ = [
     "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
-    "arrow_schema", "arrow_stream", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "model_folder", "pack",
+    "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "model_folder", "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
@@ -41,6 +41,7 @@ def scan(path: Any, io: str, limits: Optional[dict[str, int]], progress: _Progre
 def arrow_schema(field: Any) -> Any: ...
 def arrow_array(field: Any, column: Any) -> tuple[Any, Any]: ...
 def arrow_stream(field: Any, next: Callable[[], Any]) -> Any: ...
+def arrow_views(requested: Any) -> bool: ...
 def save(
     target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, ordered: bool, progress: _Progress
 ) -> None: ...
