@@ -1,10 +1,9 @@
-//! Records of datasets, and the runs of blobs: what needs the schema. Arrays over bytes are made by the
-//! Python half.
+//! Records of datasets: what needs the schema. Arrays over bytes are made by the Python half.
 
 use crate::decode::{Decode, too_large};
 use crate::errors::Raise;
 use crate::file::NativeFile;
-use crate::kinds::{Table, dtype_name};
+use crate::kinds::Table;
 use crate::memory::{Buffer, Lent};
 use crate::schemas::outline;
 use crate::work::run;
@@ -12,8 +11,8 @@ use holdall::json::parse;
 use holdall::records::gather::{Chosen, Data, Gathered, Values};
 use holdall::records::{At, Iter, Record, Sample};
 use holdall::schema::record::rules::ACCESS;
-use holdall::schema::{Accessor, Content, Kind, Schema};
-use holdall::{Blob, Limits, Records, Result, TensorRecords as _, Work};
+use holdall::schema::{Accessor, Kind, Schema};
+use holdall::{Limits, Records, Result, TensorRecords as _, Work};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -25,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Records, or texts, between two looks at signals.
-const STEP: u64 = 4096;
+pub(crate) const STEP: u64 = 4096;
 
 /// The types that a record of that kind (JSON text) is made of; its own is the last.
 #[pyfunction]
@@ -70,13 +69,13 @@ impl NativeRecords {
     fn each(
         &self,
         py: Python<'_>,
-        places: Places,
+        places: Picked,
         part: Option<&Accessor>,
         mut with: impl FnMut(&Record<'_>) -> PyResult<()>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
         let mut all = match places {
-            Places::Range(range) if range.end.saturating_sub(range.start) != 1 => {
+            Picked::Range(range) if range.end.saturating_sub(range.start) != 1 => {
                 All::Range(records.iter(range).raise(py)?)
             }
             places => {
@@ -97,69 +96,6 @@ impl NativeRecords {
             }
         }
         Ok(())
-    }
-
-    /// The records at these places, or the part of each at a path, as Python objects.
-    fn objects<'py>(
-        &self,
-        py: Python<'py>,
-        places: Places,
-        path: Option<&str>,
-        make: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
-        let left = Cell::new(records.limits().decoded_len);
-        let out = PyList::empty(py);
-        self.each(py, places, part.as_ref(), |record| {
-            let found = match &part {
-                Some(part) => record.part(part).raise(py)?,
-                None => Some(record.clone()),
-            };
-            let Some(value) = found else { return out.append(py.None()) };
-            out.append(self.decode(py, &value, make, &left)?)
-        })?;
-        Ok(out)
-    }
-
-    /// Texts of one part of the records at these places.
-    fn strings<'py>(
-        &self,
-        py: Python<'py>,
-        places: Places,
-        path: &str,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let mut left = records.limits().decoded_len;
-        let out = PyList::empty(py);
-        self.each(py, places, Some(&part), |record| {
-            let found = match records.heap() {
-                Some(_) => text(record, &part),
-                None => py.detach(|| text(record, &part)),
-            };
-            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
-            let rest = left.checked_sub(found.len() as u64);
-            let rest = rest.ok_or_else(|| too_large(records.tensor()));
-            left = rest.raise(py)?;
-            out.append(PyString::new(py, &found))
-        })?;
-        Ok(out)
-    }
-}
-
-/// Which records.
-enum Places {
-    Range(Range<u64>),
-    These(Vec<u64>),
-}
-
-impl Places {
-    fn listed(self) -> Vec<u64> {
-        match self {
-            Places::Range(range) => range.collect(),
-            Places::These(places) => places,
-        }
     }
 }
 
@@ -218,29 +154,28 @@ impl NativeRecords {
         Ok((self.table.place(part.ty()), part.offset(), part.is_always_there()))
     }
 
-    /// Records, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.
-    #[pyo3(signature = (start, stop, path, make))]
+    /// The records at these places, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.
+    #[pyo3(signature = (places, path, make))]
     fn values<'py>(
         &self,
         py: Python<'py>,
-        start: u64,
-        stop: u64,
+        places: Picked,
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, Places::Range(start..stop), path, make)
-    }
-
-    /// The same of the records at these places.
-    #[pyo3(signature = (places, path, make))]
-    fn values_at<'py>(
-        &self,
-        py: Python<'py>,
-        places: Vec<u64>,
-        path: Option<&str>,
-        make: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, Places::These(places), path, make)
+        let records = self.get(py)?;
+        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
+        let left = Cell::new(records.limits().decoded_len);
+        let out = PyList::empty(py);
+        self.each(py, places, part.as_ref(), |record| {
+            let found = match &part {
+                Some(part) => record.part(part).raise(py)?,
+                None => Some(record.clone()),
+            };
+            let Some(value) = found else { return out.append(py.None()) };
+            out.append(self.decode(py, &value, make, &left)?)
+        })?;
+        Ok(out)
     }
 
     /// Strings, the names of an enum, or JSON objects as text; `None` where a record has none.
@@ -248,20 +183,24 @@ impl NativeRecords {
         &self,
         py: Python<'py>,
         path: &str,
-        start: u64,
-        stop: u64,
+        places: Picked,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, Places::Range(start..stop), path)
-    }
-
-    /// The same of the records at these places.
-    fn texts_at<'py>(
-        &self,
-        py: Python<'py>,
-        path: &str,
-        places: Vec<u64>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, Places::These(places), path)
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        let mut left = records.limits().decoded_len;
+        let out = PyList::empty(py);
+        self.each(py, places, Some(&part), |record| {
+            let found = match records.heap() {
+                Some(_) => text(record, &part),
+                None => py.detach(|| text(record, &part)),
+            };
+            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
+            let rest = left.checked_sub(found.len() as u64);
+            let rest = rest.ok_or_else(|| too_large(records.tensor()));
+            left = rest.raise(py)?;
+            out.append(PyString::new(py, &found))
+        })?;
+        Ok(out)
     }
 
     /// The places, as int64, of the records of a range for which all conditions hold.
@@ -459,8 +398,8 @@ fn look(work: &Work, done: usize) -> Result<()> {
     if (done as u64).is_multiple_of(STEP) { work.check() } else { Ok(()) }
 }
 
-/// Records that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
-enum Picked {
+/// Records, or runs, that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
+pub(crate) enum Picked {
     Range(Range<u64>),
     At(Vec<u64>),
 }
@@ -483,6 +422,13 @@ impl Picked {
         match self {
             Picked::Range(range) => range.end.saturating_sub(range.start),
             Picked::At(places) => places.len() as u64,
+        }
+    }
+
+    pub(crate) fn listed(self) -> Vec<u64> {
+        match self {
+            Picked::Range(range) => range.collect(),
+            Picked::At(places) => places,
         }
     }
 
@@ -519,79 +465,5 @@ impl NativeColumn {
             Data::Shared(bytes) => Buffer::frozen(bytes),
         };
         Ok((data, there.map(Buffer::frozen)))
-    }
-}
-
-/// The runs of bytes of one tensor of an open file.
-#[pyclass(frozen, name = "Blob", module = "holdall._holdall")]
-pub(crate) struct NativeBlob {
-    file: Py<NativeFile>,
-    blob: Blob,
-}
-
-impl NativeBlob {
-    fn get(&self, py: Python<'_>) -> PyResult<&Blob> {
-        self.file.get().get(py)?;
-        Ok(&self.blob)
-    }
-}
-
-#[pymethods]
-impl NativeBlob {
-    /// The blob of the tensor of that number.
-    #[staticmethod]
-    fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeBlob> {
-        let tensor = file.get().tensor(py, at)?;
-        let blob = py.detach(|| tensor.blob()).raise(py)?;
-        Ok(NativeBlob { file, blob })
-    }
-
-    /// How many runs there are, what they hold, and the type of their elements, where they hold some.
-    fn head(&self, py: Python<'_>) -> PyResult<(u64, String, Option<&'static str>)> {
-        let blob = self.get(py)?;
-        let dtype = match blob.content() {
-            Content::Elements(dtype) => Some(dtype_name(dtype)),
-            _ => None,
-        };
-        let content =
-            if dtype.is_some() { "elements".to_owned() } else { blob.content().to_string() };
-        Ok((blob.len(), content, dtype))
-    }
-
-    /// The bytes of a run: a view where they are mapped.
-    fn bytes(&self, py: Python<'_>, index: u64) -> PyResult<Buffer> {
-        let blob = self.get(py)?;
-        py.detach(|| blob.bytes(index)).raise(py).map(Buffer::frozen)
-    }
-
-    /// Runs of text. With `json` each is checked to be JSON.
-    fn texts<'py>(
-        &self,
-        py: Python<'py>,
-        start: u64,
-        stop: u64,
-        json: bool,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let blob = self.get(py)?;
-        let file = blob.tensor().file();
-        let most = file.index().source_len().saturating_mul(file.limits().expansion).max(1 << 20);
-        let mut left = most.min(file.limits().decoded_len);
-        let out = PyList::empty(py);
-        for (since, index) in (start..stop).enumerate() {
-            let found = py.detach(|| {
-                if json {
-                    blob.json(index)?;
-                }
-                blob.str(index)
-            });
-            let text = found.raise(py)?;
-            let rest = left.checked_sub(text.len() as u64);
-            left = rest.ok_or_else(|| too_large(blob.tensor())).raise(py)?;
-            out.append(PyString::new(py, &text))?;
-            if (since as u64 + 1).is_multiple_of(STEP) {
-                py.check_signals()?;
-            }
-        }
-        Ok(out)
     }
 }

@@ -208,9 +208,8 @@ def stream_of_blob(blob: "Blob") -> Any:
                 below = _scalars(np.concatenate(rows))
                 column: Elements = (len(rows), 0, [None, _bytes(offsets)], [below], [])
             else:
-                if blob.content != "bytes":
-                    part.texts()  # That it is text.
-                column = _runs([bytes(part.view(at)) for at in range(len(part))])
+                is_text = blob.content != "bytes"
+                column = _runs([text.encode() for text in part.texts()] if is_text else list(part))
             yield len(part), 0, [None], [column], []
 
     every = batches()
