@@ -4,6 +4,7 @@
 mod records_files;
 
 use bytes::Bytes;
+use holdall::buffer::Buffer;
 use holdall::records::gather::{Chosen, Gathered, Values};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
@@ -156,6 +157,48 @@ fn columns_are_the_same_however_they_are_gathered() {
     let path = "s".parse().unwrap();
     let (_, bytes) = records.gather_runs(&path, &Chosen::Range(0..9), &Work::new()).unwrap();
     assert_eq!(bytes.as_ptr(), records.heap().unwrap().as_ptr());
+}
+
+#[test]
+fn memory_of_columns_is_used_again() {
+    const COUNT: u64 = 140_009;
+    let kind = json!({"type": "object", "TypeDef:Struct": ["n", "s", "box"], "required": ["n", "s", "box"],
+    "properties": {
+        "n": {"type": "integer", "TypeDef:Uint64": true},
+        "s": {"type": "string", "TypeDef:String": true},
+        "box": {"TypeDef:Array": true, "items": {"TypeDef:Uint16": true}, "minItems": 3, "maxItems": 3}
+    }});
+    let all = (0..COUNT).map(|n| json!({"n": n, "s": format!("{n}"), "box": [n % 9, 1, 2]}));
+    let (data, heap) = records_files::encode(&kind, all);
+    let parts = vec![("data", DType::U8, data), ("blob_data", DType::U8, heap)];
+    let file = write(&made("records", &kind.to_string(), COUNT, parts), &WriteOptions::new());
+    let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
+    let paths = ["n", "s", "box"].map(|path| path.parse::<Path>().unwrap());
+    let (all, back): (Vec<u64>, Vec<u64>) = ((0..COUNT).collect(), (0..COUNT).rev().collect());
+    let (mut first, mut others) = (None, Vec::new());
+    for (places, views) in [(&all, false), (&back, false), (&all, true), (&back, true)] {
+        // Others would have it by now, were it given back.
+        others.push(Buffer::new(COUNT as usize * 8).unwrap());
+        let (chosen, work) = (Chosen::At(places), Work::new());
+        let found = match views {
+            true => records.gather_views(&paths, &chosen, &work),
+            false => records.gather(&paths, &chosen, &work),
+        };
+        let [n, s, lists]: [Gathered; 3] = found.unwrap().try_into().unwrap();
+        let Values::Numbers(n) = n.values else { panic!() };
+        let n = n.freeze();
+        let numbers = n.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n));
+        assert!(numbers.eq(places.iter().copied()));
+        assert!(rows(&s).into_iter().eq(places.iter().map(u64::to_string)));
+        assert_eq!(
+            rows(&lists)[7],
+            format!(
+                "{:?}",
+                [places[7] % 9, 1, 2].map(|n| format!("{:?}", (n as u16).to_le_bytes()))
+            )
+        );
+        assert_eq!(*first.get_or_insert(n.as_ptr()), n.as_ptr());
+    }
 }
 
 #[test]

@@ -239,9 +239,7 @@ fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8
 #[inline]
 fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
     for (slot, record) in out.as_chunks_mut::<N>().0.iter_mut().zip(records) {
-        if let Some(part) = record.first_chunk() {
-            *slot = *part;
-        }
+        *slot = record.first_chunk().copied().unwrap_or([0; N]);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
 use super::plan::{END, Job, Slot};
 use super::views::{self, VIEW};
-use super::{Data, Found, Gatherer, Rows, Wrong};
+use super::{Data, Found, Gatherer, Rows, Wrong, reuse};
 use crate::{Records, placed};
 use bytes::Bytes;
 use holdall_core::Result;
@@ -55,7 +55,14 @@ impl Gatherer<'_> {
             let len = slot.job.len(count);
             self.take(len, 1)?;
             self.take(bits, 1)?;
-            out.push((Buffer::new(bits)?, Buffer::new(len)?));
+            let mut values = reuse::take(len)?;
+            // What is not written to below.
+            match slot.job {
+                Job::Ends { .. } => values.as_mut()[..END].fill(0),
+                Job::Numbers { size, width, .. } if size < width => values.as_mut().fill(0),
+                _ => {}
+            }
+            out.push((Buffer::new(bits)?, values));
         }
         let blocks = (0..count).step_by(every).map(|at| {
             let end = count.min(at + every);

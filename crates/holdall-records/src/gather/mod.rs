@@ -9,6 +9,7 @@ mod block;
 mod columns;
 mod fill;
 mod plan;
+mod reuse;
 mod views;
 
 use crate::rules::OTHER_KIND;
@@ -80,10 +81,11 @@ impl Default for Data {
 }
 
 impl Data {
-    /// The bytes, shared and no longer changeable.
+    /// The bytes, shared and no longer changeable. Up to 64 MiB of memory are kept for columns that come later, once nobody has them
+    /// any more.
     pub fn freeze(self) -> Bytes {
         match self {
-            Data::Own(memory) => memory.freeze(),
+            Data::Own(memory) => reuse::lend(memory),
             Data::Shared(bytes) => bytes,
         }
     }
