@@ -4,22 +4,25 @@
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_io::buffer::Buffer;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Bytes that are kept, at most.
 const MOST: usize = 64 << 20;
 /// Columns of fewer bytes are not worth it.
 const LEAST: usize = 1 << 20;
 
-/// What came last is the last.
+/// What came last is the last. Nobody waits for the lock: in a process that was forked who had it may be gone.
 static KEPT: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
 /// So many bytes, with anything in them that a column had before.
 pub(super) fn take(len: usize) -> Result<Buffer> {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = kept.iter().position(|memory| memory.as_ref().len() == len);
-    let found = found.map(|at| kept.remove(at));
-    drop(kept);
+    let mut found = None;
+    if len >= LEAST
+        && let Ok(mut kept) = KEPT.try_lock()
+    {
+        let at = kept.iter().position(|memory| memory.as_ref().len() == len);
+        found = at.map(|at| kept.remove(at));
+    }
     found.map_or_else(|| Buffer::new(len), Ok)
 }
 
@@ -41,7 +44,7 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut kept) = KEPT.try_lock() else { return };
         kept.extend(self.0.take());
         let mut len: usize = kept.iter().map(|memory| memory.as_ref().len()).sum();
         let too_many = kept.iter().take_while(|memory| {
