@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::memory::{Elements, attached};
-use crate::records::{Made, NativeColumn};
+use crate::records::NativeColumn;
 use bytes::Bytes;
 use holdall::records::gather::{Gathered, Values};
 use holdall::schema::Enum;
@@ -187,14 +187,7 @@ static NOTHING: Nothing = Nothing;
 /// A column as the Python half describes it, or one that was gathered, which it is no more then.
 fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     if let Ok(column) = column.cast::<NativeColumn>() {
-        let Made { mut column, views } = column.get().take()?;
-        let Some((views, bytes)) = views else { return gathered(column) };
-        let lens = bytes.iter().flat_map(|bytes| (bytes.len() as u64).to_le_bytes());
-        let lens = Bytes::from(lens.collect::<Vec<u8>>());
-        let of = [views].into_iter().chain(bytes).chain([lens]).map(Some);
-        let lent = [column.there.take()].into_iter().chain(of).map(|of| of.map(Lent::Own));
-        let (len, absent) = (column.len as i64, column.absent as i64);
-        return made(len, absent, lent.collect(), std::iter::empty(), None);
+        return gathered(column.get().take()?);
     }
     let (length, null_count, buffers, below, dictionary): Column<'_> = column.extract()?;
     let lent = buffers.into_iter().map(|buffer| {
@@ -219,6 +212,11 @@ fn gathered(column: Gathered) -> PyResult<CArray> {
             dictionary = Some(names(&e)?);
         }
         Values::Runs(ends, bytes) => lent.extend([Some(ends), Some(bytes)]),
+        Values::Views(views, bytes) => {
+            let lens = bytes.iter().flat_map(|bytes| (bytes.len() as u64).to_le_bytes());
+            let lens = Bytes::from(lens.collect::<Vec<u8>>());
+            lent.extend([views].into_iter().chain(bytes).chain([lens]).map(Some));
+        }
         Values::Struct(members) => below = members,
         Values::Lists(ends, items) => {
             lent.push(Some(ends));
@@ -375,6 +373,36 @@ const STREAM: &CStr = c"arrow_array_stream";
 #[pyfunction]
 pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, PyAny>> {
     capsule(py, schema(&field)?, SCHEMA, drop_capsule::<CSchema>)
+}
+
+/// Whether a consumer asks for a type, a capsule of its own, with texts as views.
+#[pyfunction]
+pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyResult<bool> {
+    // SAFETY: an object, and a name that lives for ever; of what is no such capsule it is null, with an exception set.
+    let of = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
+    // SAFETY: a struct of the interface, which the consumer leaves as it is meanwhile.
+    match unsafe { of.cast::<CSchema>().as_ref() } {
+        // SAFETY: as above.
+        Some(of) => Ok(unsafe { has_views(of) }),
+        None => Err(PyErr::fetch(py)),
+    }
+}
+
+/// # Safety
+/// A struct that its owner filled, with children that are such, and nobody changes meanwhile.
+unsafe fn has_views(of: &CSchema) -> bool {
+    if of.release.is_none() {
+        return false;
+    }
+    // SAFETY: what is not released has a format, which is text with a zero at its end.
+    let format = unsafe { CStr::from_ptr(of.format) }.to_bytes();
+    let mut children = (0..of.n_children as usize).map(|at| {
+        // SAFETY: it has so many children.
+        unsafe { (*of.children.add(at)).as_ref() }
+    });
+    // SAFETY: the caller's promise.
+    matches!(format, b"vu" | b"vz")
+        || children.any(|of| of.is_some_and(|of| unsafe { has_views(of) }))
 }
 
 /// A type and the elements of it, for `__arrow_c_array__`.

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod arrow;
+mod blob;
 mod build;
 mod decode;
 #[cfg(feature = "carton")]
@@ -55,7 +56,9 @@ mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::arrow::{arrow_array, arrow_schema, arrow_stream};
+    use super::arrow::{arrow_array, arrow_schema, arrow_stream, arrow_views};
+    #[pymodule_export]
+    use super::blob::NativeBlob;
     #[pymodule_export]
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]
@@ -88,7 +91,7 @@ mod _holdall {
     #[pymodule_export]
     use super::plain::type_name;
     #[pymodule_export]
-    use super::records::{NativeBlob, NativeColumn, NativeRecords};
+    use super::records::{NativeColumn, NativeRecords};
     #[pymodule_export]
     use super::records::{record_types, sample, sample_among};
     #[pymodule_export]

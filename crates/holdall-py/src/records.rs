@@ -1,20 +1,18 @@
-//! Records of datasets, and the runs of blobs: what needs the schema. Arrays over bytes are made by the
-//! Python half.
+//! Records of datasets: what needs the schema. Arrays over bytes are made by the Python half.
 
 use crate::decode::{Decode, too_large};
 use crate::errors::Raise;
 use crate::file::NativeFile;
-use crate::kinds::{Table, dtype_name};
+use crate::kinds::Table;
 use crate::memory::{Buffer, Lent};
 use crate::schemas::outline;
 use crate::work::run;
-use bytes::Bytes;
 use holdall::json::parse;
-use holdall::records::gather::{Chosen, Data, Gathered, Values, views};
+use holdall::records::gather::{Chosen, Data, Gathered, Values};
 use holdall::records::{At, Iter, Record, Sample};
 use holdall::schema::record::rules::ACCESS;
-use holdall::schema::{Accessor, Content, Kind, Schema};
-use holdall::{Blob, Limits, Records, Result, TensorRecords as _, Work};
+use holdall::schema::{Accessor, Kind, Schema};
+use holdall::{Limits, Records, Result, TensorRecords as _, Work};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -26,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Records, or texts, between two looks at signals.
-const STEP: u64 = 4096;
+pub(crate) const STEP: u64 = 4096;
 
 /// The types that a record of that kind (JSON text) is made of; its own is the last.
 #[pyfunction]
@@ -71,13 +69,13 @@ impl NativeRecords {
     fn each(
         &self,
         py: Python<'_>,
-        places: Places,
+        places: Picked,
         part: Option<&Accessor>,
         mut with: impl FnMut(&Record<'_>) -> PyResult<()>,
     ) -> PyResult<()> {
         let records = self.get(py)?;
         let mut all = match places {
-            Places::Range(range) if range.end.saturating_sub(range.start) != 1 => {
+            Picked::Range(range) if range.end.saturating_sub(range.start) != 1 => {
                 All::Range(records.iter(range).raise(py)?)
             }
             places => {
@@ -98,69 +96,6 @@ impl NativeRecords {
             }
         }
         Ok(())
-    }
-
-    /// The records at these places, or the part of each at a path, as Python objects.
-    fn objects<'py>(
-        &self,
-        py: Python<'py>,
-        places: Places,
-        path: Option<&str>,
-        make: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
-        let left = Cell::new(records.limits().decoded_len);
-        let out = PyList::empty(py);
-        self.each(py, places, part.as_ref(), |record| {
-            let found = match &part {
-                Some(part) => record.part(part).raise(py)?,
-                None => Some(record.clone()),
-            };
-            let Some(value) = found else { return out.append(py.None()) };
-            out.append(self.decode(py, &value, make, &left)?)
-        })?;
-        Ok(out)
-    }
-
-    /// Texts of one part of the records at these places.
-    fn strings<'py>(
-        &self,
-        py: Python<'py>,
-        places: Places,
-        path: &str,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let records = self.get(py)?;
-        let part = records.accessor(path).raise(py)?;
-        let mut left = records.limits().decoded_len;
-        let out = PyList::empty(py);
-        self.each(py, places, Some(&part), |record| {
-            let found = match records.heap() {
-                Some(_) => text(record, &part),
-                None => py.detach(|| text(record, &part)),
-            };
-            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
-            let rest = left.checked_sub(found.len() as u64);
-            let rest = rest.ok_or_else(|| too_large(records.tensor()));
-            left = rest.raise(py)?;
-            out.append(PyString::new(py, &found))
-        })?;
-        Ok(out)
-    }
-}
-
-/// Which records.
-enum Places {
-    Range(Range<u64>),
-    These(Vec<u64>),
-}
-
-impl Places {
-    fn listed(self) -> Vec<u64> {
-        match self {
-            Places::Range(range) => range.collect(),
-            Places::These(places) => places,
-        }
     }
 }
 
@@ -219,29 +154,28 @@ impl NativeRecords {
         Ok((self.table.place(part.ty()), part.offset(), part.is_always_there()))
     }
 
-    /// Records, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.
-    #[pyo3(signature = (start, stop, path, make))]
+    /// The records at these places, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.
+    #[pyo3(signature = (places, path, make))]
     fn values<'py>(
         &self,
         py: Python<'py>,
-        start: u64,
-        stop: u64,
+        places: Picked,
         path: Option<&str>,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, Places::Range(start..stop), path, make)
-    }
-
-    /// The same of the records at these places.
-    #[pyo3(signature = (places, path, make))]
-    fn values_at<'py>(
-        &self,
-        py: Python<'py>,
-        places: Vec<u64>,
-        path: Option<&str>,
-        make: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        self.objects(py, Places::These(places), path, make)
+        let records = self.get(py)?;
+        let part = path.map(|path| records.accessor(path)).transpose().raise(py)?;
+        let left = Cell::new(records.limits().decoded_len);
+        let out = PyList::empty(py);
+        self.each(py, places, part.as_ref(), |record| {
+            let found = match &part {
+                Some(part) => record.part(part).raise(py)?,
+                None => Some(record.clone()),
+            };
+            let Some(value) = found else { return out.append(py.None()) };
+            out.append(self.decode(py, &value, make, &left)?)
+        })?;
+        Ok(out)
     }
 
     /// Strings, the names of an enum, or JSON objects as text; `None` where a record has none.
@@ -249,20 +183,24 @@ impl NativeRecords {
         &self,
         py: Python<'py>,
         path: &str,
-        start: u64,
-        stop: u64,
+        places: Picked,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, Places::Range(start..stop), path)
-    }
-
-    /// The same of the records at these places.
-    fn texts_at<'py>(
-        &self,
-        py: Python<'py>,
-        path: &str,
-        places: Vec<u64>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        self.strings(py, Places::These(places), path)
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        let mut left = records.limits().decoded_len;
+        let out = PyList::empty(py);
+        self.each(py, places, Some(&part), |record| {
+            let found = match records.heap() {
+                Some(_) => text(record, &part),
+                None => py.detach(|| text(record, &part)),
+            };
+            let Some(found) = found.raise(py)? else { return out.append(py.None()) };
+            let rest = left.checked_sub(found.len() as u64);
+            let rest = rest.ok_or_else(|| too_large(records.tensor()));
+            left = rest.raise(py)?;
+            out.append(PyString::new(py, &found))
+        })?;
+        Ok(out)
     }
 
     /// The places, as int64, of the records of a range for which all conditions hold.
@@ -354,7 +292,7 @@ impl NativeRecords {
         })
     }
 
-    /// The parts at these paths of records, each as a column; with `as_views` its texts are that, where they are no struct's.
+    /// The parts at these paths of records, each as a column; with `as_views` texts are that.
     #[pyo3(signature = (paths, places, as_views=false))]
     fn gather(
         &self,
@@ -366,11 +304,12 @@ impl NativeRecords {
         let records = self.get(py)?;
         let columns = run(py, self.bytes_of(py, places.len())?, |work| {
             let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<_>>>()?;
-            let columns = records.gather(&paths, &places.chosen(), &work)?.into_iter();
-            let made = columns.map(|column| Made::of(column, as_views, &work));
-            made.collect::<Result<Vec<_>>>()
+            match as_views {
+                true => records.gather_views(&paths, &places.chosen(), &work),
+                false => records.gather(&paths, &places.chosen(), &work),
+            }
         })?;
-        Ok(columns.into_iter().map(|made| NativeColumn(Mutex::new(Some(made)))).collect())
+        Ok(columns.into_iter().map(|column| NativeColumn(Mutex::new(Some(column)))).collect())
     }
 
     /// A bit for each of records, set where it has the part; `None` where all have.
@@ -459,8 +398,8 @@ fn look(work: &Work, done: usize) -> Result<()> {
     if (done as u64).is_multiple_of(STEP) { work.check() } else { Ok(()) }
 }
 
-/// Records that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
-enum Picked {
+/// Records, or runs, that Python chose: those of a range, or at places, which are 64-bit numbers in memory.
+pub(crate) enum Picked {
     Range(Range<u64>),
     At(Vec<u64>),
 }
@@ -486,6 +425,13 @@ impl Picked {
         }
     }
 
+    pub(crate) fn listed(self) -> Vec<u64> {
+        match self {
+            Picked::Range(range) => range.collect(),
+            Picked::At(places) => places,
+        }
+    }
+
     fn chosen(&self) -> Chosen<'_, '_> {
         match self {
             Picked::Range(range) => Chosen::Range(range.clone()),
@@ -494,29 +440,12 @@ impl Picked {
     }
 }
 
-/// A column that was gathered.
-pub(crate) struct Made {
-    pub(crate) column: Gathered,
-    /// Its texts as views, and what these point into.
-    pub(crate) views: Option<(Bytes, Vec<Bytes>)>,
-}
-
-impl Made {
-    fn of(column: Gathered, as_views: bool, work: &Work) -> Result<Made> {
-        let views = match &column.values {
-            Values::Runs(ends, bytes) if as_views => Some(views(ends, bytes, work)?),
-            _ => None,
-        };
-        Ok(Made { column, views: views.map(|(views, bytes)| (views.freeze(), bytes)) })
-    }
-}
-
-/// The same, until somebody takes it.
+/// A column that was gathered, until somebody takes it.
 #[pyclass(frozen, name = "Column", module = "holdall._holdall")]
-pub(crate) struct NativeColumn(Mutex<Option<Made>>);
+pub(crate) struct NativeColumn(Mutex<Option<Gathered>>);
 
 impl NativeColumn {
-    pub(crate) fn take(&self) -> PyResult<Made> {
+    pub(crate) fn take(&self) -> PyResult<Gathered> {
         let column = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         column.ok_or_else(|| PyValueError::new_err("a column that was given away already"))
     }
@@ -526,7 +455,7 @@ impl NativeColumn {
 impl NativeColumn {
     /// Its numbers, Python's to write to, or a bit for each boolean; and a bit for each that is there, or `None` where all are.
     fn numbers(&self) -> PyResult<(Buffer, Option<Buffer>)> {
-        let Gathered { there, values, .. } = self.take()?.column;
+        let Gathered { there, values, .. } = self.take()?;
         let data = match values {
             Values::Bits(data) | Values::Numbers(data) | Values::Places(data, _) => data,
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),
@@ -536,79 +465,5 @@ impl NativeColumn {
             Data::Shared(bytes) => Buffer::frozen(bytes),
         };
         Ok((data, there.map(Buffer::frozen)))
-    }
-}
-
-/// The runs of bytes of one tensor of an open file.
-#[pyclass(frozen, name = "Blob", module = "holdall._holdall")]
-pub(crate) struct NativeBlob {
-    file: Py<NativeFile>,
-    blob: Blob,
-}
-
-impl NativeBlob {
-    fn get(&self, py: Python<'_>) -> PyResult<&Blob> {
-        self.file.get().get(py)?;
-        Ok(&self.blob)
-    }
-}
-
-#[pymethods]
-impl NativeBlob {
-    /// The blob of the tensor of that number.
-    #[staticmethod]
-    fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeBlob> {
-        let tensor = file.get().tensor(py, at)?;
-        let blob = py.detach(|| tensor.blob()).raise(py)?;
-        Ok(NativeBlob { file, blob })
-    }
-
-    /// How many runs there are, what they hold, and the type of their elements, where they hold some.
-    fn head(&self, py: Python<'_>) -> PyResult<(u64, String, Option<&'static str>)> {
-        let blob = self.get(py)?;
-        let dtype = match blob.content() {
-            Content::Elements(dtype) => Some(dtype_name(dtype)),
-            _ => None,
-        };
-        let content =
-            if dtype.is_some() { "elements".to_owned() } else { blob.content().to_string() };
-        Ok((blob.len(), content, dtype))
-    }
-
-    /// The bytes of a run: a view where they are mapped.
-    fn bytes(&self, py: Python<'_>, index: u64) -> PyResult<Buffer> {
-        let blob = self.get(py)?;
-        py.detach(|| blob.bytes(index)).raise(py).map(Buffer::frozen)
-    }
-
-    /// Runs of text. With `json` each is checked to be JSON.
-    fn texts<'py>(
-        &self,
-        py: Python<'py>,
-        start: u64,
-        stop: u64,
-        json: bool,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let blob = self.get(py)?;
-        let file = blob.tensor().file();
-        let most = file.index().source_len().saturating_mul(file.limits().expansion).max(1 << 20);
-        let mut left = most.min(file.limits().decoded_len);
-        let out = PyList::empty(py);
-        for (since, index) in (start..stop).enumerate() {
-            let found = py.detach(|| {
-                if json {
-                    blob.json(index)?;
-                }
-                blob.str(index)
-            });
-            let text = found.raise(py)?;
-            let rest = left.checked_sub(text.len() as u64);
-            left = rest.ok_or_else(|| too_large(blob.tensor())).raise(py)?;
-            out.append(PyString::new(py, &text))?;
-            if (since as u64 + 1).is_multiple_of(STEP) {
-                py.check_signals()?;
-            }
-        }
-        Ok(out)
     }
 }

@@ -299,6 +299,23 @@ def test_a_frame_of_polars(file, tmp_path):
         assert r[::-1].to_polars()["s"].to_list() == [t["s"] for t in texts[::-1]]
 
 
+def test_texts_as_views_where_they_are_asked_for(file):
+    r = file["rows"].records()
+    plain = pa.table(r)
+    asked = pa.schema([("name", pa.string_view())])
+    for some in (r, r[::-1], r[5:5], r.where("id<900")):
+        table = pa.RecordBatchReader.from_stream(some, schema=asked).read_all()
+        table.validate(full=True)
+        of = table.schema
+        assert of.field("name").type == pa.string_view() and of.field("raw").type == pa.binary_view()
+        assert of.field("at").type.field("city").type == of.field("tags").type.value_type == pa.string_view()
+        assert rows_of(table) == rows_of(pa.table(some))
+    same = pa.RecordBatchReader.from_stream(r, schema=plain.schema).read_all()
+    assert same.schema == plain.schema
+    with pytest.raises(ValueError):
+        r.__arrow_c_stream__(same)
+
+
 def test_a_batch_has_so_many_bytes(file, tmp_path):
     holdall.save(tmp_path / "t.mt", {"t": np.zeros(40, [("a", "u1", 4 << 20)])})
     with holdall.open(tmp_path / "t.mt") as f:

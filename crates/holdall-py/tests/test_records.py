@@ -4,6 +4,7 @@ import base64
 import gc
 import json
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
@@ -322,11 +323,53 @@ def test_blobs(name, expected, io):
         with pytest.raises(holdall.Misuse) as info:
             b.texts()
         assert info.value.code == "records/content"
-    for wrong in (len(b), -len(b) - 1):
+    plain = [x.tolist() if isinstance(x, np.ndarray) else x for x in b]
+    for some, places in [([1, 0, -1, 1], [1, 0, -1, 1]), (np.array([-1]), [-1]), ([True] + [False] * (len(b) - 1), [0]), ([], [])]:
+        found = b[some]
+        assert isinstance(found, holdall.Blob) and len(found) == len(places) and found.content == b.content
+        for same in (found, pickle.loads(pickle.dumps(found))):
+            assert [x.tolist() if isinstance(x, np.ndarray) else x for x in same] == [plain[at] for at in places]
+        if name in ("blob-utf-8", "blob-json"):
+            assert found.texts() == [b.texts()[at] for at in places]
+        if len(places) > 1:
+            assert bytes(found[::-1].view(-1)) == bytes(b[1:].view(0)) and len(found[[0, 2]][1:]) == 1
+    assert [bytes(b[::-1][[0]].view(0))] == [bytes(b.view(-1))]
+    for wrong in (len(b), -len(b) - 1, [0, len(b)], [True]):
         with pytest.raises(IndexError):
             b[wrong]
-    with pytest.raises(TypeError):
-        b["x"]
+    for wrong in ("x", [0.5], [[0]]):
+        with pytest.raises(TypeError):
+            b[wrong]
+
+
+def test_many_runs(tmp_path):
+    texts = ["é" * (at % 50) for at in range(9000)]
+    holdall.save(tmp_path / "t.zt", {"t": holdall.Runs(texts, "utf-8"), "big": holdall.Runs([b"x" * (1 << 20)] * 40, "bytes")})
+    for io in ("map", "read"):
+        with holdall.open(tmp_path / "t.zt", io=io) as f:
+            b = f["t"].blob()
+            assert list(b) == b.texts() == texts and list(b[::-7]) == texts[::-7]
+            assert sum(map(len, f["big"].blob())) == 40 << 20
+            runs = iter(b)
+            assert next(runs) == ""
+        with pytest.raises(holdall.Misuse, match="closed"):
+            list(runs)
+
+
+@IO
+@pytest.mark.parametrize("content", ["utf-8", "json"])
+def test_a_run_that_is_wrong_is_told_of_in_its_turn(tmp_path, content, io):
+    holdall.save(tmp_path / "t.mt", {"t": holdall.Runs([f"text{at}" for at in range(99)], content)})
+    (tmp_path / "t.mt").write_bytes((tmp_path / "t.mt").read_bytes().replace(b"text70", b"text\xff0"))
+    with holdall.open(tmp_path / "t.mt", io=io) as f:
+        for some in (f["t"].blob(), f["t"].blob()[list(range(99))]):
+            found, runs = [], iter(some)
+            with pytest.raises(holdall.Malformed, match="run 70"):
+                for run in runs:
+                    found.append(run)
+            assert found == [f"text{at}" for at in range(70)]
+            with pytest.raises(holdall.Malformed, match="run 70"):
+                some.texts()
 
 
 @IO

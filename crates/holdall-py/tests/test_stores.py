@@ -92,6 +92,28 @@ def test_a_file_goes_to_a_store_and_comes_from_there(store: Any) -> None:
     assert e.value.code == "write/exists"
 
 
+def test_runs_of_a_blob_far_away_are_read_together(store: Any) -> None:
+    texts = [str(at) * (1 + at % 90) for at in range(20_000)]
+    with holdall.staged("s3://bucket/t.zt", **options(store)) as path:
+        holdall.save(path, {"t": holdall.Runs(texts, "utf-8"), "b": holdall.Runs([t.encode() for t in texts], "bytes")})
+    with holdall.open("s3://bucket/t.zt", **options(store)) as file:
+        rng = np.random.default_rng(1)
+        for ask in (lambda b: b.texts(), list):
+            places = rng.choice(len(texts), 256)
+            blob, before = file["t"].blob(), len(store.signed)
+            assert ask(blob[places]) == [texts[at] for at in places]
+            assert len(store.signed) - before <= 24
+        places = rng.choice(len(texts), 256)
+        blob, before = file["b"].blob(), len(store.signed)
+        assert list(blob[places.tolist()]) == [texts[at].encode() for at in places]
+        assert len(store.signed) - before <= 24
+        # Of those one behind the other what follows is read ahead.
+        for of, all in (("t", texts), ("b", [text.encode() for text in texts])):
+            blob, before = file[of].blob(), len(store.signed)
+            assert list(blob) == all
+            assert len(store.signed) - before <= 12
+
+
 def test_errors_have_codes_and_no_secrets(store: Any) -> None:
     for opened in (holdall.open, carton.open):
         with pytest.raises(holdall.NotFound) as e:

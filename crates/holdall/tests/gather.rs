@@ -2,9 +2,10 @@
 //! wherever their bytes are; and told of the first record that is wrong.
 
 use crate::records_files::{self, dataset, made, open, sample, write};
-use holdall::records::gather::{Chosen, Gathered, Values, views};
+use bytes::Bytes;
+use holdall::records::gather::{Chosen, Gathered, Values};
 use holdall::schema::{Entry, Path};
-use holdall::{DType, Io, Records, TensorRecords as _, Work, WriteOptions};
+use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;
 
 /// Breaks the bytes of records and of their heap, for the record of that number.
@@ -30,8 +31,13 @@ const MEMBERS: [&str; 13] = [
 
 fn gathered(records: &Records, chosen: &Chosen<'_, '_>, threads: usize) -> Vec<Vec<String>> {
     let paths = MEMBERS.map(|path| path.parse::<Path>().unwrap());
-    let columns = records.gather(&paths, chosen, &Work::new().with_threads(threads)).unwrap();
-    columns.iter().map(rows).collect()
+    let work = Work::new().with_threads(threads);
+    let columns = records.gather(&paths, chosen, &work).unwrap();
+    let found: Vec<Vec<String>> = columns.iter().map(rows).collect();
+    let views = records.gather_views(&paths, chosen, &work).unwrap();
+    assert!(matches!(views[6].values, Values::Views(..)));
+    assert!(views.iter().map(rows).eq(found.iter().cloned()));
+    found
 }
 
 /// Each value of a column, as text.
@@ -56,6 +62,10 @@ fn rows(column: &Gathered) -> Vec<String> {
             assert_eq!((to.len(), to[len]), (len + 1, bytes.len()));
             to.windows(2).map(|w| String::from_utf8(bytes[w[0]..w[1]].to_vec()).unwrap()).collect()
         }
+        Values::Views(views, buffers) => {
+            let views = views.as_chunks::<16>().0.iter();
+            views.map(|view| String::from_utf8(text(view, buffers)).unwrap()).collect()
+        }
         Values::Struct(members) => {
             let members: Vec<Vec<String>> = members.iter().map(rows).collect();
             (0..len)
@@ -77,6 +87,19 @@ fn rows(column: &Gathered) -> Vec<String> {
         gone.into_iter().for_each(|at| out[at] = "absent".to_owned());
     }
     out
+}
+
+/// What a view is of.
+fn text(view: &[u8; 16], buffers: &[Bytes]) -> Vec<u8> {
+    let [len, head, index, offset] =
+        [0, 4, 8, 12].map(|at| u32::from_le_bytes(*view[at..].first_chunk().unwrap()) as usize);
+    if len <= 12 {
+        assert!(view[4 + len..].iter().all(|byte| *byte == 0));
+        return view[4..4 + len].to_vec();
+    }
+    let found = buffers[index][offset..offset + len].to_vec();
+    assert_eq!(found[..4], (head as u32).to_le_bytes());
+    found
 }
 
 #[test]
@@ -129,17 +152,97 @@ fn columns_are_the_same_however_they_are_gathered() {
     let file = write(&made("records", &kind.to_string(), 9, parts), &WriteOptions::new());
     let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
     let path = "s".parse().unwrap();
-    let (ends, bytes) = records.gather_runs(&path, &Chosen::Range(0..9), &Work::new()).unwrap();
+    let (_, bytes) = records.gather_runs(&path, &Chosen::Range(0..9), &Work::new()).unwrap();
     assert_eq!(bytes.as_ptr(), records.heap().unwrap().as_ptr());
-    // And views: a short text is in its own, a long one is pointed at behind its first four bytes.
-    let (views, buffers) = views(&ends, &bytes, &Work::new()).unwrap();
-    let views = views.as_ref();
-    assert_eq!(buffers, [bytes]);
-    assert_eq!(views[..16], [0; 16]);
-    assert_eq!(&views[16 * 6..16 * 7], [&[12, 0, 0, 0][..], "é".repeat(6).as_bytes()].concat());
-    let start = (1..8).sum::<u8>() * 2;
-    let pointed = [&[16, 0, 0, 0][..], "éé".as_bytes(), &[0; 4], &[start, 0, 0, 0]].concat();
-    assert_eq!(&views[16 * 8..], pointed);
+}
+
+#[test]
+fn nothing_is_left_in_memory_that_columns_had_before() {
+    const COUNT: u64 = 140_009;
+    let kind = json!({"type": "object", "TypeDef:Struct": ["n", "s", "box"], "required": ["n", "s", "box"],
+    "properties": {
+        "n": {"type": "integer", "TypeDef:Uint64": true},
+        "s": {"type": "string", "TypeDef:String": true},
+        "box": {"TypeDef:Array": true, "items": {"TypeDef:Uint16": true}, "minItems": 3, "maxItems": 3}
+    }});
+    let all = (0..COUNT).map(|n| json!({"n": n, "s": format!("{n}"), "box": [n % 9, 1, 2]}));
+    let (data, heap) = records_files::encode(&kind, all);
+    let parts = vec![("data", DType::U8, data), ("blob_data", DType::U8, heap)];
+    let file = write(&made("records", &kind.to_string(), COUNT, parts), &WriteOptions::new());
+    let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
+    let paths = ["n", "s", "box"].map(|path| path.parse::<Path>().unwrap());
+    let (all, back): (Vec<u64>, Vec<u64>) = ((0..COUNT).collect(), (0..COUNT).rev().collect());
+    for (places, views) in [(&all, false), (&back, false), (&all, true), (&back, true)] {
+        let (chosen, work) = (Chosen::At(places), Work::new());
+        let found = match views {
+            true => records.gather_views(&paths, &chosen, &work),
+            false => records.gather(&paths, &chosen, &work),
+        };
+        let [n, s, lists]: [Gathered; 3] = found.unwrap().try_into().unwrap();
+        let Values::Numbers(n) = n.values else { panic!() };
+        let n = n.freeze();
+        let numbers = n.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n));
+        assert!(numbers.eq(places.iter().copied()));
+        assert!(rows(&s).into_iter().eq(places.iter().map(u64::to_string)));
+        assert_eq!(
+            rows(&lists)[7],
+            format!(
+                "{:?}",
+                [places[7] % 9, 1, 2].map(|n| format!("{:?}", (n as u16).to_le_bytes()))
+            )
+        );
+    }
+}
+
+#[test]
+fn views_point_into_the_heap_where_most_of_it_is_theirs() {
+    let kind = json!({"type": "object", "TypeDef:Struct": ["s", "t"], "required": ["s", "t"],
+        "properties": {"s": {"TypeDef:String": true}, "t": {"TypeDef:Bytes": true}}});
+    let opened = |texts: &[String], runs: &str| {
+        let rows = texts.iter().map(|s| json!({"s": s, "t": runs}));
+        let (data, heap) = records_files::encode(&kind, rows);
+        let parts = vec![("data", DType::U8, data), ("blob_data", DType::U8, heap)];
+        let count = texts.len() as u64;
+        let file = write(&made("records", &kind.to_string(), count, parts), &WriteOptions::new());
+        [Io::Map, Io::Read].map(|io| open(&file, io).tensor("set").unwrap().records().unwrap())
+    };
+    let gather = |records: &Records, places: &[u64]| {
+        let path = ["s".parse().unwrap()];
+        let found = records.gather_views(&path, &Chosen::At(places), &Work::new()).unwrap();
+        let Values::Views(views, buffers) = &found[0].values else { panic!("{found:?}") };
+        let views = views.as_chunks().0.iter();
+        let texts = views.map(|view| String::from_utf8(text(view, buffers)).unwrap());
+        (texts.collect::<Vec<_>>(), buffers.clone())
+    };
+    let in_heap = |records: &Records, buffers: &[Bytes]| {
+        let heap = records.heap().unwrap().as_ptr_range();
+        buffers.iter().all(|buffer| heap.contains(&buffer.as_ptr()))
+    };
+    let texts: Vec<String> = (0..9_000).map(|n| format!("{n} {}", "é".repeat(n % 20))).collect();
+    let (all, back): (Vec<u64>, Vec<u64>) = ((0..9_000).collect(), (0..9_000).rev().collect());
+    let long =
+        |texts: &[String]| -> usize { texts.iter().map(String::len).filter(|len| *len > 12).sum() };
+    for runs in ["", "AAAA", &"A".repeat(400)] {
+        let records = opened(&texts, runs);
+        for (is_mapped, records) in [true, false].into_iter().zip(&records) {
+            for (places, is_near) in [(&all, runs.len() < 400), (&back, false)] {
+                let (found, buffers) = gather(records, places);
+                assert!(found.iter().eq(places.iter().map(|at| &texts[*at as usize])));
+                if is_mapped {
+                    assert_eq!((buffers.len(), in_heap(records, &buffers)), (1, is_near));
+                    assert!(is_near || buffers[0].len() == long(&texts));
+                }
+            }
+            // Few of many.
+            let (found, buffers) = gather(records, &[3, 8_999, 15]);
+            assert_eq!(found, [3, 8_999, 15].map(|at| &*texts[at]));
+            assert!(!is_mapped || !in_heap(records, &buffers) && buffers[0].len() < 100);
+        }
+    }
+    // Short ones are in their views.
+    let texts: Vec<String> = (0..3000).map(|n| format!("n{n}")).collect();
+    let [mapped, _] = opened(&texts, "AAAA");
+    assert_eq!(gather(&mapped, &all[..3000]), (texts, vec![]));
 }
 
 #[test]
@@ -166,7 +269,17 @@ fn the_first_record_that_is_wrong_is_named() {
         for io in [Io::Map, Io::Read] {
             let records = open(&file, io).tensor("set").unwrap().records().unwrap();
             let path = [path.parse().unwrap()];
-            let gather = |chosen| records.gather(&path, &chosen, &Work::new());
+            let gather = |chosen| {
+                let [found, views] = [
+                    records.gather(&path, &chosen, &Work::new()),
+                    records.gather_views(&path, &chosen, &Work::new()),
+                ];
+                assert_eq!(
+                    found.as_ref().err().map(Error::to_string),
+                    views.err().map(|e| e.to_string())
+                );
+                found
+            };
             let e = gather(Chosen::Range(0..COUNT)).unwrap_err();
             assert!(e.code() == code && e.to_string().contains("record 5000"), "{e}");
             let e = gather(Chosen::At(&[1, 5_800, 5_000])).unwrap_err();

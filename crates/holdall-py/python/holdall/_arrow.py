@@ -103,11 +103,12 @@ class Arrow:
             self._columns = [(all.tensor.name, "", types.root, True)]
 
     def __arrow_c_schema__(self) -> Any:
-        return _holdall.arrow_schema(self._field())
+        return _holdall.arrow_schema(self._field(self._as_views))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        batches = self._batches()
-        return _holdall.arrow_stream(self._field(), lambda: next(batches, None))
+        as_views = self._as_views or (requested_schema is not None and _holdall.arrow_views(requested_schema))
+        batches = self._batches(as_views)
+        return _holdall.arrow_stream(self._field(as_views), lambda: next(batches, None))
 
     def to_parquet(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False, **options: Any) -> None:
         """Writes them as a Parquet file by pyarrow, in row groups of some million records or 64 MiB; it appears when it is whole.
@@ -134,19 +135,18 @@ class Arrow:
             for batch in reader:
                 out.write_batch(batch)
 
-    def _field(self) -> Field:
-        fields = [_field(self._all._types, at, name, not always) for name, _, at, always in self._columns]
-        if self._as_views:
-            fields = [("vu", *field[1:]) if field[0] == "U" else ("vz", *field[1:]) if field[0] == "Z" else field for field in fields]
+    def _field(self, as_views: bool) -> Field:
+        types = self._all._types
+        fields = [_field(types, at, name, not always, as_views) for name, _, at, always in self._columns]
         return "+s", "", 0, [], fields, []
 
-    def _batches(self) -> Iterator[Elements]:
+    def _batches(self, as_views: bool) -> Iterator[Elements]:
         of, native = self._of, self._all._native
         paths = [path for _, path, _, _ in self._columns]
         batch = self._batch or native.rows_in(_BYTES)
         for start in range(0, len(of), batch):
             part = of[start : start + batch]
-            yield len(part), 0, [None], native.gather(paths, part._picked(), self._as_views), []
+            yield len(part), 0, [None], native.gather(paths, part._picked(), as_views), []
 
 
 def polars(of: "Union[Records, Selection]") -> Any:
@@ -208,9 +208,8 @@ def stream_of_blob(blob: "Blob") -> Any:
                 below = _scalars(np.concatenate(rows))
                 column: Elements = (len(rows), 0, [None, _bytes(offsets)], [below], [])
             else:
-                if blob.content != "bytes":
-                    part.texts()  # That it is text.
-                column = _runs([bytes(part.view(at)) for at in range(len(part))])
+                is_text = blob.content != "bytes"
+                column = _runs([text.encode() for text in part.texts()] if is_text else list(part))
             yield len(part), 0, [None], [column], []
 
     every = batches()
@@ -239,7 +238,7 @@ def schema_of_tensor(tensor: "Tensor") -> Any:
 # Types.
 
 
-def _field(types: Types, at: int, name: str, optional: bool) -> Field:
+def _field(types: Types, at: int, name: str, optional: bool, as_views: bool = False) -> Field:
     row = types.rows[at]
     flags = _NULLABLE if optional else 0
     if row.kind == "scalar":
@@ -247,21 +246,22 @@ def _field(types: Types, at: int, name: str, optional: bool) -> Field:
     if row.kind == "enum":
         return _NUMBERS[row.more[0]], name, flags, [], [], [("u", "", 0, [], [], [])]
     if row.kind == "struct":
-        below = [_field(types, to, member, optional or maybe) for member, to, _, maybe in row.more]
+        below = [_field(types, to, member, optional or maybe, as_views) for member, to, _, maybe in row.more]
         return "+s", name, flags, [], below, []
     if row.kind == "union":
         key, variants = row.more
         below = [("U", key, flags, [], [], [])]
-        below += [_field(types, to, variant, True) for variant, to in variants if variant != key]
+        below += [_field(types, to, variant, True, as_views) for variant, to in variants if variant != key]
         return "+s", name, flags, [], below, []
     if row.kind == "array":
         items, count = row.more
         form = "+L" if count is None else f"+w:{count}"
-        return form, name, flags, [], [_field(types, items, "item", True)], []
+        return form, name, flags, [], [_field(types, items, "item", True, as_views)], []
     if row.kind == "tensor":
         dtype, shape = row.more
         return _tensor_field(dtype, shape, name, flags)
-    return "Z" if row.kind == "bytes" else "U", name, flags, [], [], []
+    texts, runs = ("vu", "vz") if as_views else ("U", "Z")
+    return runs if row.kind == "bytes" else texts, name, flags, [], [], []
 
 
 def _scalar_field(dtype: str, name: str, flags: int = 0) -> Field:

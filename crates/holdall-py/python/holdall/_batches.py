@@ -174,7 +174,7 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
             _check(records, items, path, flat, None, listed, offsets)
             out[path] = Ragged(flat, offsets)
         else:
-            out[path] = native.values_at(listed, path, types)
+            out[path] = native.values(picked, path, types)
     return out
 
 
@@ -196,7 +196,7 @@ def _check(
     for number in sorted(set(bad.nonzero()[0].tolist())):
         row = number if offsets is None else int(offsets.searchsorted(number, "right")) - 1
         if there is None or there[row]:
-            records._native.values(places[row], places[row] + 1, path, records._types)
+            records._native.values((places[row], places[row] + 1), path, records._types)
         else:
             found[number] = 0
 

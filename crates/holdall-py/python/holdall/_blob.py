@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
 
 from . import _holdall
@@ -12,28 +12,41 @@ from ._arrays import array, numpy_dtype
 from .errors import HoldallError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ._tensor import Tensor
 
 __all__ = ["Blob"]
 
 
+#: Places of records or runs, or a mask over them.
+Chosen = Union[Sequence[int], Sequence[bool], "np.ndarray[Any, Any]"]
+
+#: Places for the native half: the first and the one after the last, or an array of int64.
+Picked = Union[tuple[int, int], "np.ndarray[Any, Any]"]
+
+#: Runs that are read together: the first time, and at most.
+_FEW, _MOST = 32, 4096
+
+
 class Blob:
     """Many runs of bytes, or some of them. ``b[i]`` is a run as what it holds: ``str``, a value of JSON, ``bytes``,
-    or a read-only NumPy array of its elements; ``b[a:b]`` are runs again, of which nothing else is read. Whoever takes Arrow's
-    columns takes them as one, named after the tensor."""
+    or a read-only NumPy array of its elements; ``b[a:b]``, ``b[[1, 5]]`` and ``b[mask]`` are runs again, of which nothing else is
+    read. Those of a file that is far away are read together, in few requests, by whoever goes through them. Whoever takes
+    Arrow's columns takes them as one, named after the tensor."""
 
-    __slots__ = ("_tensor", "_native", "_range", "content", "dtype")
+    __slots__ = ("_tensor", "_native", "_places", "content", "dtype")
 
     #: What the runs hold.
     content: Literal["utf-8", "json", "bytes", "elements"]
     #: Type of the elements, where they hold elements: ``"float32"``, …
     dtype: Optional[str]
 
-    def __init__(self, tensor: "Tensor", native: _holdall.Blob, places: Optional[range] = None) -> None:
+    def __init__(self, tensor: "Tensor", native: _holdall.Blob, places: "Optional[Union[range, np.ndarray[Any, Any]]]" = None) -> None:
         self._tensor = tensor
         self._native = native
         count, self.content, self.dtype = native.head()
-        self._range = range(count) if places is None else places
+        self._places: Union[range, np.ndarray[Any, Any]] = range(count) if places is None else places
 
     @property
     def tensor(self) -> "Tensor":
@@ -41,33 +54,34 @@ class Blob:
         return self._tensor
 
     def __len__(self) -> int:
-        return len(self._range)
+        return len(self._places)
 
     @overload
-    def __getitem__(self, key: slice) -> "Blob": ...
+    def __getitem__(self, key: Union[slice, Chosen]) -> "Blob": ...
     @overload
     def __getitem__(self, key: int) -> Any: ...
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
         if isinstance(key, slice):
-            return Blob(self._tensor, self._native, self._range[key])
-        at = place(self._range, key, "runs", None)
-        if self.dtype is not None:
-            buffer = self._native.bytes(at)
-            try:
-                return array(buffer, 0, (len(buffer) // numpy_dtype(self.dtype).itemsize,), self.dtype)
-            except HoldallError as e:
-                raise about(e, self._tensor) from None
-        if self.content == "bytes":
-            return bytes(self._memory(at))
-        text = self._native.texts(at, at + 1, self.content == "json")[0]
-        return json.loads(text) if self.content == "json" else text
+            return Blob(self._tensor, self._native, self._places[key])
+        numbers = chosen(key, len(self), "runs")
+        if numbers is not None:
+            of = self._places
+            places = numbers * of.step + of.start if isinstance(of, range) else of[numbers]
+            return Blob(self._tensor, self._native, places)
+        at = self._place(key)
+        return self._values((at, at + 1))[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[at] for at in range(len(self)))
+        start, count = 0, _FEW
+        while start < len(self._places):
+            found = self._values(self[start : start + count]._picked())
+            yield from found
+            start, count = start + len(found), min(4 * count, _MOST)
 
     def view(self, index: int) -> memoryview:
         """The bytes of a run, read-only, without a copy where the file is mapped."""
-        return self._memory(place(self._range, index, "runs", None))
+        buffer: Any = self._native.bytes(self._place(index))
+        return memoryview(buffer)
 
     def texts(self) -> list[str]:
         """All of them as text, of a blob of text or JSON.
@@ -76,11 +90,7 @@ class Blob:
             Misuse: it holds something else.
             Malformed: it is not UTF-8, or lies outside the heap.
         """
-        places = self._range
-        if not places:
-            return self._native.texts(0, 0, False)
-        low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
-        return self._native.texts(low, high, False)[:: places.step if len(places) > 1 else 1]
+        return self._native.texts(self._picked(), False, False)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         from ._arrow import stream_of_blob
@@ -88,11 +98,32 @@ class Blob:
         return stream_of_blob(self)
 
     def __reduce__(self) -> Any:
-        return _blob, (self._tensor, self._range)
+        return _blob, (self._tensor, self._places)
 
-    def _memory(self, at: int) -> memoryview:
-        buffer: Any = self._native.bytes(at)
-        return memoryview(buffer)
+    def _values(self, places: Picked) -> list[Any]:
+        """What the first of the runs at these places are, as many as are read together."""
+        if self.content in ("utf-8", "json"):
+            texts = self._native.texts(places, self.content == "json", True)
+            return [json.loads(text) for text in texts] if self.content == "json" else texts
+        buffers: list[Any] = self._native.some(places)
+        if self.dtype is None:
+            return [bytes(memoryview(buffer)) for buffer in buffers]
+        size = numpy_dtype(self.dtype).itemsize
+        try:
+            return [array(buffer, 0, (len(buffer) // size,), self.dtype) for buffer in buffers]
+        except HoldallError as e:
+            raise about(e, self._tensor) from None
+
+    def _place(self, index: Any) -> int:
+        return int(self._places[place(range(len(self)), index, "runs", None)])
+
+    def _picked(self) -> Picked:
+        import numpy as np
+
+        places = self._places
+        if isinstance(places, range) and places.step == 1:
+            return places.start, places.stop
+        return np.ascontiguousarray(places, "<i8")
 
     def __repr__(self) -> str:
         what = self.content if self.dtype is None else self.dtype
@@ -105,7 +136,7 @@ def blob(tensor: "Tensor") -> Blob:
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
 
 
-def _blob(tensor: "Tensor", places: range) -> Blob:
+def _blob(tensor: "Tensor", places: "Union[range, np.ndarray[Any, Any]]") -> Blob:
     """Runs that were pickled."""
     return Blob(tensor, blob(tensor)._native, places)
 
@@ -125,6 +156,33 @@ def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:
     if not -len(places) <= index < len(places):
         raise IndexError(f"index {index} of {len(places)} {what}")
     return places[index]
+
+
+def chosen(key: Any, count: int, what: str) -> "Optional[np.ndarray[Any, Any]]":
+    """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
+
+    Raises:
+        IndexError: a place is outside, or a mask is of another length.
+        TypeError: they are not places.
+    """
+    import numpy as np
+
+    is_list = isinstance(key, list) or (hasattr(key, "__array__") and getattr(key, "ndim", 0) > 0)
+    if not is_list:
+        return None
+    # A list without anything in it has no type; it stands for no place.
+    given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
+    if given.ndim != 1 or given.dtype.kind not in "biu":
+        raise TypeError(f"{what} are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
+    if given.dtype.kind == "b":
+        if len(given) != count:
+            raise IndexError(f"a mask of {len(given)} for {count} {what}")
+        return np.flatnonzero(given).astype("<i8")
+    outside = given[(given < -count) | (given >= count)]
+    if len(outside):
+        raise IndexError(f"index {outside[0]} of {count} {what}")
+    places = given.astype("<i8")
+    return np.where(places < 0, places + count, places)
 
 
 def about(e: HoldallError, tensor: "Tensor") -> HoldallError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, ov
 
 from . import _holdall
 from ._arrow import Arrow, polars
-from ._blob import about, place
+from ._blob import Chosen, Picked, about, chosen, place
 from ._kinds import MOST, Form, Types, named, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
 
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from ._tensor import Tensor
 
 __all__ = ["Records", "Ragged", "Selection"]
-
-#: Places of records, or a mask over them.
-Chosen = Union[Sequence[int], Sequence[bool], "np.ndarray[Any, Any]"]
-
-#: Places of records for the native half: the first and the one after the last, or an array of int64.
-Picked = Union[tuple[int, int], "np.ndarray[Any, Any]"]
 
 #: Bytes of records that are read at a time for a column that is not in memory.
 PIECE = 8 << 20
@@ -190,8 +184,7 @@ class Records(Sequence[Any]):
             Malformed: it is not UTF-8, or lies outside the heap.
         """
         self._is_text(path)
-        low, high, step = self._run()
-        return self._native.texts(path, low, high)[::step]
+        return self._native.texts(path, self._picked())
 
     def _is_text(self, path: str) -> None:
         at, _, _ = self._find(path)
@@ -233,8 +226,7 @@ class Records(Sequence[Any]):
             Malformed: what is wrong with it.
         """
         self._find(path)
-        low, high, step = self._run()
-        return self._native.values(low, high, path, self._types)[::step]
+        return self._native.values(self._picked(), path, self._types)
 
     def to_pandas(self) -> "pd.DataFrame":
         """All of them as a pandas ``DataFrame`` with a column for each member, which is read as one.
@@ -370,26 +362,21 @@ class Records(Sequence[Any]):
     @overload
     def __getitem__(self, key: slice) -> "Records": ...
     @overload
-    def __getitem__(self, key: "Chosen") -> "Selection": ...
-    def __getitem__(self, key: "Union[int, slice, Chosen]") -> Any:
+    def __getitem__(self, key: Chosen) -> "Selection": ...
+    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
         if isinstance(key, slice):
             self._native.head()
             return Records(self._tensor, self._native, self._types, self._stride, self._range[key])
-        numbers = _chosen(key, len(self))
+        numbers = chosen(key, len(self), "records")
         if numbers is not None:
             return Selection(self._whole(), numbers * self._range.step + self._range.start)
         at = place(self._range, key, "records", "column(path) gives a member")
-        return self._native.values(at, at + 1, None, self._types)[0]
+        return self._native.values((at, at + 1), None, self._types)[0]
 
     def __iter__(self) -> Iterator[Any]:
         every = max(1, min(BATCH, PIECE // self._stride))
         for start in range(0, len(self._range), every):
-            part = self[start : start + every]
-            low, high, step = part._run()
-            if abs(step) == 1:
-                yield from self._native.values(low, high, None, self._types)[::step]
-            else:
-                yield from (part[at] for at in range(len(part)))
+            yield from self._native.values(self[start : start + every]._picked(), None, self._types)
 
     def __reduce__(self) -> Any:
         return _some, (self._tensor, self._range)
@@ -469,7 +456,7 @@ class Records(Sequence[Any]):
             record = self._range[place]
             if there is not None and not there[place]:
                 continue
-            self._native.values(record, record + 1, path, self._types)
+            self._native.values((record, record + 1), path, self._types)
 
     def _check_rows(self, items: int, path: str, values: Any, offsets: Any) -> None:
         bad = self._types.odd(items, values)
@@ -477,7 +464,7 @@ class Records(Sequence[Any]):
             return
         for place in _rows(bad)[:1]:
             record = self._range[int(offsets.searchsorted(place, "right")) - 1]
-            self._native.values(record, record + 1, path, self._types)
+            self._native.values((record, record + 1), path, self._types)
 
     def _wrong(self, message: str, hint: Optional[str]) -> NoReturn:
         raise _misuse(self._tensor, message, hint, "python/column")
@@ -551,12 +538,12 @@ class Selection(Sequence[Any]):
     def texts(self, path: str) -> "list[Optional[str]]":
         """A string of all of them, or the name of an enum, or JSON as text: see :meth:`Records.texts`."""
         self._records._is_text(path)
-        return self._records._native.texts_at(path, self._places.tolist())
+        return self._records._native.texts(path, self._picked())
 
     def values(self, path: str) -> list[Any]:
         """One part of all of them as Python objects: see :meth:`Records.values`."""
         self._records._find(path)
-        return self._records._native.values_at(self._places.tolist(), path, self._records._types)
+        return self._records._native.values(self._picked(), path, self._records._types)
 
     def to_pandas(self) -> "pd.DataFrame":
         """All of them as a pandas ``DataFrame``, whose index is their places: see :meth:`Records.to_pandas`."""
@@ -590,11 +577,11 @@ class Selection(Sequence[Any]):
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: "Union[slice, Chosen]") -> "Selection": ...
-    def __getitem__(self, key: "Union[int, slice, Chosen]") -> Any:
+    def __getitem__(self, key: Union[slice, Chosen]) -> "Selection": ...
+    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
         if isinstance(key, slice):
             return Selection(self._records, self._places[key])
-        numbers = _chosen(key, len(self))
+        numbers = chosen(key, len(self), "records")
         if numbers is not None:
             return Selection(self._records, self._places[numbers])
         at = place(range(len(self)), key, "records", "column(path) gives a member")
@@ -603,8 +590,8 @@ class Selection(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         every = max(1, min(BATCH, PIECE // self._records._stride))
         for start in range(0, len(self._places), every):
-            places = self._places[start : start + every].tolist()
-            yield from self._records._native.values_at(places, None, self._records._types)
+            places = self[start : start + every]._picked()
+            yield from self._records._native.values(places, None, self._records._types)
 
     def __reduce__(self) -> Any:
         return Selection, (self._records, self._places)
@@ -658,33 +645,6 @@ def _some(tensor: "Tensor", places: range) -> Records:
     """Records that were pickled."""
     all = records(tensor)
     return Records(tensor, all._native, all._types, all._stride, places)
-
-
-def _chosen(key: Any, count: int) -> "Optional[np.ndarray[Any, Any]]":
-    """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
-
-    Raises:
-        IndexError: a place is outside, or a mask is of another length.
-        TypeError: they are not places.
-    """
-    import numpy as np
-
-    is_list = isinstance(key, list) or (hasattr(key, "__array__") and getattr(key, "ndim", 0) > 0)
-    if not is_list:
-        return None
-    # A list without anything in it has no type; it stands for no place.
-    given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
-    if given.ndim != 1 or given.dtype.kind not in "biu":
-        raise TypeError(f"records are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
-    if given.dtype.kind == "b":
-        if len(given) != count:
-            raise IndexError(f"a mask of {len(given)} for {count} records")
-        return np.flatnonzero(given).astype("<i8")
-    outside = given[(given < -count) | (given >= count)]
-    if len(outside):
-        raise IndexError(f"index {outside[0]} of {count} records")
-    places = given.astype("<i8")
-    return np.where(places < 0, places + count, places)
 
 
 class _about:

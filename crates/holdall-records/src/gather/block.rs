@@ -1,7 +1,11 @@
 //! Parts of a block of records, one after the other: loops without a branch, and without an outcome, for each value.
 
-use super::plan::{Job, Slot};
+use super::plan::{Content, Job, Slot};
+use super::views::{Long, view};
+use holdall_json::parse;
 use holdall_schema::{Accessor, Entry};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records that lie one after the other.
 #[derive(Clone, Copy)]
@@ -12,11 +16,24 @@ pub(super) struct Block<'b> {
     pub(super) stride: usize,
 }
 
+/// What their entries point into.
+pub(super) struct Heap<'h> {
+    pub(super) len: u64,
+    /// All of it, for views.
+    pub(super) bytes: &'h [u8],
+    /// Bytes that views may still be of.
+    pub(super) left: AtomicU64,
+    /// Most levels of JSON.
+    pub(super) depth: usize,
+}
+
 /// Where a part of them goes.
 pub(super) struct Out<'o> {
     /// A bit for each that is there.
     pub(super) there: Option<&'o mut [u8]>,
     pub(super) values: &'o mut [u8],
+    /// Where in the heap views count from.
+    pub(super) base: u64,
 }
 
 /// What was found of a part in a block.
@@ -29,6 +46,8 @@ pub(super) struct Seen {
     pub(super) len: u64,
     /// Where they lie there, if they do so one after the other.
     pub(super) start: Option<u64>,
+    /// Those of views that point at them.
+    pub(super) long: Long,
 }
 
 /// Memory of a thread.
@@ -44,7 +63,7 @@ impl Scratch {
         &mut self,
         slot: &Slot,
         block: Block<'_>,
-        heap: u64,
+        heap: &Heap<'_>,
         out: &mut Out<'_>,
     ) -> Seen {
         let Scratch { there, parts } = self;
@@ -71,13 +90,33 @@ impl Scratch {
             }
             Job::Ends { stride, align, .. } => {
                 entries(slot, block, there, parts);
-                ends(parts, heap, out.values, &mut seen);
+                let mut slots = out.values.as_chunks_mut().0.iter_mut();
+                follow(parts, heap.len, &mut seen, |_, end| {
+                    if let Some(slot) = slots.next() {
+                        *slot = end.to_le_bytes();
+                    }
+                });
                 if (*stride, *align) != (1, 1) {
                     for entry in parts.as_chunks().0 {
                         let Entry { offset, len } = Entry::from_bytes(*entry);
                         seen.is_wrong |= (len % stride != 0) | (offset % align != 0);
                     }
                 }
+            }
+            Job::Views(content) => {
+                entries(slot, block, there, parts);
+                let mut slots = out.values.as_chunks_mut().0.iter_mut();
+                let (base, mut long) = (out.base, Long::default());
+                follow(parts, heap.len, &mut seen, |entry, _| {
+                    if let Some(slot) = slots.next() {
+                        let text = heap.bytes.get(entry.offset as usize..).unwrap_or_default();
+                        let at = entry.offset.wrapping_sub(base);
+                        *slot = view(text, entry.len, at).to_le_bytes();
+                        long.add(entry);
+                    }
+                });
+                seen.long = long;
+                seen.is_wrong = seen.is_wrong || !heap.has(*content, parts, there, &seen);
             }
         }
         seen
@@ -92,6 +131,43 @@ impl Scratch {
         let there = there_of(&slot.part, block, &mut self.there, &mut false);
         entries(slot, block, there, &mut self.parts);
         self.parts.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry))
+    }
+}
+
+impl Heap<'_> {
+    /// Whether runs that lie in the heap are what they should be. Not looked at where they are more than may be gathered.
+    fn has(&self, content: Content, entries: &[u8], there: Option<&[u8]>, seen: &Seen) -> bool {
+        let rest = |left: u64| left.checked_sub(seen.len);
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_err() {
+            return true;
+        }
+        let get = |Entry { offset, len }| {
+            self.bytes.get(offset as usize..(offset + len) as usize).unwrap_or_default()
+        };
+        let whole = seen.start.map(|offset| get(Entry { offset, len: seen.len }));
+        let runs = entries.as_chunks().0.iter().map(|entry| get(Entry::from_bytes(*entry)));
+        is_of(content, whole, runs, |at| there.is_none_or(|there| there[at] == 1), self.depth)
+    }
+}
+
+/// Whether runs are what they should be, but those that are not there; `whole` is all of them, where they lie one after the other.
+pub(super) fn is_of<'r>(
+    content: Content,
+    whole: Option<&[u8]>,
+    mut runs: impl Iterator<Item = &'r [u8]>,
+    is_there: impl Fn(usize) -> bool,
+    depth: usize,
+) -> bool {
+    // Of a text cut where a character goes on.
+    let is_cut = |run: &[u8]| run.first().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
+    match (content, whole) {
+        (Content::Any, _) => true,
+        (Content::Text, Some(whole)) if whole.is_ascii() => true,
+        (Content::Text, Some(whole)) => std::str::from_utf8(whole).is_ok() && !runs.any(is_cut),
+        (Content::Text, None) => runs.all(|run| std::str::from_utf8(run).is_ok()),
+        (Content::Json, _) => runs
+            .enumerate()
+            .all(|(at, run)| !is_there(at) || matches!(parse(run, depth), Ok(Value::Object(_)))),
     }
 }
 
@@ -116,19 +192,21 @@ fn entries(slot: &Slot, block: Block<'_>, there: Option<&[u8]>, out: &mut Vec<u8
     clear(out, Entry::LEN, there);
 }
 
-/// Where the runs of entries end, counted from the start of the block.
-fn ends(entries: &[u8], heap: u64, out: &mut [u8], seen: &mut Seen) {
+/// Looks at entries, one after the other; `with` has each, and how many bytes they have so far.
+#[inline]
+fn follow(entries: &[u8], heap: u64, seen: &mut Seen, mut with: impl FnMut(Entry, u64)) {
     let entries = entries.as_chunks().0;
     let each = || entries.iter().map(|entry| Entry::from_bytes(*entry));
     let start = each().find(|entry| entry.len > 0).map_or(0, |entry| entry.offset);
     let (mut next, mut is_together, mut is_wrong) = (start, true, false);
-    for (slot, Entry { offset, len }) in out.as_chunks_mut().0.iter_mut().zip(each()) {
+    for entry in each() {
+        let Entry { offset, len } = entry;
         let end = offset.wrapping_add(len);
         is_wrong |= (end < offset) | (end > heap);
         is_together &= (len == 0) | (offset == next);
         next = if len == 0 { next } else { end };
         seen.len = seen.len.saturating_add(len);
-        *slot = seen.len.to_le_bytes();
+        with(entry, seen.len);
     }
     seen.is_wrong |= is_wrong;
     seen.start = is_together.then_some(start);
@@ -161,9 +239,7 @@ fn copy(block: Block<'_>, start: usize, size: usize, width: usize, out: &mut [u8
 #[inline]
 fn whole<const N: usize>(records: std::slice::Chunks<'_, u8>, out: &mut [u8]) {
     for (slot, record) in out.as_chunks_mut::<N>().0.iter_mut().zip(records) {
-        if let Some(part) = record.first_chunk() {
-            *slot = *part;
-        }
+        *slot = record.first_chunk().copied().unwrap_or([0; N]);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::fill::Filled;
 use super::plan::{END, Of, Shape};
-use super::{Data, Found, Gathered, Gatherer, Rows, Values, Wrong, block};
+use super::views::{VIEW, buffers, views};
+use super::{Data, Found, Gathered, Gatherer, Rows, Texts, Values, Wrong, block};
 use holdall_core::Result;
 use holdall_io::buffer::Buffer;
 use holdall_schema::{Kind, Path, Scalar, TensorDType, TypeId, Union};
@@ -20,7 +21,13 @@ impl Gatherer<'_> {
             Of::Bits => Values::Bits(values),
             Of::Numbers => Values::Numbers(values),
             Of::Places(e) => Values::Places(values, e),
+            Of::Runs if self.texts == Texts::Views => {
+                self.take(len, VIEW)?;
+                let (ends, bytes) = (values.freeze(), runs.freeze());
+                Values::Views(views(&ends, &bytes, self.work)?.freeze(), buffers(bytes))
+            }
             Of::Runs => Values::Runs(values.freeze(), runs.freeze()),
+            Of::Views => Values::Views(values.freeze(), buffers(runs.freeze())),
             Of::Struct(members) => Values::Struct(self.all(members, len, filled)?),
             Of::Union(union, variants) => {
                 let keys = self.keys(&union, values.as_ref(), there.as_deref())?;

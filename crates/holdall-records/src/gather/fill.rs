@@ -1,18 +1,17 @@
 //! Blocks one beside the other, then what their entries point at.
 
-use super::block::{Block, Out, Scratch, Seen};
-use super::plan::{Content, END, Job, Slot};
-use super::{Data, Found, Gatherer, Rows, Wrong};
+use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
+use super::plan::{END, Job, Slot};
+use super::views::{self, VIEW};
+use super::{Data, Found, Gatherer, Rows, Wrong, reuse};
 use crate::{Records, placed};
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_io::Work;
 use holdall_io::buffer::Buffer;
-use holdall_json::parse;
-use serde_json::Value;
 use std::ops::Range;
 use std::slice::ChunksMut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of records in a block: they stay in the cache while one member after the other is taken of them.
 const BLOCK: usize = 128 << 10;
@@ -26,9 +25,9 @@ const TOGETHER: u64 = 16 << 20;
 pub(super) struct Filled {
     pub(super) there: Option<Bytes>,
     pub(super) absent: usize,
-    /// Numbers, bits, or where runs end.
+    /// Numbers, bits, views, or where runs end.
     pub(super) values: Data,
-    /// The bytes of runs.
+    /// The bytes of runs, or what views point into.
     pub(super) runs: Data,
 }
 
@@ -56,7 +55,14 @@ impl Gatherer<'_> {
             let len = slot.job.len(count);
             self.take(len, 1)?;
             self.take(bits, 1)?;
-            out.push((Buffer::new(bits)?, Buffer::new(len)?));
+            let mut values = reuse::take(len)?;
+            // What is not written to below.
+            match slot.job {
+                Job::Ends { .. } => values.as_mut()[..END].fill(0),
+                Job::Numbers { size, width, .. } if size < width => values.as_mut().fill(0),
+                _ => {}
+            }
+            out.push((Buffer::new(bits)?, values));
         }
         let blocks = (0..count).step_by(every).map(|at| {
             let end = count.min(at + every);
@@ -64,21 +70,28 @@ impl Gatherer<'_> {
             Block { bytes: bytes.unwrap_or_default(), count: end - at, stride }
         });
         let blocks: Vec<Block<'_>> = blocks.collect();
-        let heap = self.records.0.heap.len();
+        let heap = &self.records.0.heap;
+        let (len, bytes) = (heap.len(), heap.whole().unwrap_or_default());
+        let (left, depth) = (AtomicU64::new(self.left), self.records.limits().depth);
+        let heap = Heap { len, bytes, left, depth };
+        let first = blocks.first();
+        let bases = slots.iter().map(|slot| first.map_or(0, |block| views::base(slot, *block)));
+        let bases: Vec<u64> = bases.collect();
         let mut all = vec![Seen::default(); blocks.len() * slots.len()];
         let mut pieces: Vec<_> =
             slots.iter().zip(&mut out).map(|(s, o)| pieces(s, o, every)).collect();
         let mut seen = all.chunks_mut(slots.len().max(1));
         let jobs = blocks.iter().map(|block| {
-            let outs = pieces.iter_mut().map(|(there, values)| Out {
+            let outs = pieces.iter_mut().zip(&bases).map(|((there, values), base)| Out {
                 there: there.as_mut().and_then(Iterator::next),
                 values: values.next().unwrap_or_default(),
+                base: *base,
             });
             (*block, outs.collect::<Vec<_>>(), seen.next().unwrap_or_default())
         });
         work.for_each(jobs.collect(), Scratch::default, |scratch, (block, outs, seen)| {
             for ((slot, mut out), seen) in slots.iter().zip(outs).zip(seen) {
-                *seen = scratch.gather(slot, block, heap, &mut out);
+                *seen = scratch.gather(slot, block, &heap, &mut out);
             }
             work.check()
         })?;
@@ -91,11 +104,14 @@ impl Gatherer<'_> {
             let seen: Vec<&Seen> = all.iter().skip(at).step_by(slots.len()).collect();
             let absent = seen.iter().map(|seen| seen.absent).sum();
             let there = (absent > 0).then(|| bits.freeze());
-            let mut runs = Data::default();
-            if let Job::Ends { .. } = slot.job {
-                let ends = values.as_mut().get_mut(END..).unwrap_or_default();
-                runs = self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?;
-            }
+            let runs = match slot.job {
+                Job::Ends { .. } => {
+                    let ends = values.as_mut().get_mut(END..).unwrap_or_default();
+                    self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?
+                }
+                Job::Views(_) => self.lead(values.as_mut(), &seen, (bases[at], every), &work)?,
+                _ => Data::default(),
+            };
             filled.push(Filled { there, absent, values: Data::Own(values), runs });
         }
         Ok(filled)
@@ -153,7 +169,9 @@ impl Gatherer<'_> {
                     runs
                 }
             };
-            if !is_of(content, runs, ends, there, records.limits().depth) {
+            let is_there = |at: usize| there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
+            let depth = records.limits().depth;
+            if !is_of(content, Some(runs), parts(runs, ends), is_there, depth) {
                 is_wrong.store(true, Ordering::Relaxed);
             }
             for end in ends.as_chunks_mut().0 {
@@ -181,6 +199,7 @@ fn pieces<'p>(
         Job::Bits => (0, every / 8),
         Job::Numbers { width, .. } => (0, every.saturating_mul(width).max(1)),
         Job::Ends { .. } => (END, every * END),
+        Job::Views(_) => (0, every * VIEW),
     };
     (there, values.as_mut().get_mut(start..).unwrap_or_default().chunks_mut(len))
 }
@@ -241,24 +260,11 @@ fn bring(
     }
 }
 
-/// Whether runs, of which these are the ends, are what they should be; there is none where `there` has no bit.
-fn is_of(content: Content, runs: &[u8], ends: &[u8], there: Option<&[u8]>, depth: usize) -> bool {
-    let mut ends = ends.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize);
-    match content {
-        Content::Any => true,
-        Content::Text if runs.is_ascii() => true,
-        Content::Text => {
-            let text = std::str::from_utf8(runs);
-            text.is_ok_and(|text| ends.all(|end| text.is_char_boundary(end)))
-        }
-        Content::Json => {
-            let mut start = 0;
-            ends.enumerate().all(|(at, end)| {
-                let run = runs.get(start..end).unwrap_or_default();
-                start = end;
-                let is_there = there.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 == 1);
-                !is_there || matches!(parse(run, depth), Ok(Value::Object(_)))
-            })
-        }
-    }
+/// The runs that end there.
+fn parts<'r>(runs: &'r [u8], ends: &[u8]) -> impl Iterator<Item = &'r [u8]> {
+    let mut start = 0;
+    ends.as_chunks().0.iter().map(move |end| {
+        let end = u64::from_le_bytes(*end) as usize;
+        runs.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
+    })
 }

@@ -9,6 +9,7 @@ mod block;
 mod columns;
 mod fill;
 mod plan;
+mod reuse;
 mod views;
 
 use crate::rules::OTHER_KIND;
@@ -26,7 +27,6 @@ use plan::{Job, Plan, Slot};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-pub use views::views;
 
 /// A column: a value for each record, or for each element of an array in one.
 #[derive(Debug)]
@@ -54,6 +54,9 @@ pub enum Values {
     Places(Data, Enum),
     /// Where texts, or runs of bytes, end: one more `i64` than there are values, the first 0. And their bytes.
     Runs(Bytes, Bytes),
+    /// Texts, or runs of bytes, as views of Arrow's: sixteen bytes for each, with a short one in them. And the buffers, of less than
+    /// 2 GiB each, in which the others lie.
+    Views(Bytes, Vec<Bytes>),
     /// A column for each member; of a union its keys, and a column for each variant.
     Struct(Vec<Gathered>),
     /// Where lists end, as of runs, counted in elements. And the elements.
@@ -78,10 +81,11 @@ impl Default for Data {
 }
 
 impl Data {
-    /// The bytes, shared and no longer changeable.
+    /// The bytes, shared and no longer changeable. Up to 64 MiB of memory are kept for columns that come later, once nobody has them
+    /// any more.
     pub fn freeze(self) -> Bytes {
         match self {
-            Data::Own(memory) => memory.freeze(),
+            Data::Own(memory) => reuse::lend(memory),
             Data::Shared(bytes) => bytes,
         }
     }
@@ -120,7 +124,33 @@ impl Records {
         chosen: &Chosen<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
-        self.told(paths, chosen, work, |gatherer, rows| gatherer.columns(rows, self.ty(), paths))
+        self.gather_as(Texts::Ends, paths, chosen, work)
+    }
+
+    /// As [`Records::gather`], with texts and runs of bytes as views, at any depth: [`Values::Views`], but for the keys of unions.
+    ///
+    /// # Errors
+    /// As [`Records::gather`]; `records/arrow` for a text of more than 1 GiB.
+    pub fn gather_views(
+        &self,
+        paths: &[Path],
+        chosen: &Chosen<'_, '_>,
+        work: &Work,
+    ) -> Result<Vec<Gathered>> {
+        self.gather_as(Texts::Views, paths, chosen, work)
+    }
+
+    fn gather_as(
+        &self,
+        texts: Texts,
+        paths: &[Path],
+        chosen: &Chosen<'_, '_>,
+        work: &Work,
+    ) -> Result<Vec<Gathered>> {
+        self.told(paths, chosen, work, |gatherer, rows| {
+            gatherer.texts = texts;
+            gatherer.columns(rows, self.ty(), paths)
+        })
     }
 
     /// What a part has in the heap: where that of each record ends, one more `i64` than there are records, in bytes of a text or a run, in
@@ -174,7 +204,8 @@ impl Records {
         work: &Work,
         gather: impl FnOnce(&mut Gatherer<'_>, &Rows<'_>) -> Found<T>,
     ) -> Result<T> {
-        let mut gatherer = Gatherer { records: self, work, left: self.limits().decoded_len };
+        let left = self.limits().decoded_len;
+        let mut gatherer = Gatherer { records: self, work, texts: Texts::Ends, left };
         let rows = gatherer.rows(chosen)?;
         gather(&mut gatherer, &rows).map_err(|wrong| match wrong {
             Wrong::Told(e) => placed(e, self.tensor()),
@@ -232,9 +263,17 @@ struct Rows<'a> {
     stride: usize,
 }
 
+/// How texts and runs of bytes are gathered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    Ends,
+    Views,
+}
+
 struct Gatherer<'g> {
     records: &'g Records,
     work: &'g Work,
+    texts: Texts,
     /// Bytes that columns may still take.
     left: u64,
 }
@@ -299,7 +338,10 @@ impl<'g> Gatherer<'g> {
 
     /// The parts at these paths of values of a type. The height of a schema bounds the recursion.
     fn columns(&mut self, rows: &Rows<'_>, ty: TypeId, paths: &[Path]) -> Found<Vec<Gathered>> {
-        let mut plan = Plan::new(self.records.schema());
+        // In one turn where their bytes are at hand.
+        let is_near = self.records.0.heap.whole().is_some();
+        let texts = if is_near { self.texts } else { Texts::Ends };
+        let mut plan = Plan::new(self.records.schema(), texts);
         let shapes = paths.iter().map(|path| plan.add(ty, path, false));
         let shapes = shapes.collect::<Result<Vec<_>>>()?;
         let mut filled = self.fill(&plan.slots, rows)?;
@@ -307,7 +349,7 @@ impl<'g> Gatherer<'g> {
     }
 
     fn runs(&mut self, rows: &Rows<'_>, ty: TypeId, path: &Path) -> Found<(Bytes, Bytes)> {
-        let mut plan = Plan::new(self.records.schema());
+        let mut plan = Plan::new(self.records.schema(), Texts::Ends);
         plan.add(ty, path, true)?;
         match self.fill(&plan.slots, rows)?.pop() {
             Some(filled) => Ok((filled.values.freeze(), filled.runs.freeze())),

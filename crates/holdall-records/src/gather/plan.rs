@@ -1,5 +1,7 @@
 //! What is gathered of each record, and what columns are made of it.
 
+use super::Texts;
+use super::views::VIEW;
 use crate::rules::ARROW;
 use holdall_core::Result;
 use holdall_schema::record::rules::ACCESS;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 /// What is gathered of one kind of record.
 pub(super) struct Plan<'s> {
     schema: &'s Schema,
+    texts: Texts,
     pub(super) slots: Vec<Slot>,
 }
 
@@ -30,6 +33,8 @@ pub(super) enum Job {
     Numbers { size: usize, width: usize, most: Option<u32> },
     /// An entry of elements of that stride and alignment; of texts and runs both are 1.
     Ends { stride: u64, align: u64, content: Content },
+    /// The entry of a text or a run, as a view.
+    Views(Content),
 }
 
 /// What the bytes of an entry are.
@@ -52,6 +57,7 @@ pub(super) enum Of {
     Numbers,
     Places(Enum),
     Runs,
+    Views,
     Struct(Vec<Shape>),
     /// Of which the slot has the tags.
     Union(Union, Vec<Shape>),
@@ -63,8 +69,8 @@ pub(super) enum Of {
 }
 
 impl<'s> Plan<'s> {
-    pub(super) fn new(schema: &'s Schema) -> Plan<'s> {
-        Plan { schema, slots: Vec::new() }
+    pub(super) fn new(schema: &'s Schema, texts: Texts) -> Plan<'s> {
+        Plan { schema, texts, slots: Vec::new() }
     }
 
     /// Adds the part at a path of records of a type; `is_raw` for what it has in the heap, as it is.
@@ -73,14 +79,17 @@ impl<'s> Plan<'s> {
         let part = schema.accessor(ty, path)?;
         let size = part.size();
         let numbers = |most| Job::Numbers { size, width: size, most };
-        let runs = |content| Job::Ends { stride: 1, align: 1, content };
+        let runs = |content| match self.texts {
+            Texts::Ends => (Job::Ends { stride: 1, align: 1, content }, Of::Runs),
+            Texts::Views => (Job::Views(content), Of::Views),
+        };
         // Of what is below it comes first.
         let slot = self.slots.len();
         let of_kind = &schema.ty(part.ty()).kind;
         let (job, of) = match of_kind {
-            Kind::String => (runs(Content::Text), Of::Runs),
-            Kind::Record => (runs(Content::Json), Of::Runs),
-            Kind::Bytes => (runs(Content::Any), Of::Runs),
+            Kind::String => runs(Content::Text),
+            Kind::Record => runs(Content::Json),
+            Kind::Bytes => runs(Content::Any),
             Kind::Array(Array { items, len: Len::Variable { .. }, .. }) => {
                 let extent = schema.extent(*items)?;
                 let (stride, align) = (extent.stride.max(1), u64::from(extent.align.max(1)));
@@ -144,6 +153,7 @@ impl Job {
             Job::Bits => count.div_ceil(8),
             Job::Numbers { width, .. } => count.saturating_mul(*width),
             Job::Ends { .. } => (count + 1) * END,
+            Job::Views(_) => count.saturating_mul(VIEW),
         }
     }
 }

@@ -1,27 +1,135 @@
 //! Texts as views: sixteen bytes for each, which have a short text in them and point at a long one.
 
-use super::plan::END;
+use super::block::{Block, Scratch, Seen};
+use super::plan::{END, Job, Slot};
+use super::{Data, Found, Gatherer};
 use crate::rules::ARROW;
 use bytes::Bytes;
-use holdall_core::Result;
+use holdall_core::{Error, Result};
 use holdall_io::Work;
 use holdall_io::buffer::Buffer;
+use holdall_schema::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a view.
-const VIEW: usize = 16;
+pub(super) const VIEW: usize = 16;
 /// Bytes of a text that is in its view.
-const SHORT: usize = 12;
+const SHORT: u64 = 12;
 /// Bytes from the start of one buffer to that of the next. Each is as long as two of these steps, so that no text is cut.
-const STEP: usize = 1 << 30;
+const STEP: u64 = 1 << STEP_BITS;
+const STEP_BITS: u32 = 30;
 /// Texts that a thread takes at a time.
 const EVERY: usize = 1 << 14;
 
-/// Views of the texts that end at `ends`, as [`Values::Runs`](super::Values::Runs) has them, and the buffers that they point into.
+/// Texts of a block that are not in their views.
+#[derive(Debug, Clone)]
+pub(super) struct Long {
+    /// Bytes of all.
+    len: u64,
+    longest: u64,
+    /// Where the first of them starts in the heap, and the last one ends.
+    start: u64,
+    end: u64,
+}
+
+impl Default for Long {
+    fn default() -> Long {
+        Long { len: 0, longest: 0, start: u64::MAX, end: 0 }
+    }
+}
+
+impl Long {
+    #[inline]
+    pub(super) fn add(&mut self, Entry { offset, len }: Entry) {
+        if len > SHORT {
+            self.len = self.len.saturating_add(len);
+            self.longest = self.longest.max(len);
+            self.start = self.start.min(offset);
+            self.end = self.end.max(offset.saturating_add(len));
+        }
+    }
+
+    fn and(self, other: &Long) -> Long {
+        Long {
+            len: self.len.saturating_add(other.len),
+            longest: self.longest.max(other.longest),
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+}
+
+/// Where in the heap the views of a slot count from: as a rule all long texts lie behind the first ones.
+pub(super) fn base(slot: &Slot, first: Block<'_>) -> u64 {
+    let Job::Views(_) = slot.job else { return 0 };
+    let mut long = Long::default();
+    Scratch::default().entries(slot, first).for_each(|entry| long.add(entry));
+    if long.len == 0 { 0 } else { long.start }
+}
+
+impl Gatherer<'_> {
+    /// What views point into, which count from `base` in the heap: the heap itself from there on, where half of it is theirs or more;
+    /// else copies of the texts, and the views are of these.
+    pub(super) fn lead(
+        &mut self,
+        views: &mut [u8],
+        seen: &[&Seen],
+        (base, every): (u64, usize),
+        work: &Work,
+    ) -> Found<Data> {
+        let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
+        self.take(usize::try_from(total).unwrap_or(usize::MAX), 1)?;
+        let long = seen.iter().fold(Long::default(), |all, seen| all.and(&seen.long));
+        if long.longest > STEP {
+            return Err(too_long().into());
+        }
+        if long.len == 0 {
+            return Ok(Data::default());
+        }
+        let heap = &self.records.0.heap;
+        if long.start >= base && (long.end - base) / 2 <= long.len {
+            return Ok(Data::Shared(heap.shared(base..long.end)?));
+        }
+        let heap = heap.whole().unwrap_or_default();
+        // Of texts that together are within the limit.
+        let mut out = Buffer::new(long.len as usize)?;
+        let (mut left, mut before, mut jobs) = (out.as_mut(), 0, Vec::with_capacity(seen.len()));
+        for (views, seen) in views.chunks_mut(every * VIEW).zip(seen) {
+            let (own, rest) = left.split_at_mut(seen.long.len as usize);
+            left = rest;
+            jobs.push((views, own, before));
+            before += seen.long.len;
+        }
+        work.for_each(
+            jobs,
+            || (),
+            |(), (views, mut out, mut at)| {
+                for slot in views.as_chunks_mut().0 {
+                    let Some(Entry { offset, len }) = pointed(u128::from_le_bytes(*slot), base)
+                    else {
+                        continue;
+                    };
+                    let text = heap.get(offset as usize..).unwrap_or_default();
+                    *slot = view(text, len, at).to_le_bytes();
+                    at += len;
+                    if let Some(text) = text.get(..len as usize) {
+                        let (own, rest) = out.split_at_mut(text.len());
+                        own.copy_from_slice(text);
+                        out = rest;
+                    }
+                }
+                work.check()
+            },
+        )?;
+        Ok(Data::Own(out))
+    }
+}
+
+/// Views of the texts that end at `ends`, as [`Values::Runs`](super::Values::Runs) has them.
 ///
 /// # Errors
 /// `records/arrow` for a text of more than 1 GiB.
-pub fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<(Buffer, Vec<Bytes>)> {
+pub(super) fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<Buffer> {
     let ends = ends.as_chunks::<END>().0;
     let mut out = Buffer::new(ends.len().saturating_sub(1) * VIEW)?;
     let is_long = AtomicBool::new(false);
@@ -35,7 +143,8 @@ pub fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<(Buffer, Vec<By
             for (slot, next) in slots.as_chunks_mut().0.iter_mut().zip(&ends[first + 1..]) {
                 let next = end(Some(next));
                 longest = longest.max(next - start);
-                *slot = view(bytes, start, next - start).to_le_bytes();
+                let text = bytes.get(start as usize..).unwrap_or_default();
+                *slot = view(text, next - start, start).to_le_bytes();
                 start = next;
             }
             if longest > STEP {
@@ -44,19 +153,23 @@ pub fn views(ends: &Bytes, bytes: &Bytes, work: &Work) -> Result<(Buffer, Vec<By
             work.check()
         },
     )?;
-    if is_long.into_inner() {
-        return Err(ARROW.broken("a text of more than 1 GiB for a view"));
-    }
-    let each = (0..bytes.len()).step_by(STEP);
-    Ok((out, each.map(|start| bytes.slice(start..bytes.len().min(start + 2 * STEP - 1))).collect()))
+    if is_long.into_inner() { Err(too_long()) } else { Ok(out) }
 }
 
-fn end(end: Option<&[u8; END]>) -> usize {
-    end.map_or(0, |end| u64::from_le_bytes(*end) as usize)
+/// The buffers that views of texts in these bytes point into.
+pub(super) fn buffers(bytes: Bytes) -> Vec<Bytes> {
+    let step = STEP as usize;
+    let each = (0..bytes.len()).step_by(step);
+    each.map(|start| bytes.slice(start..bytes.len().min(start + 2 * step - 1))).collect()
 }
 
-fn view(bytes: &[u8], start: usize, len: usize) -> u128 {
-    let text = bytes.get(start..).unwrap_or_default();
+fn end(end: Option<&[u8; END]>) -> u64 {
+    end.map_or(0, |end| u64::from_le_bytes(*end))
+}
+
+/// The view of a text of so many bytes, `at` so many from the start of the first buffer.
+#[inline]
+pub(super) fn view(text: &[u8], len: u64, at: u64) -> u128 {
     let first = match text.first_chunk() {
         Some(first) => u128::from_le_bytes(*first),
         None => {
@@ -68,9 +181,22 @@ fn view(bytes: &[u8], start: usize, len: usize) -> u128 {
     let head = match len <= SHORT {
         true => first & ((1 << (8 * len)) - 1),
         false => {
-            let (index, offset) = (start / STEP, start % STEP);
-            first & 0xffff_ffff | (index as u128) << 32 | (offset as u128) << 64
+            let (index, offset) = ((at >> STEP_BITS) as u32, at % STEP);
+            first & 0xffff_ffff | u128::from(index) << 32 | u128::from(offset) << 64
         }
     };
-    head << 32 | len as u128 & 0xffff_ffff
+    head << 32 | u128::from(len as u32)
+}
+
+/// Where in the heap a view points that counts from `base`; `None` where the text is in it.
+fn pointed(view: u128, base: u64) -> Option<Entry> {
+    let [len, _, index, offset] = [0, 32, 64, 96].map(|bits| u64::from((view >> bits) as u32));
+    // What lies before the base wrapped around when it was counted.
+    let offset = base.wrapping_add(index << STEP_BITS | offset) % (1 << (32 + STEP_BITS));
+    (len > SHORT).then_some(Entry { offset, len })
+}
+
+#[cold]
+fn too_long() -> Error {
+    ARROW.broken("a text of more than 1 GiB for a view")
 }

@@ -1,0 +1,143 @@
+//! The runs of blobs.
+
+use crate::decode::too_large;
+use crate::errors::Raise;
+use crate::file::NativeFile;
+use crate::kinds::dtype_name;
+use crate::memory::Buffer;
+use crate::records::{Picked, STEP};
+use bytes::Bytes;
+use holdall::json::parse;
+use holdall::schema::Content;
+use holdall::{Blob, Result, TensorRecords as _};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+/// Bytes of runs that are worth reading together.
+const TOGETHER: usize = 16 << 20;
+
+/// The runs of bytes of one tensor of an open file.
+#[pyclass(frozen, name = "Blob", module = "holdall._holdall")]
+pub(crate) struct NativeBlob {
+    file: Py<NativeFile>,
+    blob: Blob,
+}
+
+impl NativeBlob {
+    fn get(&self, py: Python<'_>) -> PyResult<&Blob> {
+        self.file.get().get(py)?;
+        Ok(&self.blob)
+    }
+}
+
+#[pymethods]
+impl NativeBlob {
+    /// The blob of the tensor of that number.
+    #[staticmethod]
+    fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeBlob> {
+        let tensor = file.get().tensor(py, at)?;
+        let blob = py.detach(|| tensor.blob()).raise(py)?;
+        Ok(NativeBlob { file, blob })
+    }
+
+    /// How many runs there are, what they hold, and the type of their elements, where they hold some.
+    fn head(&self, py: Python<'_>) -> PyResult<(u64, String, Option<&'static str>)> {
+        let blob = self.get(py)?;
+        let dtype = match blob.content() {
+            Content::Elements(dtype) => Some(dtype_name(dtype)),
+            _ => None,
+        };
+        let content =
+            if dtype.is_some() { "elements".to_owned() } else { blob.content().to_string() };
+        Ok((blob.len(), content, dtype))
+    }
+
+    /// The bytes of a run: a view where they are mapped.
+    fn bytes(&self, py: Python<'_>, index: u64) -> PyResult<Buffer> {
+        let blob = self.get(py)?;
+        py.detach(|| blob.bytes(index)).raise(py).map(Buffer::frozen)
+    }
+
+    /// The bytes of the first of the runs at these places, as many as are worth reading together: views where they are mapped.
+    fn some(&self, py: Python<'_>, places: Picked) -> PyResult<Vec<Buffer>> {
+        let blob = self.get(py)?;
+        let found = py.detach(|| {
+            let (mut out, mut len) = (Vec::new(), 0);
+            for run in runs(blob, &places) {
+                match run {
+                    // It is told of when it is the first.
+                    Err(_) if !out.is_empty() => break,
+                    run => out.push(run?),
+                }
+                len += out.last().map_or(0, Bytes::len);
+                if len >= TOGETHER {
+                    break;
+                }
+            }
+            Ok(out)
+        });
+        Ok(found.raise(py)?.into_iter().map(Buffer::frozen).collect())
+    }
+
+    /// The runs of text at these places, or with `some` the first of them, as above. With `json` each is checked to be JSON.
+    fn texts<'py>(
+        &self,
+        py: Python<'py>,
+        places: Picked,
+        json: bool,
+        some: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let blob = self.get(py)?;
+        let file = blob.tensor().file();
+        let most = file.index().source_len().saturating_mul(file.limits().expansion).max(1 << 20);
+        let most = most.min(file.limits().decoded_len);
+        let mut left = most;
+        let out = PyList::empty(py);
+        let mut runs = runs(blob, &places);
+        for (since, index) in places.listed().into_iter().enumerate() {
+            let found = py.detach(|| text(blob, runs.next(), index, json));
+            let run = match found {
+                Err(_) if some && since > 0 => break,
+                found => found.raise(py)?,
+            };
+            // It is text.
+            let text = String::from_utf8_lossy(&run);
+            let rest = left.checked_sub(text.len() as u64);
+            left = rest.ok_or_else(|| too_large(blob.tensor())).raise(py)?;
+            out.append(PyString::new(py, &text))?;
+            if some && most - left >= TOGETHER as u64 {
+                break;
+            }
+            if (since as u64 + 1).is_multiple_of(STEP) {
+                py.check_signals()?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The runs at these places: of a range what follows is read ahead, others are read together.
+fn runs<'b>(
+    blob: &'b Blob,
+    places: &Picked,
+) -> Box<dyn Iterator<Item = Result<Bytes>> + Send + 'b> {
+    match places {
+        Picked::Range(range) => Box::new(range.clone().map(|index| blob.bytes(index))),
+        Picked::At(places) => Box::new(blob.at(places.clone())),
+    }
+}
+
+/// A run that is text, and with `json` JSON.
+fn text(blob: &Blob, run: Option<Result<Bytes>>, index: u64, json: bool) -> Result<Bytes> {
+    let run = run.transpose()?.unwrap_or_default();
+    let is_text = matches!(blob.content(), Content::Utf8 | Content::Json);
+    let depth = blob.tensor().file().limits().of_schemas().depth;
+    if !is_text || std::str::from_utf8(&run).is_err() || json && parse(&run, depth).is_err() {
+        // The blob says what is wrong with it.
+        if json {
+            blob.json(index)?;
+        }
+        blob.str(index)?;
+    }
+    Ok(run)
+}
