@@ -70,6 +70,7 @@ impl Home {
 
     pub(crate) fn shown(&self) -> String {
         match self {
+            Home::Folder(folder) if folder.as_os_str().is_empty() => ".".to_owned(),
             Home::Folder(folder) => folder.display().to_string(),
             Home::Web(base, _) => base.clone(),
         }
@@ -315,7 +316,7 @@ impl OpenOptions {
         let shown = path.display().to_string();
         if !path.is_file() {
             let message = format!("`{}` is not there", name.shown());
-            return Err(SHARD_MISSING.broken(message).in_source(folder.display()));
+            return Err(SHARD_MISSING.broken(message).in_source(home.shown()));
         }
         if is_many {
             return Ok((Arc::new(Reopened::open(&path)?), shown));
