@@ -57,7 +57,7 @@ fn files_of_h5py_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 17);
+    assert_eq!(files.len(), 18);
 }
 
 #[test]

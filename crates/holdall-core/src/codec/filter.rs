@@ -3,6 +3,8 @@
 #[cfg(feature = "deflate")]
 use super::deflate;
 use super::members::Members;
+#[cfg(feature = "hdf5")]
+use super::scale_offset::ScaleOffset;
 use crate::error::{Error, Result};
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
@@ -33,6 +35,9 @@ pub enum Filter {
     Fletcher32,
     /// LZF, as h5py writes it.
     Lzf,
+    /// HDF5's `scaleoffset`.
+    #[cfg(feature = "hdf5")]
+    ScaleOffset(ScaleOffset),
     /// Records whose members lie otherwise.
     Members(Arc<Members>),
     /// Elements of so many bytes of an array of that shape whose first dimension varies fastest.
@@ -54,6 +59,9 @@ impl Filter {
         match self {
             Filter::Deflate | Filter::DeflateNpy => stored_len.saturating_mul(1032),
             Filter::Members(members) => members.decoded_len(stored_len),
+            // How many that are is held to the limits; what they say may take no bits.
+            #[cfg(feature = "hdf5")]
+            Filter::ScaleOffset(of) => of.decoded_len(),
             // Three bytes for 264.
             Filter::Lzf => stored_len.saturating_mul(88),
             Filter::Shuffle(_)
@@ -82,6 +90,8 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             Filter::Lzf => unlzf(input, most)?,
             Filter::Shuffle(width) => unshuffle(input, *width as usize),
             Filter::Members(members) => members.decode(input)?,
+            #[cfg(feature = "hdf5")]
+            Filter::ScaleOffset(of) => of.decode(input, most)?,
             Filter::Columns { shape, width } => by_rows(input, shape, *width as usize),
             Filter::Turned(bits) => {
                 input.iter().zip(bits.iter().cycle()).map(|(byte, bits)| byte ^ bits).collect()
