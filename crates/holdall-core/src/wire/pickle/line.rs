@@ -191,7 +191,7 @@ mod tests {
         let all = b"'it\\'s \\\"\\x00\\xff\\101\\400\\n\\q\\\\'";
         assert_eq!(of(all), (b"it's \"\0\xffA\0\n\\q\\".to_vec(), true));
         for wrong in [&b"a"[..], b"'a", b"'\\x1'", b"'a\\'"] {
-            assert_eq!(of(wrong).1, wrong == b"'a\\'", "{}", wrong.escape_ascii());
+            assert!(!of(wrong).1, "{}", wrong.escape_ascii());
         }
     }
 }
