@@ -362,3 +362,18 @@ impl OpenOptions {
         Ok(self.joined(shards, Vec::new(), shown)?.with_paths(paths))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error about a file that is not there names the folder, also the one that the process is in.
+    #[test]
+    fn folders_have_names() {
+        for (path, folder) in [("m.safetensors.index.json", "."), ("a/m.json", "a")] {
+            let (home, _) = Home::of(Path::new(path));
+            let e = OpenOptions::new().part(&home, "none", false).map(drop).unwrap_err();
+            assert_eq!((e.code(), e.source_name()), ("shards/missing", Some(folder)));
+        }
+    }
+}
