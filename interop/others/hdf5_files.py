@@ -1,4 +1,5 @@
-"""Writes a file of HDF5 whose lengths have fewer bytes than its addresses, with h5py, and what it is beside.
+"""Writes files of HDF5 with h5py, and what they are beside: one whose lengths have fewer bytes than its addresses, and one that went through the filter
+`scaleoffset`.
 
     pip install h5py && python interop/others/hdf5_files.py        from the root of the repository
 """
@@ -17,6 +18,20 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
+def described(path, arrays):
+    """As h5py reads them."""
+    rows = []
+    for name, array in arrays.items():
+        kind = f"{array.dtype.kind}{8 * array.dtype.itemsize}"
+        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        rows.append({"name": name, "dtype": kind, "shape": list(array.shape), "sha256": sha256(data)})
+    expect = {
+        "file": path.name, "producer": f"h5py {h5py.__version__}", "container": "hdf5", "verdict": "accept", "file_size": path.stat().st_size,
+        "file_sha256": sha256(path.read_bytes()), "tensors": rows,
+    }
+    Path(f"{path}.expect.json").write_text(json.dumps(expect, indent=1))
+
+
 path = FOLDER / "h5py_sizes.h5"
 sizes = h5py.h5p.create(h5py.h5p.FILE_CREATE)
 sizes.set_sizes(8, 4)
@@ -31,13 +46,25 @@ with h5py.File(h5py.h5f.create(str(path).encode(), h5py.h5f.ACC_TRUNC, sizes)) a
         file.create_dataset(name, data=array, **options)
     file.attrs["text"] = "häuser"
     file["g"].attrs["texts"] = ["a", "", "bcd"]
-names = {"a": "f32", "g/chunked": "i16", "g/one": "i32"}
-rows = [
-    {"name": name, "dtype": names[name], "shape": list(array.shape), "sha256": sha256(array.astype(array.dtype.newbyteorder("<")).tobytes())}
-    for name, array in arrays.items()
-]
-expect = {
-    "file": path.name, "producer": f"h5py {h5py.__version__}", "container": "hdf5", "verdict": "accept", "file_size": path.stat().st_size,
-    "file_sha256": sha256(path.read_bytes()), "tensors": rows,
+described(path, arrays)
+
+path = FOLDER / "h5py_scaleoffset.h5"
+steps = np.array([3, 9.25, 3, -4.25, 5, 3, 3.125, 0, 7.5])
+cases = {
+    "i8": (np.array([36, 41, -70, 94, -16, -3, 78, 93, 0], "i1"), {}),
+    "i16": (np.arange(20, dtype=">i2").reshape(4, 5) * 7 - 20, {}),
+    "u64": (np.array([(1 << 63) - 1, 0, 5], "u8"), {}),
+    "all-bits": (np.array([-(1 << 31), (1 << 31) - 1, 0, 5], ">i4"), {}),
+    "same": (np.full(9, 5, "i4"), {}),
+    "fill": (np.array([3, 9, 3, 4, 5, 3, 3], "i4"), {"fillvalue": 3}),
+    "only-fill": (np.full(9, 3, "i4"), {"fillvalue": 3}),
+    "f32": (steps.astype("f4"), {"scaleoffset": 2}),
+    "f64": (steps.astype(">f8") * 1.001, {"scaleoffset": 3, "fillvalue": 3}),
+    "packed": (np.arange(40, dtype="u2"), {"shuffle": True, "compression": "gzip"}),
 }
-Path(f"{path}.expect.json").write_text(json.dumps(expect, indent=1))
+with h5py.File(path, "w", libver="earliest") as file:
+    for name, (array, options) in cases.items():
+        chunks = tuple(min(size, 7) for size in array.shape)
+        file.create_dataset(name, data=array, chunks=chunks, **{"scaleoffset": 0, **options})
+with h5py.File(path) as file:
+    described(path, {name: file[name][...] for name in cases})

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-KINDS = {"M": "i64", "m": "i64", "U": "u32", "S": "u8", "f": "f32", "i": "i16"}
+KINDS = {"M": "i64", "m": "i64", "U": "u32", "S": "u8"}
+
+
+def kind(dtype):
+    return KINDS.get(dtype.kind, f"{dtype.kind}{8 * dtype.itemsize}")
 
 
 def sha256(data):
@@ -24,7 +28,7 @@ def described(path, container, arrays):
         plain = array.astype(array.dtype.newbyteorder("<"), order="C")
         inner = {"U": [array.dtype.itemsize // 4], "S": [array.dtype.itemsize]}.get(array.dtype.kind, [])
         shape = [*array.shape, *inner]
-        rows.append({"name": name, "dtype": KINDS[array.dtype.kind], "shape": shape, "dense_sha256": sha256(plain.tobytes())})
+        rows.append({"name": name, "dtype": kind(array.dtype), "shape": shape, "dense_sha256": sha256(plain.tobytes())})
     data = path.read_bytes()
     expect = {
         "file": path.name, "producer": f"numpy {np.__version__}", "container": container, "verdict": "accept",
@@ -53,7 +57,7 @@ texts = {
     "raw": np.array([b"ab", b"\x00\xff\x01"]),
     "one": np.array("alone"),
 }
-for protocol in (2, 4, 5):
+for protocol in (0, 1, 2, 4, 5):
     path = Path(f"corpus/accept/pytorch/numpy_texts-p{protocol}.pkl")
     path.write_bytes(pickle.dumps({**texts, "said": np.str_("né"), "bytes": np.bytes_(b"\x01\x02")}, protocol))
     described(path, "pytorch", texts)
@@ -74,3 +78,13 @@ turned = {
 path = Path("corpus/accept/pytorch/numpy_turned-p5.pkl")
 path.write_bytes(pickle.dumps(turned, 5))
 described(path, "pytorch", turned)
+
+# What `numpy_python2.py` wrote.
+old = {
+    "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "größe": np.arange(6, dtype=np.int16).reshape(2, 3),
+    "odd": np.array([np.nan, -0.0, 1e-300]),
+    "raw": np.array([b"ab", b"it's \"c\"\n\\"]),
+    "nested.list.1": np.arange(3),
+}
+described(Path("corpus/accept/pytorch/numpy_python2-p0.pkl"), "pytorch", old)

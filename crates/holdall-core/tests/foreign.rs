@@ -70,6 +70,19 @@ fn files_of_other_kinds_are_named() {
         ),
         (long_text.as_bytes(), "text that begins “Dear reader,”", "other programs"),
         (&[0; 100], "a run of zero bytes", "get it again"),
+        (b"\x80\x04\x8c\x13joblib.numpy_pickle\x8c", "a pickle of joblib's", "to load a pickle"),
+        (b"\x78\x9cKL\xff\0\0\0", "a file compressed with zlib", "decompress"),
+        (b"ftrt\0\0\0\0\xff", "a TensorRT engine", "made from"),
+        (b"\x18\0\0\0ORTM\0\0\xff", "an ONNX Runtime model", "made from"),
+        (b"tjgg\x03\0\0\0\xff\xff", "a ggml model", "GGUF"),
+        (b"RDX3\nX\n\0\0\0\x03", "a file of R", "table"),
+        (b"\x08\x04\x12\x0d\x0a\x0b\x0a\x05image\x1a\x02\xff", "a Core ML model", "coremltools"),
+        (
+            b"\x08\x01\x12\xa0\x02\x0a\x1e\x12\x00\x22\x05serve\xff",
+            "the graph of a saved model of TensorFlow",
+            "variables.index",
+        ),
+        (b"\x0a\x1c\x0a\x05input\x12\x0bPlaceholder\xff", "a graph of TensorFlow", "ONNX"),
     ];
     for (bytes, name, way) in cases {
         let e = unknown(bytes);

@@ -5,7 +5,8 @@ use crate::file::Tensor;
 use crate::source::{ByteSource as _, FileSource, MapSource};
 use bytes::Bytes;
 use holdall_core::layout::Decoded;
-use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::quantized::Quantized;
+use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::read::Access;
 use holdall_core::{Encoding, Error, Layout, Result, Role};
 use std::io::Write as _;
@@ -43,6 +44,26 @@ pub fn coo(tensor: &Tensor) -> Result<Coo> {
         }),
         _ => Coo::of(info, get, tensor.file().limits()),
     };
+    view.map_err(|e| placed(tensor, e))
+}
+
+/// What [`Tensor::tiles`] gives, with little of it in memory.
+///
+/// # Errors
+/// Those of [`Tensor::tiles`]; Io.
+pub fn tiles(tensor: &Tensor) -> Result<Tiles> {
+    tensor.sound()?;
+    let view = Tiles::of(tensor.info(), |role| held(tensor, role), tensor.file().limits());
+    view.map_err(|e| placed(tensor, e))
+}
+
+/// What [`Tensor::quantized`] gives, with little of it in memory.
+///
+/// # Errors
+/// Those of [`Tensor::quantized`]; Io.
+pub fn quantized(tensor: &Tensor) -> Result<Quantized> {
+    tensor.sound()?;
+    let view = Quantized::of(tensor.info(), |role| held(tensor, role));
     view.map_err(|e| placed(tensor, e))
 }
 

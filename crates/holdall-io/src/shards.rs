@@ -70,6 +70,7 @@ impl Home {
 
     pub(crate) fn shown(&self) -> String {
         match self {
+            Home::Folder(folder) if folder.as_os_str().is_empty() => ".".to_owned(),
             Home::Folder(folder) => folder.display().to_string(),
             Home::Web(base, _) => base.clone(),
         }
@@ -315,7 +316,7 @@ impl OpenOptions {
         let shown = path.display().to_string();
         if !path.is_file() {
             let message = format!("`{}` is not there", name.shown());
-            return Err(SHARD_MISSING.broken(message).in_source(folder.display()));
+            return Err(SHARD_MISSING.broken(message).in_source(home.shown()));
         }
         if is_many {
             return Ok((Arc::new(Reopened::open(&path)?), shown));
@@ -359,5 +360,20 @@ impl OpenOptions {
         split.check_all(total).map_err(blame)?;
         let paths = shards.iter().map(|(shard, _)| home.join(&shard.name)).collect();
         Ok(self.joined(shards, Vec::new(), shown)?.with_paths(paths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error about a file that is not there names the folder, also the one that the process is in.
+    #[test]
+    fn folders_have_names() {
+        for (path, folder) in [("m.safetensors.index.json", "."), ("a/m.json", "a")] {
+            let (home, _) = Home::of(Path::new(path));
+            let e = OpenOptions::new().part(&home, "none", false).map(drop).unwrap_err();
+            assert_eq!((e.code(), e.source_name()), ("shards/missing", Some(folder)));
+        }
     }
 }

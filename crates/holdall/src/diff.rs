@@ -54,8 +54,8 @@ with_work!(DiffOptions);
 /// Compares two files, in bounded memory and on several threads.
 ///
 /// Values are compared where the shapes are the same: between types as numbers, between layouts
-/// by the elements they stand for. Sparse and quantized tensors are held in memory while they are
-/// compared. Digests are not checked: [`crate::verify()`] does that.
+/// by the elements they stand for. Quantized tensors, and sparse ones whose entries are at other places, are held in memory while
+/// they are compared. Digests are not checked: [`crate::verify()`] does that.
 ///
 /// # Errors
 /// What reading either file finds wrong; NotFound, when the selection names a tensor that is in

@@ -6,7 +6,7 @@ pub use holdall_core::layout::stats::{Histogram, Measure, Stats};
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::stats::{Bins, Moments, stored_values};
 use holdall_core::{Error, Layout, Result, Role};
-use holdall_io::Tensor;
+use holdall_io::{Tensor, held};
 use holdall_io::{Work, with_work};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -47,8 +47,8 @@ const HELD: u64 = 64 << 20;
 /// allows it.
 ///
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized and described ones, the stored form. Digests are
-/// checked as those of a load are: all of the tensor is read.
+/// of complex ones the magnitudes. Of quantized and described ones the stored form is held in memory; of sparse ones the places of
+/// entries, where those do not rise. Digests are checked as those of a load are: all of the tensor is read.
 ///
 /// # Errors
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
@@ -100,12 +100,12 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
         Layout::Dense if is_far(tensor) => (Elements::held(tensor.dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
-            let csr = tensor.csr()?;
-            sparse(tensor, csr.values(), csr.places())?
+            let csr = held::csr(tensor)?;
+            sparse(tensor, csr.values(), || csr.places())?
         }
         Layout::SparseCoo | Layout::PackedCoo => {
-            let coo = tensor.coo()?;
-            sparse(tensor, coo.values(), coo.places())?
+            let coo = held::coo(tensor)?;
+            sparse(tensor, coo.values(), || coo.places())?
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
         _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
@@ -121,12 +121,17 @@ fn is_far(tensor: &Tensor) -> bool {
 }
 
 /// Stored values and implied zeros; where values share a place, and are summed, all elements.
-fn sparse(
+fn sparse<P: Iterator<Item = u64>>(
     tensor: &Tensor,
     values: &Dense,
-    places: impl Iterator<Item = u64>,
+    places: impl Fn() -> P,
 ) -> Result<(Elements, u64)> {
-    Ok(match stored_values(values, places, tensor.count()) {
+    // As a rule they rise, and need not be held to tell that none are the same.
+    if places().is_sorted_by(|a, b| a < b) {
+        let zeros = tensor.count().saturating_sub(places().count() as u64);
+        return Ok((Elements::held(values.clone()), zeros));
+    }
+    Ok(match stored_values(values, places(), tensor.count()) {
         Some((values, zeros)) => (Elements::held(values), zeros),
         None => (Elements::held(tensor.to_dense()?), 0),
     })

@@ -4,8 +4,7 @@
 //! must decode to the length declared, sparse indices that must lie inside the shape, `bool` bytes
 //! that must be 0 or 1, records and blobs, gaps that must be zero. All of it is done here on all cores,
 //! each stored byte read once where one pass is enough, in memory that does not grow with the file
-//! (sparse and quantized tensors, records and blobs excepted: their components are held while they are
-//! checked).
+//! (small records that are far away, blobs and what a description says excepted).
 
 mod bytes;
 mod gaps;

@@ -2,7 +2,7 @@
 
 use crate::described::{self, code, compare, folder, open};
 use crate::hdf5_files::{
-    self, DATA, DATASET, EXTRA, chunked, contiguous, dataset, filters, leaf, link, message,
+    self, DATA, DATASET, EXTRA, attribute, chunked, contiguous, dataset, filters, leaf, link, message,
     rejects, shape, with_root,
 };
 use holdall::{
@@ -51,7 +51,7 @@ fn files_of_h5py_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 17);
+    assert_eq!(files.len(), 18);
 }
 
 #[test]
@@ -351,6 +351,32 @@ fn every_reject_fails_with_its_code() {
     let file = open(bytes).unwrap();
     assert_eq!(file.tensor("w").unwrap().dense().unwrap().bytes().len(), 16);
     assert_eq!(file.tensor("t").unwrap().dense().unwrap_err().code(), "hdf5/dtype");
+}
+
+/// What nobody knows of an attribute leaves it out, and the file is read; what is wrong with one is an error that names it.
+#[test]
+fn attributes_of_unknown_kinds_are_passed_over() {
+    let unknown_class = attribute(&[0x1c, 0, 0, 0, 4, 0, 0, 0], &[0; 4]);
+    let unknown_version = attribute(&[0x71, 0, 0, 0, 4, 0, 0, 0], &[0; 4]);
+    // A run of records with something of an unknown class in them.
+    let pair =
+        [&[0x36, 1, 0, 0, 4, 0, 0, 0, b'x', 0, 0][..], &[0x3c, 0, 0, 0, 4, 0, 0, 0]].concat();
+    let inside = attribute(&[&[0x39, 0, 0, 0, 16, 0, 0, 0][..], &pair].concat(), &[0; 16]);
+    let elsewhere = message(12, 2, &[3, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for (message, why) in [
+        (unknown_class, "the attribute `a`: elements are of a class that is not known"),
+        (unknown_version, "the attribute `a`: a datatype of version 7"),
+        (inside, "the attribute `a`: elements are of a class that is not known"),
+        (elsewhere, "the attribute `?`: a message is in the table of shared messages"),
+    ] {
+        let file = open(with_root(&[message])).unwrap();
+        assert_eq!(file.index().unkept(), [why]);
+        assert_eq!(file.tensor("w").unwrap().dense().unwrap().bytes().len(), 16);
+    }
+    let (_, bytes) =
+        rejects().into_iter().find(|(name, _)| *name == "hdf5.structure.heap").unwrap();
+    let e = open(bytes).unwrap_err();
+    assert!(e.message().contains("the attribute `a`: a value is not in the heap"), "{e}");
 }
 
 /// Memory and time are taken for what is there, not for what is said.

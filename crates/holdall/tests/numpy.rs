@@ -270,6 +270,41 @@ fn arrays_are_read_one_by_one() {
     assert!(e.code().starts_with("carton/") || e.code().starts_with("toml/"), "{e}");
 }
 
+/// Structured arrays whose first dimension varies fastest have their records row by row, as NumPy gives them.
+#[test]
+fn records_by_columns_are_put_in_rows() {
+    // Of the shape (2, 3), stored as (3, 2): a big-endian number, which is that of the record in rows, and its negative.
+    let record = |n: u8| [0, n, n.wrapping_neg()];
+    let stored: Vec<u8> = [0, 3, 1, 4, 2, 5].into_iter().flat_map(record).collect();
+    let rows: Vec<u8> = (0..6u8).flat_map(|n| [n, 0, n.wrapping_neg()]).collect();
+    let of = |descr: &str, shape: &str| array(descr, true, shape, &stored);
+    let turned = of("[('a', '>u2'), ('b', '|i1')]", "(2, 3)");
+    let deflated = deflated(&[("data.npy", &turned)]);
+    for file in [turned, deflated] {
+        let file = OpenOptions::new().open_bytes(file, "file").unwrap();
+        let tensor = file.tensor("data").unwrap();
+        let shape = tensor.attributes().get("numpy.shape").map(Value::to_json);
+        assert_eq!(shape.as_deref(), Some("[2,3]"));
+        assert_eq!(tensor.bytes(&Role::Data).unwrap(), rows);
+        assert_eq!(tensor.bytes_range(&Role::Data, 4..11).unwrap(), rows[4..11]);
+        let json = tensor.records().unwrap().record(4).unwrap().to_json().unwrap();
+        assert_eq!(json, r#"{"a":4,"b":-4}"#);
+        assert!(verify(&file, &Default::default()).unwrap().is_sound());
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.npz");
+        convert(&file, &out, &Convert::new(WriteOptions::new())).unwrap();
+        let written = holdall::open(&out).unwrap();
+        assert_eq!(written.tensor("data").unwrap().bytes(&Role::Data).unwrap(), rows);
+    }
+    // Bytes that need no turning, and dimensions that change nothing.
+    for (shape, wanted) in [("(2, 3)", [0, 1, 2, 3, 4, 5]), ("(1, 6, 1)", [0, 3, 1, 4, 2, 5])] {
+        let file = of("[('a', '|i1'), ('b', '|i1'), ('c', '|i1')]", shape);
+        let file = OpenOptions::new().open_bytes(file, "file").unwrap();
+        let bytes = file.tensor("data").unwrap().bytes(&Role::Data).unwrap();
+        assert_eq!(bytes, wanted.into_iter().flat_map(record).collect::<Vec<u8>>());
+    }
+}
+
 /// What all fields of a file say is held to a limit: small headers, compressed, may say much.
 #[test]
 fn fields_of_all_arrays_are_counted() {

@@ -27,7 +27,7 @@ fn files_of_torch_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 23);
+    assert_eq!(files.len(), 26);
 }
 
 #[test]
@@ -280,13 +280,7 @@ fn nothing_is_run() {
             OpenOptions::new().with_limits(limits).open_bytes(file_of(pickle), "made.pt").unwrap();
         assert_eq!(file.index().warnings().first().map(|w| w.code), Some("pytorch/left-out"));
     }
-    for opcode in [
-        b"(ios\nsystem\n.".to_vec(),
-        b"\x82\x01.".to_vec(),
-        b"(o.".to_vec(),
-        b"\x97.".to_vec(),
-        b"I1\n.".to_vec(),
-    ] {
+    for opcode in [b"\x82\x01.".to_vec(), b"\x97.".to_vec()] {
         assert_eq!(code(file_of(&opcode)), "pickle/opcode", "{}", opcode.escape_ascii());
     }
     assert!(!marker.exists());
@@ -638,6 +632,89 @@ fn keys_of_any_plain_value_have_names() {
     let key = Value::Array(vec![Value::Integer(0), Value::Integer(1)]);
     let wanted = Value::Map(vec![(key, Value::Integer(5))]);
     assert_eq!(file.index().attributes().get("7"), Some(&wanted));
+}
+
+/// A text that is the JSON of another key of its dict is named by its own: in quotes.
+#[test]
+fn keys_alike_but_for_their_type_have_names_of_their_own() {
+    let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let inner = &alone[9..alone.len() - 2];
+    let of = |key: &[u8], value: &[u8]| [key, value].concat();
+    let pairs = [
+        of(b"K\x01", inner),
+        of(b"X\x01\0\0\x001", inner),
+        of(b"X\x01\0\0\x002", inner),
+        of(b"K\x03", b"N"),
+        of(b"X\x01\0\0\x003", b"\x88"),
+    ];
+    let dict = [b"\x80\x02}(", &pairs.concat()[..], b"u."].concat();
+    let file = open(file_of(&dict)).unwrap();
+    assert_eq!(file.names().collect::<Vec<_>>(), ["1", "\"1\"", "2"]);
+    let attributes: Vec<(&str, &Value)> = file.index().attributes().iter().collect();
+    assert_eq!(attributes, [("3", &Value::Null), ("\"3\"", &Value::Bool(true))]);
+    // Where there are no tensors, too.
+    let file = open(file_of(b"}(K\x01K\x02X\x01\0\0\x001K\x03u.")).unwrap();
+    let attributes: Vec<(&str, &Value)> = file.index().attributes().iter().collect();
+    assert_eq!(attributes, [("1", &Value::Integer(2)), ("\"1\"", &Value::Integer(3))]);
+}
+
+/// What is wrong with a key says of which dict.
+#[test]
+fn errors_of_keys_say_where() {
+    let alone = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let inner = &alone[9..alone.len() - 2];
+    let of = |key: &[u8], value: &[u8]| {
+        file_of(&[b"}X\x01\0\0\0m}X\x01\0\0\0n}", key, value, b"sss."].concat())
+    };
+    let e = open(of(b"}", inner)).unwrap_err();
+    assert_eq!(e.code(), "pytorch/key");
+    assert!(e.message().starts_with("in the dict `m.n`: a key on the way"), "{}", e.message());
+    let e = open(of(b"cos\nsystem\n", b"N")).unwrap_err();
+    assert_eq!(e.code(), "pytorch/global");
+    assert!(e.message().contains("in the dict `m.n`: the pickle would import"), "{}", e.message());
+    let e = open(file_of(&[b"}}", inner, b"s."].concat())).unwrap_err();
+    assert!(e.message().starts_with("in the outermost dict: "), "{}", e.message());
+    // A plain value under such a key is left out, and that is said.
+    let file = open(of(b"}", b"N")).unwrap();
+    let warned: Vec<String> = file.index().warnings().iter().map(|w| w.to_string()).collect();
+    assert!(warned.len() == 1 && warned[0].contains("`m.n.?` is left out"), "{warned:?}");
+}
+
+/// Files of before 1.6 whose pickles say no protocol, as torch writes them with `pickle_protocol=1`.
+#[test]
+fn old_files_of_protocol_1_are_read() {
+    let value = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let bytes = [
+        b"L119547037146038801333356L\n.I1001\n.(dS'little_endian'\nI01\ns.",
+        &value[2..],
+        b"(lS'0'\na.",
+        &4u64.to_le_bytes(),
+        &[1; 16],
+    ];
+    let file = open(bytes.concat()).unwrap();
+    assert_eq!(file.tensor("w").unwrap().to_dense().unwrap().bytes()[..], [1; 16]);
+}
+
+/// Values as the lines of protocol 0 spell them, objects of classes among them.
+#[test]
+fn values_of_protocol_0_are_those_of_others() {
+    let lines = b"(dVa\\u0062\np0\nF-1e+300\nsS'it\\'s'\nL-170141183460469231731687303715884105729L\nsS'x'\n\
+        ccopy_reg\n_reconstructor\n(cm\nC\nc__builtin__\nobject\nNtR(dbsS'y'\n(im\nD\nsS'z'\n(cm\nE\nI1\nosS'again'\ng0\ns.";
+    let zip = file_of(lines);
+    let mut limits = Limits::default();
+    assert!(open(zip.clone()).unwrap_err().message().contains("`m.C`"));
+    limits.skip_unknown = true;
+    let file = OpenOptions::new().with_limits(limits).open_bytes(zip, "made").unwrap();
+    let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
+    assert_eq!(get("ab").as_deref(), Some("-1e300"));
+    assert_eq!(get("again").as_deref(), Some("\"ab\""));
+    let long = get("it's").unwrap();
+    assert!(long.contains("\"$tag\":[3,{\"$bytes\":\"80000000"), "{long}");
+    let left: Vec<String> = file.index().warnings().iter().map(|w| w.to_string()).collect();
+    let left = left.join("; ");
+    for class in ["`x` is left out: it is `m.C`", "`m.D`", "`m.E`"] {
+        assert!(left.contains(class), "{left}");
+    }
 }
 
 /// What torch saves of a device through the memory of the processor is what it is there.

@@ -3,6 +3,8 @@
 #[cfg(feature = "deflate")]
 use super::deflate;
 use super::members::Members;
+#[cfg(feature = "hdf5")]
+use super::scale_offset::ScaleOffset;
 use crate::error::{Error, Result};
 #[cfg(feature = "deflate")]
 use flate2::{Decompress, FlushDecompress, Status};
@@ -33,8 +35,18 @@ pub enum Filter {
     Fletcher32,
     /// LZF, as h5py writes it.
     Lzf,
+    /// HDF5's `scaleoffset`.
+    #[cfg(feature = "hdf5")]
+    ScaleOffset(ScaleOffset),
     /// Records whose members lie otherwise.
     Members(Arc<Members>),
+    /// Elements of so many bytes of an array of that shape whose first dimension varies fastest.
+    Columns {
+        /// Dimensions of the whole array, none of them 0.
+        shape: Arc<[u64]>,
+        /// Bytes of an element.
+        width: u64,
+    },
     /// Bits that are turned over: those of a pattern, which begins again where it ends.
     Turned(Arc<[u8]>),
     /// An `.npy` file with a header in front, as one stream of Deflate: the header is left out.
@@ -47,9 +59,15 @@ impl Filter {
         match self {
             Filter::Deflate | Filter::DeflateNpy => stored_len.saturating_mul(1032),
             Filter::Members(members) => members.decoded_len(stored_len),
+            // How many that are is held to the limits; what they say may take no bits.
+            #[cfg(feature = "hdf5")]
+            Filter::ScaleOffset(of) => of.decoded_len(),
             // Three bytes for 264.
             Filter::Lzf => stored_len.saturating_mul(88),
-            Filter::Shuffle(_) | Filter::Fletcher32 | Filter::Turned(_) => stored_len,
+            Filter::Shuffle(_)
+            | Filter::Fletcher32
+            | Filter::Columns { .. }
+            | Filter::Turned(_) => stored_len,
         }
     }
 }
@@ -72,6 +90,9 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             Filter::Lzf => unlzf(input, most)?,
             Filter::Shuffle(width) => unshuffle(input, *width as usize),
             Filter::Members(members) => members.decode(input)?,
+            #[cfg(feature = "hdf5")]
+            Filter::ScaleOffset(of) => of.decode(input, most)?,
+            Filter::Columns { shape, width } => by_rows(input, shape, *width as usize),
             Filter::Turned(bits) => {
                 input.iter().zip(bits.iter().cycle()).map(|(byte, bits)| byte ^ bits).collect()
             }
@@ -195,6 +216,21 @@ fn unshuffle(bytes: &[u8], width: usize) -> Vec<u8> {
     out
 }
 
+/// Elements that are stored column by column, row by row.
+fn by_rows(bytes: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
+    let count = bytes.len() / width.max(1);
+    let element = |row: usize| {
+        let (mut row, mut step, mut at) = (row, count, 0);
+        for dim in shape.iter().rev().map(|dim| (*dim as usize).max(1)) {
+            step /= dim;
+            at += row % dim * step;
+            row /= dim;
+        }
+        bytes.get(at * width..).and_then(|rest| rest.get(..width)).unwrap_or_default()
+    };
+    (0..count).flat_map(element).copied().collect()
+}
+
 /// The bytes before the checksum at their end.
 fn checked(bytes: &[u8]) -> Result<&[u8]> {
     let Some((content, said)) = bytes.split_last_chunk::<4>() else {
@@ -246,6 +282,11 @@ mod tests {
         assert_eq!(unshuffle(&[1, 2, 3], 1), [1, 2, 3]);
         let turned = [Filter::Turned([0, 0x80].into())];
         assert_eq!(decode(&turned, 0, &[1, 2, 3, 0x84, 5], 5).unwrap(), [1, 0x82, 3, 4, 5]);
+        // [[1, 2, 3], [4, 5, 6]] in pairs of bytes.
+        let columns = [Filter::Columns { shape: [2, 3].into(), width: 2 }];
+        let stored = [1, 1, 4, 4, 2, 2, 5, 5, 3, 3, 6, 6];
+        assert_eq!(decode(&columns, 0, &stored, 12).unwrap(), [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
+        assert_eq!(decode(&columns, 0, &stored[..11], 12).unwrap_err().code(), "chunks/broken");
         // "aaaaaaaaaa" and "b": a run of one, a copy of nine from one back, a run of one.
         assert_eq!(unlzf(&[0, b'a', 0xe0, 0, 0, 0, b'b'], 20).unwrap(), b"aaaaaaaaaab");
         assert_eq!(unlzf(&[0x20, 0], 20).unwrap_err().code(), "chunks/broken");

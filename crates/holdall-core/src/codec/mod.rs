@@ -4,6 +4,8 @@ pub mod crc;
 pub mod deflate;
 pub mod filter;
 pub mod members;
+#[cfg(feature = "hdf5")]
+pub mod scale_offset;
 pub mod zstd;
 
 use crate::error::{Error, Result, Rule};

@@ -1,7 +1,6 @@
 //! An array of NumPy's as a tensor of an index.
 
 use crate::codec::filter::Filter;
-use crate::codec::members::Members;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Error, Result, Shown as _};
 use crate::layout::strided::column_major;
@@ -12,7 +11,7 @@ use crate::model::{
     element_count, stored_size,
 };
 use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
-use crate::wire::npy::{self, Fields, Header, RECORD_ORDER};
+use crate::wire::npy::{self, Fields, Header};
 use bytes::Bytes;
 use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
@@ -151,7 +150,7 @@ pub fn array_header<E: From<Error>>(
     Ok(npy::read_any(&bytes(upto(len))?)?)
 }
 
-/// Adds a dataset that is a structured array, its records row by row. What the records become has no bytes between its members and is
+/// Adds a dataset that is a structured array, its records row by row, also where they are stored by columns. What the records become has no bytes between its members and is
 /// little-endian; where it is not stored so it is put together of chunks. Where the attributes have a schema, the stored
 /// records are its own.
 fn add_records(
@@ -173,11 +172,6 @@ fn add_records(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
     }
-    if header.fortran_order && column_major(shape, None).is_some() {
-        builder.claim(stored)?;
-        builder.fault(RECORD_ORDER.broken(format!("records of shape {shape:?}, by columns")));
-        return Ok(());
-    }
     if shape.len() != 1 {
         let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
         attributes.push(SHAPE, Value::Array(dims.collect()));
@@ -190,22 +184,28 @@ fn add_records(
         }
     };
     builder.tensor_attributes(attributes);
-    let (extent, encoding, len, digest) = match members.filter(|_| count > 0) {
-        None => (stored, encoding, len, digest),
-        Some(members) => {
-            let decoded = members.decoded_len(len);
-            match chunked(members, count, stored, encoding, len, builder.limits()) {
-                Ok(chunked) => {
-                    builder.claim(stored)?;
-                    (builder.chunked(chunked)?, Encoding::Raw, decoded, None)
-                }
-                Err(e) => {
-                    builder.claim(stored)?;
-                    builder.fault(e);
-                    return Ok(());
-                }
+    let mut filters = Vec::new();
+    let mut decoded = len;
+    if let Some(members) = members.filter(|_| count > 0) {
+        decoded = members.decoded_len(len);
+        filters.push(Filter::Members(Arc::new(members)));
+    }
+    if header.fortran_order && count > 0 && column_major(shape, None).is_some() {
+        filters.push(Filter::Columns { shape: shape.as_slice().into(), width: fields.size() });
+    }
+    let (extent, encoding, len, digest) = match filters.is_empty() {
+        true => (stored, encoding, len, digest),
+        false => match chunked(filters, count, decoded, stored, encoding, len, builder.limits()) {
+            Ok(chunked) => {
+                builder.claim(stored)?;
+                (builder.chunked(chunked)?, Encoding::Raw, decoded, None)
             }
-        }
+            Err(e) => {
+                builder.claim(stored)?;
+                builder.fault(e);
+                return Ok(());
+            }
+        },
     };
     builder.component(Component {
         role: Role::Data,
@@ -219,26 +219,30 @@ fn add_records(
     })
 }
 
-/// `count` records, which take `len` bytes before they become others, as an array in chunks: in runs of some, where they are stored as
-/// they are.
+/// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they
+/// are stored as they are and in their order.
 fn chunked(
-    members: Members,
+    mut filters: Vec<Filter>,
     count: u64,
+    decoded: u64,
     stored: Extent,
     encoding: Encoding,
     len: u64,
     limits: &Limits,
 ) -> Result<Chunked> {
-    let (size, width) = (len.checked_div(count).unwrap_or(0), members.decoded());
-    let mut filters = vec![Filter::Members(Arc::new(members))];
+    let of_one = |bytes: u64| bytes.checked_div(count).unwrap_or(0);
+    let (size, width) = (of_one(len), of_one(decoded));
+    let is_whole = matches!(filters.last(), Some(Filter::Columns { .. }));
+    if encoding != Encoding::Raw {
+        filters.push(Filter::DeflateNpy);
+    }
     let every = match encoding {
-        Encoding::Raw => {
+        Encoding::Raw if !is_whole => {
             let some = CHUNK.checked_div(size).unwrap_or(1);
             some.max(count.div_ceil(MOST_CHUNKS)).min(count).max(1)
         }
         _ => {
             check_decoded_len(len, stored.len(), limits)?;
-            filters.push(Filter::DeflateNpy);
             count
         }
     };

@@ -539,6 +539,8 @@ impl Chunked {
             match filter {
                 Filter::Fletcher32 if is_exact => most = most.saturating_sub(4),
                 Filter::Deflate | Filter::DeflateNpy | Filter::Lzf => is_exact = false,
+                #[cfg(feature = "hdf5")]
+                Filter::ScaleOffset(_) => is_exact = false,
                 _ => {}
             }
         }

@@ -1,10 +1,11 @@
 //! Python's pickles, read as data: nothing is imported, nothing is called. A machine of a few opcodes builds a graph of
 //! values; where a pickle would call something, the graph says what and with which arguments.
 //!
-//! Every opcode makes at most one node, and the count of nodes, with the items that containers take over from others, is
+//! Every opcode makes at most three nodes, and the count of nodes, with the items that containers take over from others, is
 //! bounded, so a pickle takes memory in proportion to its length. Shared values are shared nodes: whoever walks the graph
 //! counts its steps.
 
+mod line;
 pub mod names;
 mod opcode;
 pub mod trace;
@@ -261,6 +262,23 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
     }
 }
 
+/// Whether the opcodes that `head` begins with, as far as they are whole, import from a package: what tells a pickle that
+/// says no protocol.
+pub fn imports(head: &[u8], package: &[u8]) -> bool {
+    let is_of = |module: &[u8]| {
+        module.strip_prefix(package).is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
+    };
+    let mut cursor = Cursor::new(head);
+    while let Some(opcode) = cursor.u8().filter(|opcode| *opcode != b'.') {
+        match opcode::argument(opcode, &mut cursor) {
+            Ok(Argument::Lines(module, _)) if is_of(module) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
 impl Machine<'_> {
     fn broken(&self, message: impl Into<String>) -> Error {
         let here = self.base.saturating_add(self.cursor.position());
@@ -438,6 +456,24 @@ impl Machine<'_> {
         }
     }
 
+    /// What a call gives: the container that it makes, or the call itself.
+    fn call(&mut self, of: Id, arguments: Id) -> Result<()> {
+        let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
+        // One list can be taken over again and again.
+        let taken = match &made {
+            Node::Set(items) => items.len(),
+            Node::Dict(pairs) => pairs.len(),
+            _ => 0,
+        };
+        self.taken = self.taken.saturating_add(taken as u64);
+        self.push(made)
+    }
+
+    /// What a line of protocol 0 spells.
+    fn spelt<T>(&self, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.broken("the line behind an opcode is not as Python writes it"))
+    }
+
     /// Carries out an opcode.
     fn step(&mut self, opcode: u8, argument: Argument<'_>) -> Result<()> {
         match (opcode, argument) {
@@ -461,8 +497,25 @@ impl Machine<'_> {
             (0x89, _) => self.push(Node::Bool(false)),
             (b'K' | b'M', Argument::Number(n)) => self.push(Node::Integer(n.into())),
             (b'J', Argument::Signed(n)) => self.push(Node::Integer(n.into())),
-            (0x8a, Argument::Bytes(bytes)) => self.push(long(bytes)),
+            (0x8a | 0x8b, Argument::Bytes(bytes)) => self.push(long(bytes)),
             (b'G', Argument::Float(x)) => self.push(Node::Float(x)),
+            (b'I', Argument::Line(b"00")) => self.push(Node::Bool(false)),
+            (b'I', Argument::Line(b"01")) => self.push(Node::Bool(true)),
+            (b'I' | b'L', Argument::Line(line)) => {
+                self.spelt(line::integer(line)).and_then(|number| self.push(number))
+            }
+            (b'F', Argument::Line(line)) => {
+                self.spelt(line::float(line)).and_then(|x| self.push(Node::Float(x)))
+            }
+            (b'V', Argument::Line(line)) => {
+                let (text, is_sound) = line::unicode(line);
+                self.spelt(is_sound.then_some(text)).and_then(|text| self.push(Node::Text(text)))
+            }
+            (b'S', Argument::Line(line)) => {
+                let (bytes, is_sound) = line::string(line);
+                let bytes = self.spelt(is_sound.then_some(bytes));
+                bytes.and_then(|bytes| self.push(Node::OldText(bytes)))
+            }
             (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 self.text(bytes).and_then(|text| self.push(Node::Text(text)))
             }
@@ -499,6 +552,12 @@ impl Machine<'_> {
             (b'q' | b'r', Argument::Number(at)) => self.memoize(at),
             (0x94, _) => self.memoize(self.memo.len() as u64),
             (b'h' | b'j', Argument::Number(at)) => self.recall(at),
+            (b'p', Argument::Line(line)) => {
+                self.spelt(line::place(line)).and_then(|at| self.memoize(at))
+            }
+            (b'g', Argument::Line(line)) => {
+                self.spelt(line::place(line)).and_then(|at| self.recall(at))
+            }
             (b'c', Argument::Lines(module, name)) => {
                 let module = self.text(module)?;
                 let name = self.text(name)?;
@@ -510,15 +569,22 @@ impl Machine<'_> {
             }
             (b'R' | 0x81, _) => {
                 let (arguments, of) = (self.pop()?, self.pop()?);
-                let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
-                // One list can be taken over again and again.
-                let taken = match &made {
-                    Node::Set(items) => items.len(),
-                    Node::Dict(pairs) => pairs.len(),
-                    _ => 0,
+                self.call(of, arguments)
+            }
+            // An object of a class, whose arguments are behind the mark.
+            (b'i', Argument::Lines(module, name)) => {
+                let items = self.pop_mark()?;
+                let of = Node::Global(self.text(module)?, self.text(name)?);
+                let (of, arguments) = (self.add(of)?, self.add(Node::Tuple(items))?);
+                self.call(of, arguments)
+            }
+            (b'o', _) => {
+                let items = self.pop_mark()?;
+                let Some((of, items)) = items.split_first() else {
+                    return Err(self.broken("an opcode finds nothing on the stack"));
                 };
-                self.taken = self.taken.saturating_add(taken as u64);
-                self.push(made)
+                let arguments = self.add(Node::Tuple(items.to_vec()))?;
+                self.call(*of, arguments)
             }
             (b'b', _) => {
                 let (state, of) = (self.pop()?, self.pop()?);
@@ -528,6 +594,10 @@ impl Machine<'_> {
                 Ok(())
             }
             (b'Q', _) => self.pop().and_then(|id| self.push(Node::Persistent(id))),
+            (b'P', Argument::Line(line)) => {
+                let named = self.text(line).and_then(|text| self.add(Node::Text(text)))?;
+                self.push(Node::Persistent(named))
+            }
             (other, _) => Err(not_read(other)),
         }
     }

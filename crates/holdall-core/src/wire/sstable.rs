@@ -58,11 +58,15 @@ pub fn unmasked(crc: u32) -> u32 {
 /// A key and its value.
 pub type Entry = (Vec<u8>, Bytes);
 
-/// All entries of the table in `window`, in order.
+/// All entries of the table in `window`, in order. Those of the first block are shown to `look` before any others are asked for.
 ///
 /// # Errors
-/// [`RULES`]; what the window needs.
-pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Entry>, Stop> {
+/// [`RULES`]; what the window needs; those of `look`.
+pub fn read(
+    window: &Window,
+    limits: &Limits,
+    look: impl Fn(&[Entry]) -> Result<()>,
+) -> Result<Vec<Entry>, Stop> {
     let footer = window.len().saturating_sub(FOOTER)..window.len();
     let bytes = window.bytes(footer.clone())?;
     let mut cursor = Cursor::new(&bytes);
@@ -80,6 +84,10 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Entry>, Stop> {
             return Err(BROKEN.broken(message).at(index).into());
         };
         let place = whole(&place, footer.start, &mut budget)?;
+        if blocks.is_empty() {
+            let mut budget = Budget { left: limits.manifest_len };
+            look(&entries(&block(window, &place)?, &mut budget).map_err(|e| e.at(place.clone()))?)?;
+        }
         end = place.end;
         blocks.push(place);
     }

@@ -107,6 +107,16 @@ pub(crate) fn dataset(messages: &[Vec<u8>], extra: &[u8]) -> Vec<u8> {
     ])
 }
 
+/// An attribute `a` of one value of that type.
+pub(crate) fn attribute(of: &[u8], value: &[u8]) -> Vec<u8> {
+    let lens = u16s(&[2, of.len() as u16, 8]);
+    let mut of = of.to_vec();
+    of.resize(of.len().next_multiple_of(8), 0);
+    let name = [b'a', 0, 0, 0, 0, 0, 0, 0];
+    let all = [&[1, 0][..], &lens, &name, &of, &[1, 0, 0, 0, 0, 0, 0, 0], value];
+    message(12, 0, &all.concat())
+}
+
 /// A file with a sound dataset of 4 f32, whose root has these messages too.
 pub(crate) fn with_root(messages: &[Vec<u8>]) -> Vec<u8> {
     let all = [&[link(b"w", DATASET)][..], messages].concat();
@@ -195,7 +205,12 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         let value = [u16s(&[value.len() as u16]), value.to_vec()].concat();
         message(6, 0, &[&[1, 8, 64, 1, b's'][..], &value].concat())
     };
-    let attribute = [vec![1, 0], u16s(&[2, 8, 8]), vec![b'a', 0, 0, 0, 0, 0, 0, 0]].concat();
+    let cut = [vec![1, 0], u16s(&[2, 8, 8]), vec![b'a', 0, 0, 0, 0, 0, 0, 0]].concat();
+    // A text of the global heap, in which it is not.
+    let text = [0x19, 1, 0, 0, 16, 0, 0, 0, 0x13, 0, 0, 0, 1, 0, 0, 0];
+    let kept = [u32s(&[3]), u64s(&[EXTRA]), u32s(&[2])].concat();
+    let heap = [b"GCOL\x01\0\0\0".to_vec(), u64s(&[64]), vec![0; 48]].concat();
+    let in_heap = patched(with_root(&[attribute(&text, &kept)]), EXTRA, &heap);
     vec![
         ("hdf5.version.superblock", patched(sound.clone(), 8, &[4])),
         ("hdf5.version.header", patched(sound.clone(), ROOT, &[9])),
@@ -217,7 +232,8 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.structure.short", dataset(&[shape(&[4]), contiguous(DATA, 15)], &[])),
         ("hdf5.structure.no-shape", dataset(&[contiguous(DATA, 16)], &[])),
         ("hdf5.structure.rank", dataset(&[shape(&[1; 33]), contiguous(DATA, 4)], &[])),
-        ("hdf5.structure.attribute", with_root(&[message(12, 0, &attribute)])),
+        ("hdf5.structure.attribute", with_root(&[message(12, 0, &cut)])),
+        ("hdf5.structure.heap", in_heap),
         ("hdf5.structure.no-group", patched(sound.clone(), 64, &u64s(&[DATASET]))),
         ("hdf5.checksum.header", file(&[(ROOT, second)])),
         ("hdf5.loop.continuation", with_root(&[message(16, 0, &u64s(&[ROOT + 16, 16]))])),

@@ -88,10 +88,6 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("npy.dtype.no-bytes.npz", of("[('a', '<f4'), ('b', '<f4', (2, 0))]")),
         ("npy.fields.twice.npz", of("[('a', '<f4'), ('a', '<f4')]")),
         ("npy.fields.no-name.npy", array("[('', '<f4')]", false, "(2,)", &elements)),
-        (
-            "npy.record-order.columns.npz",
-            one(&array("[('a', '|i1'), ('b', '|i1')]", true, "(2, 2)", &elements)),
-        ),
         ("index.size.records.npz", of("[('a', '<f4'), ('b', '<f4')]")),
         ("npy.dtype.unknown.npz", of("<q4")),
         ("npy.dtype.long-double.npz", of("<f16")),

@@ -182,6 +182,10 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("tensorflow.header.empty", table(&[])),
         ("tensorflow.header.no-files", table(&[block(&[header(0, false)], 0)])),
         ("tensorflow.header.many-files", table(&[block(&[header(1 << 40, false)], 0)])),
+        (
+            "tensorflow.header.version-1",
+            table(&[block(&[(Vec::new(), field(1, &field(1, b"w")))], 0)]),
+        ),
         ("tensorflow.header.newer", {
             let value = [int(1, 1), field(3, &[int(1, 9), int(2, 9)].concat())].concat();
             table(&[block(&[(Vec::new(), value)], 0)])

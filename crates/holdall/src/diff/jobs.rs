@@ -6,8 +6,8 @@ use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, u
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
-use holdall_io::Tensor;
 use holdall_io::executor::Pieces;
+use holdall_io::{Tensor, held};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -217,7 +217,7 @@ impl Context<'_> {
         let by_place = |at| unravel(shape, at);
         match (family(a.layout()), family(b.layout())) {
             (Layout::SparseCsr, Layout::SparseCsr) => {
-                let (x, y) = (a.csr()?, b.csr()?);
+                let (x, y) = (held::csr(a)?, held::csr(b)?);
                 if x.stored() == y.stored() {
                     let place = |at: u64| {
                         let row = x.indptr().partition_point(|&start| start <= at) - 1;
@@ -230,7 +230,7 @@ impl Context<'_> {
                 }
             }
             (Layout::SparseCoo, Layout::SparseCoo) => {
-                let (x, y) = (a.coo()?, b.coo()?);
+                let (x, y) = (held::coo(a)?, held::coo(b)?);
                 if x.indices() == y.indices() {
                     let place =
                         |at: u64| (0..shape.len()).map(|d| x.coords(d)[at as usize]).collect();

@@ -3,7 +3,7 @@
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::error::Shown as _;
 use holdall_core::{Component, DType, Encoding, Extent, Layout, Result};
-use holdall_io::Tensor;
+use holdall_io::{Tensor, held};
 use holdall_records::TensorRecords as _;
 use holdall_schema::Content;
 use holdall_schema::record::rules::TOO_LARGE;
@@ -68,10 +68,12 @@ struct Counts {
 
 fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Result<()> {
     let (checked, count) = match tensor.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => (tensor.csr().map(drop), &counts.sparse),
-        Layout::SparseCoo | Layout::PackedCoo => (tensor.coo().map(drop), &counts.sparse),
-        Layout::SparseBlocks | Layout::SparseHybrid => (tensor.tiles().map(drop), &counts.sparse),
-        Layout::QuantizedGroup => (tensor.quantized().map(drop), &counts.quantized),
+        Layout::SparseCsr | Layout::PackedCsr => (held::csr(tensor).map(drop), &counts.sparse),
+        Layout::SparseCoo | Layout::PackedCoo => (held::coo(tensor).map(drop), &counts.sparse),
+        Layout::SparseBlocks | Layout::SparseHybrid => {
+            (held::tiles(tensor).map(drop), &counts.sparse)
+        }
+        Layout::QuantizedGroup => (held::quantized(tensor).map(drop), &counts.quantized),
         // All that can be wrong with blocks is their length, which opening checks.
         Layout::Blocks(_) | Layout::Strided => return Ok(()),
         Layout::Records => (check_records(tensor), &counts.records),

@@ -8,7 +8,7 @@ use super::tree::{self, slice};
 use super::{TOO_MANY, VERSION};
 use crate::error::hash::HashMap;
 use crate::error::sort::sort;
-use crate::error::{Result, Shown as _};
+use crate::error::{Error, ErrorKind, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, Value};
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
@@ -56,26 +56,42 @@ pub(super) fn attributes(
     header: &Header,
     budget: &mut Budget,
 ) -> Result<Vec<Attribute>, Stop> {
-    let mut messages = Vec::new();
-    for message in header.all(kind::ATTRIBUTE) {
-        messages.push(message.own(reader)?);
-    }
+    let mut messages: Vec<Message> = header.all(kind::ATTRIBUTE).cloned().collect();
     if let Some(info) = header.get(reader, kind::ATTRIBUTE_INFO)? {
         messages.append(&mut dense(reader, &info)?);
     }
-    let parsed: Vec<Parsed> =
-        messages.iter().map(|message| parse(reader, message)).collect::<Result<_, Stop>>()?;
-    let heaps = parsed.iter().flat_map(|attribute| attribute.heaps(reader));
+    let mut parsed = Vec::new();
+    for message in &messages {
+        let mut name = "?".to_owned();
+        let found = parse(reader, message, &mut name);
+        parsed.push((name, told(found)?));
+    }
+    let heaps = parsed.iter().flat_map(|(_, found)| found).flat_map(|found| found.heaps(reader));
     let mut heaps: Vec<u64> = heaps.collect();
     sort(&mut heaps);
     heaps.dedup();
     let heaps = fractal::global(reader, &heaps)?;
     let mut out = Vec::new();
-    for attribute in parsed {
-        let value = attribute.value(reader, &heaps, budget)?;
-        out.push(Attribute { name: attribute.name, value });
+    for (name, found) in parsed {
+        let value = match found {
+            Ok(found) => found.value(reader, &heaps, budget).map_err(|e| named(e, &name))?,
+            Err(what) => Err(what),
+        };
+        out.push(Attribute { name, value });
     }
     Ok(out)
+}
+
+/// What is not known of an attribute, in words: it is passed over, and whatever is wrong with one is an error.
+fn told<T>(found: Result<T, Stop>) -> Result<Result<T, String>, Stop> {
+    match found {
+        Err(Stop::Fail(e)) if e.kind() == ErrorKind::Unsupported => Ok(Err(e.message().to_owned())),
+        found => found.map(Ok),
+    }
+}
+
+fn named(e: Error, name: &str) -> Error {
+    e.within(format!("the attribute `{}`", name.shown()))
 }
 
 /// The attributes of a heap, as messages.
@@ -98,15 +114,13 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
     let mut messages = Vec::new();
     for ((at, body), record) in objects.into_iter().zip(records) {
         let flags = record.len().checked_sub(9).and_then(|at| record.get(at)).copied();
-        let message = Message::new(kind::ATTRIBUTE, flags.unwrap_or_default(), body, at);
-        messages.push(message.own(reader)?);
+        messages.push(Message::new(kind::ATTRIBUTE, flags.unwrap_or_default(), body, at));
     }
     Ok(messages)
 }
 
 /// An attribute whose texts may be in a heap.
 struct Parsed {
-    name: String,
     of: Datatype,
     shape: Option<Vec<u64>>,
     count: u64,
@@ -114,8 +128,9 @@ struct Parsed {
     at: u64,
 }
 
-/// What a message says of an attribute.
-fn parse(reader: &Reader<'_>, message: &Message) -> Result<Parsed, Stop> {
+/// What a message says of an attribute, whose name goes to `called` as soon as it is known.
+fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<Parsed, Stop> {
+    let message = &message.own(reader)?;
     let at = message.at;
     let body = &message.body;
     let (version, flags, name, of, space, data) =
@@ -137,6 +152,8 @@ fn parse(reader: &Reader<'_>, message: &Message) -> Result<Parsed, Stop> {
     if !(1..=3).contains(&version) {
         return Err(VERSION.broken(format!("an attribute of version {version}")).into());
     }
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    *called = String::from_utf8_lossy(name).into_owned();
     // In version 1 what is now flags meant nothing.
     let is_shared = |bit: u8| version > 1 && flags & bit != 0;
     let own = |bit: u8, kind: u16, body: Bytes| match is_shared(bit) {
@@ -145,16 +162,14 @@ fn parse(reader: &Reader<'_>, message: &Message) -> Result<Parsed, Stop> {
     };
     let of = Datatype::read(reader, at, &own(1, kind::DATATYPE, of)?)?;
     let space = Dataspace::read(reader, at, &own(2, kind::DATASPACE, space)?)?;
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name).into_owned();
     let count = space.count();
     let len = count.and_then(|count| count.checked_mul(of.size.into()));
     let (Some(count), Some(len)) = (count, len.filter(|len| *len <= data.len() as u64)) else {
-        let message = format!("the values of the attribute `{}` are not all there", name.shown());
+        let message = format!("the values of the attribute `{}` are not all there", called.shown());
         return Err(reader.broken(at, message).into());
     };
     let bytes = slice(&data, 0..len);
-    Ok(Parsed { name, of, shape: space.shape, count, bytes, at })
+    Ok(Parsed { of, shape: space.shape, count, bytes, at })
 }
 
 impl Parsed {
@@ -232,9 +247,7 @@ impl Parsed {
             (_, 0) => Bytes::new(),
             (Some(found), _) if found.len() as u64 >= wanted => slice(found, 0..wanted),
             _ => {
-                let name = self.name.shown();
-                let message = format!("a value of the attribute `{name}` is not in the heap");
-                return Err(reader.broken(self.at, message));
+                return Err(reader.broken(self.at, "a value is not in the heap"));
             }
         };
         budget.take_bytes(reader, wanted)?;

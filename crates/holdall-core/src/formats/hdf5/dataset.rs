@@ -7,6 +7,7 @@ use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
 use crate::codec::filter::Filter;
+use crate::codec::scale_offset::ScaleOffset;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Result, Shown as _};
 use crate::model::Value;
@@ -348,6 +349,7 @@ fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Filter> {
         1 => return Ok(Filter::Deflate),
         2 => return Ok(Filter::Shuffle(values.first().copied().unwrap_or(1))),
         3 => return Ok(Filter::Fletcher32),
+        6 if let Some(of) = ScaleOffset::new(values) => return Ok(Filter::ScaleOffset(of)),
         32000 => return Ok(Filter::Lzf),
         4 => "szip".into(),
         5 => "nbit".into(),

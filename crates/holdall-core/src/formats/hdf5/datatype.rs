@@ -211,7 +211,8 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             Ok(of) => complex(&of, size),
             Err(e) => return Some(Err(e)),
         },
-        _ => Kind::Other("of a class that is not known"),
+        // How much is behind it is not known either.
+        _ => return Some(Err(DTYPE.broken("elements are of a class that is not known"))),
     };
     let e = match &kind {
         _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque | Kind::Other(_)) => {
@@ -282,6 +283,7 @@ fn compound(
     depth: usize,
 ) -> Option<Result<Kind>> {
     let mut members: Vec<(String, u64, Datatype)> = Vec::new();
+    let mut has_arrays = false;
     if count > MEMBERS {
         return Some(Ok(Kind::Other("records of many members")));
     }
@@ -301,11 +303,14 @@ fn compound(
             2 => cursor.u32_le()?.into(),
             _ => little(cursor.take(offset_len(size))?)?,
         };
+        has_arrays |= !dims.is_empty();
         match datatype(cursor, depth)? {
-            Ok(of) if dims.is_empty() => members.push((name, offset, of)),
-            Ok(_) => return Some(Ok(Kind::Other("records with arrays in them"))),
+            Ok(of) => members.push((name, offset, of)),
             Err(e) => return Some(Err(e)),
         }
+    }
+    if has_arrays {
+        return Some(Ok(Kind::Other("records with arrays in them")));
     }
     let is_pair = |names: [&str; 2]| match &members[..] {
         [(a, 0, first), (b, at, second)] if [a.as_str(), b] == names => {

@@ -17,7 +17,7 @@
 //!
 //! # Support
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data but virtual ones,
-//! all indexes of chunks, the filters deflate, shuffle, fletcher32 and LZF, integers, floats, enumerations, complex numbers and
+//! all indexes of chunks, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats, enumerations, complex numbers and
 //! arrays of those. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Writes what every
 //! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that.
 //!
@@ -113,7 +113,7 @@ crate::error::rules! {
         hint "the program that wrote it can write the dataset without external storage";
     /// A filter.
     pub FILTER: Unsupported "hdf5/filter"
-        "Chunks went through deflate, shuffle, fletcher32 or LZF, or none."
+        "Chunks went through deflate, shuffle, fletcher32, LZF or scaleoffset, or none."
         hint "`h5repack` writes the file with other filters";
     /// A link.
     pub LINK: Unsupported "hdf5/link" "Links lead to objects of the file.";

@@ -9,6 +9,7 @@ use crate::codec::filter::Filter;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::array::DESCR;
+use crate::formats::foreign;
 use crate::formats::kept;
 use crate::formats::named::Element;
 use crate::limits::Limits;
@@ -25,17 +26,20 @@ use std::ops::Range;
 
 /// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
 const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+/// The same in protocol 1, which says nothing before it.
+const OLD_MAGIC: &[u8] = b"L119547037146038801333356L\n.";
 /// What stands before that in protocols 4 and 5: how long the frame is.
 const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
 /// Bytes that tell such a file.
-const START: u64 = 24;
+const START: u64 = 32;
 /// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
 
 /// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
-    if head.starts_with(b"\x80") {
+    // A protocol, or how values begin before there were any: containers, what is imported, a number.
+    if matches!(head.first(), Some(0x80 | b'(' | b']' | b'}' | b'c' | b'L')) {
         let head = window.head(FIRST)?;
         return Ok(is_legacy(&head) || is_arrays(&head));
     }
@@ -59,13 +63,15 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
 pub(crate) fn is_legacy(head: &[u8]) -> bool {
     match head {
         [0x80, 2..=5, rest @ ..] => rest.strip_prefix(FRAME).unwrap_or(rest).starts_with(MAGIC),
-        _ => false,
+        _ => head.starts_with(OLD_MAGIC),
     }
 }
 
 /// Whether what begins so is a pickle that soon names something of NumPy.
 fn is_arrays(head: &[u8]) -> bool {
-    matches!(head, [0x80, 2..=5, ..]) && memchr::memmem::find(head, b"numpy").is_some()
+    memchr::memmem::find(head, b"numpy").is_some()
+        && !foreign::is_joblib(head)
+        && (matches!(head, [0x80, 2..=5, ..]) || pickle::imports(head, b"numpy"))
 }
 
 /// The folder that has the pickle: `archive/`.
@@ -87,8 +93,8 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let head = window.head(START)?;
     match *head {
         ref start if is_legacy(start) => legacy(window, limits),
-        [0x80, ..] => alone(window, limits),
-        _ => zipped(window, limits),
+        [b'P', b'K', ..] => zipped(window, limits),
+        _ => alone(window, limits),
     }
 }
 

@@ -364,6 +364,12 @@ impl<'g> Objects<'g> {
                 let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
                 self.array(shape, axes, *dtype, *bytes, depth)
             }
+            // How protocols 0 and 1 make an object of a class.
+            ("copyreg" | "copy_reg", "_reconstructor", [class, ..])
+                if let Node::Global(module, name) = self.graph.get(*class) =>
+            {
+                self.unknown(module, name)
+            }
             _ => self.unknown(module, name),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
-use crate::error::Result;
+use crate::error::hash::HashSet;
+use crate::error::{Error, Result, Shown as _};
 use crate::model::Value;
 use crate::wire::pickle::{BYTES_OF_STEP, Id, Node};
 
@@ -58,10 +59,9 @@ impl<'g> Walk<'g> {
         if let Seen::Plain(value) = seen {
             match value {
                 Value::Map(pairs) => {
-                    for (key, value) in pairs {
-                        let key = key.as_text().map_or_else(|| key.to_json(), str::to_owned);
-                        self.content.attributes.push((key, value));
-                    }
+                    let names = names(pairs.iter().map(|(key, _)| Some(key)));
+                    let values = pairs.into_iter().map(|(_, value)| value);
+                    self.content.attributes.extend(names.into_iter().zip(values));
                 }
                 value => self.content.attributes.push((ALONE.to_owned(), value)),
             }
@@ -74,11 +74,11 @@ impl<'g> Walk<'g> {
     fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
         if depth > self.objects.depth {
             let message = format!("values nest more than {} deep", self.objects.depth);
-            return Err(DEPTH.broken(message));
+            return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
         }
-        let placed = |e: crate::error::Error| match name {
+        let placed = |e: Error| match name {
             "" => e,
-            name => e.within(format!("at `{name}`")),
+            name => e.within(format!("at `{}`", name.shown())),
         };
         match self.objects.get(id).map_err(placed)? {
             Thing::Tensor(tensor) => {
@@ -94,17 +94,23 @@ impl<'g> Walk<'g> {
                 Ok(Seen::Nothing)
             }
             Thing::List(items) => {
-                let items =
-                    items.iter().enumerate().map(|(at, id)| (Ok(at.to_string()), Value::Null, *id));
+                let items = items
+                    .iter()
+                    .enumerate()
+                    .map(|(at, id)| (Ok((at.to_string(), Value::Null)), *id));
                 self.many(items.collect(), name, depth, |pairs| {
                     Value::Array(pairs.into_iter().map(|(_, value)| value).collect())
                 })
             }
             Thing::Dict(pairs) => {
-                let pairs = pairs.iter().map(|(key, id)| {
-                    let (name, key) = self.key(*key);
-                    (name, key, *id)
-                });
+                let keys: Result<Vec<_>> = pairs.iter().map(|(key, _)| self.key(*key)).collect();
+                let keys = keys.map_err(|e| in_dict(e, name))?;
+                let names = names(keys.iter().map(|key| key.as_ref().ok()));
+                let pairs = pairs
+                    .iter()
+                    .zip(keys)
+                    .zip(names)
+                    .map(|(((_, id), key), name)| (key.map(|key| (name, key)), *id));
                 self.many(pairs.collect(), name, depth, Value::Map)
             }
         }
@@ -113,15 +119,15 @@ impl<'g> Walk<'g> {
     /// Values of a container: each under its own name where there are tensors among them, else all in one.
     fn many(
         &mut self,
-        items: Vec<(Result<String>, Value, Id)>,
+        items: Vec<(Result<(String, Value)>, Id)>,
         name: &str,
         depth: usize,
         join: impl FnOnce(Vec<(Value, Value)>) -> Value,
     ) -> Result<Seen> {
         let mut plain = Vec::new();
         let (mut any, mut lost) = (false, false);
-        for (own, key, id) in items {
-            let of = own.as_deref().unwrap_or("?");
+        for (own, id) in items {
+            let of = own.as_ref().map_or("?", |(own, _)| own);
             let full = if depth == 0 { of.to_owned() } else { format!("{name}.{of}") };
             self.named = self.named.saturating_add(full.len() as u64);
             if self.named / BYTES_OF_STEP > self.most {
@@ -129,13 +135,16 @@ impl<'g> Walk<'g> {
                     format!("the names of its values take more than {} bytes", self.named);
                 return Err(TOO_MANY.broken(message));
             }
-            match self.value(id, &full, depth.saturating_add(1))? {
-                Seen::Tensors => {
-                    own?;
-                    any = true;
+            match (self.value(id, &full, depth.saturating_add(1))?, own) {
+                (Seen::Tensors, Ok(_)) => any = true,
+                (Seen::Tensors, Err(e)) => return Err(in_dict(e, name)),
+                (Seen::Plain(value), Ok((_, key))) => plain.push((full, key, value)),
+                (Seen::Plain(_), Err(_)) => {
+                    let what = "a value whose key gives no name".to_owned();
+                    self.content.left_out.push((full, what));
+                    lost = true;
                 }
-                Seen::Plain(value) => plain.push((full, key, value)),
-                Seen::Nothing => lost = true,
+                (Seen::Nothing, _) => lost = true,
             }
         }
         if any || lost {
@@ -146,12 +155,14 @@ impl<'g> Walk<'g> {
         Ok(Seen::Plain(join(plain.into_iter().map(|(_, key, value)| (key, value)).collect())))
     }
 
-    /// The key of a dict as part of a name, and as a value. The name of one that is no text is its JSON.
-    fn key(&self, id: Id) -> (Result<String>, Value) {
+    /// The key of a dict as a value. One that gives no name matters only where it is on the way to a tensor.
+    ///
+    /// # Errors
+    /// As [`Objects::get`].
+    fn key(&self, id: Id) -> Result<Result<Value>> {
         match self.key_value(id, 0) {
-            Ok(Value::Text(text)) => (Ok(text.clone()), Value::Text(text)),
-            Ok(value) => (Ok(value.to_json()), value),
-            Err(e) => (Err(e), Value::Null),
+            Err(e) if e.code() == KEY.code => Ok(Err(e)),
+            found => found.map(Ok),
         }
     }
 
@@ -166,9 +177,33 @@ impl<'g> Walk<'g> {
                 let items = items.iter().map(|id| self.key_value(*id, depth.saturating_add(1)));
                 items.collect::<Result<_>>().map(Value::Array)
             }
+            Thing::Unknown(what) => {
+                Err(KEY.broken(format!("a key on the way to a tensor is `{what}`: no name can be made of it")))
+            }
             _ => {
                 Err(KEY.broken("a key on the way to a tensor is a tensor or a dict, or holds one: no name can be made of it"))
             }
         }
+    }
+}
+
+/// The names of the keys of one dict: texts as they are, other values as JSON. A text that is the JSON of another key is in quotes, as its
+/// own JSON is. A key that gives none has an empty one.
+fn names<'a>(keys: impl Iterator<Item = Option<&'a Value>> + Clone) -> Vec<String> {
+    let json = |key: &Value| (!matches!(key, Value::Text(_))).then(|| key.to_json());
+    let taken: HashSet<String> = keys.clone().flatten().filter_map(json).collect();
+    let name = |key: Option<&Value>| match key {
+        None => String::new(),
+        Some(Value::Text(text)) if !taken.contains(text) => text.clone(),
+        Some(key) => key.to_json(),
+    };
+    keys.map(name).collect()
+}
+
+/// An error about a key of the dict of that name.
+fn in_dict(e: Error, name: &str) -> Error {
+    match name {
+        "" => e.within("in the outermost dict"),
+        name => e.within(format!("in the dict `{}`", name.shown())),
     }
 }

@@ -77,7 +77,7 @@ struct Entry {
 
 impl Bundle {
     fn read(window: &Window, limits: &Limits) -> Result<Bundle, Stop> {
-        let mut all = sstable::read(window, limits)?.into_iter();
+        let mut all = sstable::read(window, limits, first_version)?.into_iter();
         let first = all.next().filter(|(key, _)| key.is_empty());
         let Some((_, header)) = first else {
             return Err(HEADER.broken("the index has no entry without a name").into());
@@ -113,6 +113,23 @@ impl Bundle {
 
     fn name_of(&self, number: u64) -> String {
         format!("data-{number:05}-of-{:05}", self.shards)
+    }
+}
+
+/// Refuses what `tf.train.Saver` wrote before version 2: a table that has the tensors themselves, of which the first entry tells in a
+/// message where that of an index has a number.
+fn first_version(entries: &[sstable::Entry]) -> Result<()> {
+    let Some((_, header)) = entries.first().filter(|(key, _)| key.is_empty()) else {
+        return Ok(());
+    };
+    match Fields::new(header).next()? {
+        Some((1, Field::Bytes(_))) => {
+            let e = HEADER.broken("this is a checkpoint of version 1, one file with all in it");
+            Err(e.with_hint(
+                "TensorFlow converts it: restore it, and save it by `tf.compat.v1.train.Saver`, which writes version 2",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -60,10 +60,6 @@ crate::error::rules! {
     /// Fields that make no record.
     pub FIELDS: Malformed "npy/fields"
         "The fields of a structured type have names, each of its own, and its records at most 2^63 bytes.";
-    /// Records that lie column by column.
-    pub RECORD_ORDER: Unsupported "npy/record-order"
-        "The records of a structured array lie row by row."
-        hint "save it from Python in the other order: `numpy.ascontiguousarray(x)`";
     /// A type that NumPy does not have.
     pub NO_DESCR: Unsupported "npy/no-such-type"
         "Elements written to an .npy file have a type that NumPy has.";

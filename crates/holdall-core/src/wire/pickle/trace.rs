@@ -4,6 +4,7 @@
 //! Values are kept as far as they tell a name: texts, imports, and what imports made. Containers are not built. Each opcode
 //! takes a bounded time, apart from a look through its own bytes, and at most one value of a few bytes; short texts are kept once.
 
+use super::line;
 use super::names::{Danger, danger_of};
 use super::opcode::{Argument, Missing, argument};
 use super::{BROKEN, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, too_many_names};
@@ -223,15 +224,17 @@ impl Tracer {
             (b'X' | 0x8c | 0x8d | b'U' | b'T', Argument::Bytes(bytes)) => {
                 self.text(String::from_utf8_lossy(bytes).into_owned());
             }
-            (b'V', Argument::Line(line)) => self.text(unicode(line)),
-            (b'S', Argument::Line(line)) => self.text(string(line)),
-            (b'p', Argument::Line(line)) => match number(line) {
+            (b'V', Argument::Line(line)) => self.text(line::unicode(line).0),
+            (b'S', Argument::Line(line)) => {
+                self.text(String::from_utf8_lossy(&line::string(line).0).into_owned());
+            }
+            (b'p', Argument::Line(line)) => match line::place(line) {
                 Some(at) => self.memoize(at),
                 None => self.breaks(BROKEN.broken("what is remembered has no number")),
             },
             (b'q' | b'r', Argument::Number(at)) => self.memoize(at),
             (0x94, _) => self.memoize(self.memo.len() as u64),
-            (b'g', Argument::Line(line)) => self.recall(number(line)),
+            (b'g', Argument::Line(line)) => self.recall(line::place(line)),
             (b'h' | b'j', Argument::Number(at)) => self.recall(Some(at)),
             (b'c', Argument::Lines(module, name)) => self.lines(module, name),
             (0x93, _) => {
@@ -473,91 +476,4 @@ impl Tracer {
             self.out.inner.push((self.at, found));
         }
     }
-}
-
-/// The number of a line: as Python reads it, with space around it, a sign, and underscores.
-fn number(line: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(line).ok()?.trim();
-    text.strip_prefix('+').unwrap_or(text).replace('_', "").parse().ok()
-}
-
-/// A line with `\uXXXX` and `\UXXXXXXXX` in it.
-fn unicode(line: &[u8]) -> String {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let digits = match (byte, after.first()) {
-            (b'\\', Some(b'u')) => 4,
-            (b'\\', Some(b'U')) => 8,
-            _ => {
-                out.push(char::from(byte));
-                continue;
-            }
-        };
-        let after = after.get(1..).unwrap_or_default();
-        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((of_hex(hex)?, rest))) {
-            Some((c, left)) => {
-                out.push(c);
-                rest = left;
-            }
-            None => out.push('\\'),
-        }
-    }
-    out
-}
-
-/// A line that is a literal of Python's, in quotes.
-fn string(line: &[u8]) -> String {
-    let line = line.trim_ascii();
-    let inside = match line {
-        [b'\'', inside @ .., b'\''] | [b'"', inside @ .., b'"'] => inside,
-        other => other,
-    };
-    let mut out = String::new();
-    let mut rest = inside;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let (b'\\', Some((&kind, after))) = (byte, after.split_first()) else {
-            out.push(char::from(byte));
-            continue;
-        };
-        rest = after;
-        let digits = |most: usize| {
-            let is_octal = |b: &&u8| matches!(**b, b'0'..=b'7');
-            after.iter().take(most).take_while(is_octal).count()
-        };
-        match kind {
-            b'x' => match after.split_at_checked(2).and_then(|(hex, r)| Some((of_hex(hex)?, r))) {
-                Some((c, left)) => {
-                    out.push(c);
-                    rest = left;
-                }
-                None => out.push('x'),
-            },
-            b'0'..=b'7' => {
-                let (more, left) = after.split_at_checked(digits(2)).unwrap_or_default();
-                let value = more.iter().fold(u32::from(kind.wrapping_sub(b'0')), |n, b| {
-                    n.wrapping_mul(8).wrapping_add(u32::from(b.wrapping_sub(b'0')))
-                });
-                out.push(char::from_u32(value & 0xff).unwrap_or('?'));
-                rest = left;
-            }
-            b'n' => out.push('\n'),
-            b't' => out.push('\t'),
-            b'r' => out.push('\r'),
-            b'a' => out.push('\x07'),
-            b'b' => out.push('\x08'),
-            b'f' => out.push('\x0c'),
-            b'v' => out.push('\x0b'),
-            b'\n' => {}
-            other => out.push(char::from(other)),
-        }
-    }
-    out
-}
-
-fn of_hex(digits: &[u8]) -> Option<char> {
-    let text = std::str::from_utf8(digits).ok()?;
-    char::from_u32(u32::from_str_radix(text, 16).ok()?)
 }

@@ -1,0 +1,197 @@
+//! What stands in the lines of protocols 0 and 1: numbers and texts as Python spells them.
+
+use super::Node;
+
+/// Digits of the longest integer, as Python reads them.
+const MOST_DIGITS: usize = 4300;
+/// Digits that are taken at once.
+const DIGITS: usize = 9;
+
+/// The number under which something is remembered: with space around it, a sign, and underscores.
+pub(super) fn place(line: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    text.strip_prefix('+').unwrap_or(text).replace('_', "").parse().ok()
+}
+
+/// An integer in decimal, perhaps with an `L` behind it.
+pub(super) fn integer(line: &[u8]) -> Option<Node> {
+    let text = std::str::from_utf8(line.strip_suffix(b"L").unwrap_or(line)).ok()?;
+    if let Ok(n) = text.parse() {
+        return Some(Node::Integer(n));
+    }
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // Words of 32 bits, the lowest first.
+    let mut words: Vec<u32> = Vec::new();
+    for part in digits.chunks(DIGITS) {
+        let of = |(factor, n): (u64, u64), digit: &u8| {
+            (factor.wrapping_mul(10), n.wrapping_mul(10).wrapping_add((digit & 15).into()))
+        };
+        let (factor, mut carried) = part.iter().fold((1, 0), of);
+        for word in &mut words {
+            carried = u64::from(*word).wrapping_mul(factor).wrapping_add(carried);
+            *word = low(carried);
+            carried >>= 32;
+        }
+        if carried != 0 {
+            words.push(low(carried));
+        }
+    }
+    words.push(0);
+    if text.starts_with('-') {
+        let mut is_carried = true;
+        for word in &mut words {
+            (*word, is_carried) = (!*word).overflowing_add(is_carried.into());
+        }
+    }
+    Some(Node::Long(words.into_iter().flat_map(u32::to_le_bytes).collect()))
+}
+
+/// The lower half of a number.
+fn low(n: u64) -> u32 {
+    let [a, b, c, d, ..] = n.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// A number as `repr` spells it.
+pub(super) fn float(line: &[u8]) -> Option<f64> {
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
+}
+
+/// The text of a line of Latin-1 with `\uXXXX` and `\UXXXXXXXX` in it, and whether each of those is a character.
+pub(super) fn unicode(line: &[u8]) -> (String, bool) {
+    let (mut out, mut is_sound) = (String::new(), true);
+    let mut rest = line;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        out.push(char::from(byte));
+        let digits = match (byte, after.first()) {
+            (b'\\', Some(b'u')) => 4,
+            (b'\\', Some(b'U')) => 8,
+            // One that follows another begins nothing.
+            (b'\\', Some(next)) => {
+                out.push(char::from(*next));
+                rest = after.get(1..).unwrap_or_default();
+                continue;
+            }
+            _ => continue,
+        };
+        let after = after.get(1..).unwrap_or_default();
+        match after.split_at_checked(digits).and_then(|(hex, rest)| Some((of_hex(hex)?, rest))) {
+            Some((c, left)) => {
+                out.pop();
+                out.push(c);
+                rest = left;
+            }
+            None => is_sound = false,
+        }
+    }
+    (out, is_sound)
+}
+
+/// The bytes of a line that is a literal of Python's, in quotes, and whether it is one.
+pub(super) fn string(line: &[u8]) -> (Vec<u8>, bool) {
+    let line = line.trim_ascii();
+    let (inside, mut is_sound) = match line {
+        [b'\'', inside @ .., b'\''] | [b'"', inside @ .., b'"'] => (inside, true),
+        other => (other, false),
+    };
+    let mut out = Vec::new();
+    let mut rest = inside;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let Some((&kind, after)) = after.split_first() else {
+            is_sound = false;
+            break;
+        };
+        rest = after;
+        match kind {
+            b'x' => {
+                match after.split_at_checked(2).and_then(|(hex, r)| Some((hex_byte(hex)?, r))) {
+                    Some((byte, left)) => {
+                        out.push(byte);
+                        rest = left;
+                    }
+                    None => {
+                        out.push(b'x');
+                        is_sound = false;
+                    }
+                }
+            }
+            b'0'..=b'7' => {
+                let more = after.iter().take(2).take_while(|b| matches!(**b, b'0'..=b'7')).count();
+                let (more, left) = after.split_at_checked(more).unwrap_or_default();
+                out.push(more.iter().fold(kind & 7, |n, b| n << 3 | (b & 7)));
+                rest = left;
+            }
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'a' => out.push(7),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'v' => out.push(11),
+            b'\n' => {}
+            b'\\' | b'\'' | b'"' => out.push(kind),
+            other => out.extend([b'\\', other]),
+        }
+    }
+    (out, is_sound)
+}
+
+fn of_hex(digits: &[u8]) -> Option<char> {
+    char::from_u32(number_of(digits)?)
+}
+
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    u8::try_from(number_of(digits)?).ok()
+}
+
+fn number_of(digits: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+    u32::from_str_radix(text, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_those_of_python() {
+        let long = |bytes: &[u8]| Some(Node::Long(bytes.to_vec()));
+        assert_eq!(integer(b"-7"), Some(Node::Integer(-7)));
+        assert_eq!(integer(b"5L"), Some(Node::Integer(5)));
+        let most = i128::MAX.to_string();
+        assert_eq!(integer(most.as_bytes()), Some(Node::Integer(i128::MAX)));
+        // 2^127, and what is one below -2^127.
+        let bytes = [&[0; 15][..], &[0x80, 0, 0, 0, 0]].concat();
+        assert_eq!(integer(b"170141183460469231731687303715884105728L"), long(&bytes));
+        let bytes = [&[0xff; 15][..], &[0x7f, 0xff, 0xff, 0xff, 0xff]].concat();
+        assert_eq!(integer(b"-170141183460469231731687303715884105729L"), long(&bytes));
+        for wrong in ["", "L", "-", "1 2", "0x10", "1.5", "--5", &"9".repeat(4301)] {
+            assert_eq!(integer(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn texts_are_those_of_python() {
+        let of = |line: &[u8]| unicode(line);
+        assert_eq!(of(b"a\\u000ab\xe9\\U0001f600"), ("a\nb\u{e9}\u{1f600}".into(), true));
+        assert_eq!(of(b"\\\\u0041\\x\\"), ("\\\\u0041\\x\\".into(), true));
+        for wrong in [&b"\\ud800"[..], b"\\u00", b"\\u+041"] {
+            assert!(!of(wrong).1);
+        }
+        let of = |line: &[u8]| string(line);
+        let all = b"'it\\'s \\\"\\x00\\xff\\101\\400\\n\\q\\\\'";
+        assert_eq!(of(all), (b"it's \"\0\xffA\0\n\\q\\".to_vec(), true));
+        for wrong in [&b"a"[..], b"'a", b"'\\x1'", b"'a\\'"] {
+            assert!(!of(wrong).1, "{}", wrong.escape_ascii());
+        }
+    }
+}
