@@ -15,7 +15,7 @@ use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
+use quinn::{Connecting, Connection, Endpoint, RecvStream, SendStream, VarInt};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -170,15 +170,15 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
         } else if clients >= shared.service.bounds.clients {
             shared.service.turn_away(By::Quic);
             incoming.refuse();
-        } else {
-            tokio::spawn(client(incoming, Arc::clone(&shared)));
+        } else if let Ok(connecting) = incoming.accept() {
+            // It is one of those that are counted before the next one is looked at.
+            tokio::spawn(client(connecting, Arc::clone(&shared)));
         }
     }
 }
 
-async fn client(incoming: Incoming, shared: Arc<Shared>) {
+async fn client(connecting: Connecting, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
-    let Ok(connecting) = incoming.accept() else { return };
     // What a client says early is answered early: it only asks for bytes.
     let connection = match connecting.into_0rtt() {
         Ok((connection, _)) => connection,
