@@ -53,7 +53,9 @@ pub use file::{File, Tensor};
 pub use folder::ModelFolder;
 pub use holdall_core::layout::number::{ElementType, Number};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
-pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts};
+pub use open::{
+    Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts, table_of,
+};
 pub use shards::{is_model_folder, model_file, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Format, Index, Limits, Result, Window, formats};
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -451,6 +452,16 @@ pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
         fetched(&source, &mut window, formats::detect)
     });
     found.map_err(|e| e.in_source(path.display()))
+}
+
+/// Where the table of contents of what `source` holds lies, as far as its format tells that without decoding it.
+///
+/// # Errors
+/// As [`format_of`]; what the format finds wrong on the way there.
+pub fn table_of(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Range<u64>>> {
+    let mut window = Window::new(source.len());
+    fetch_ends(source, &mut window)?;
+    fetched(source, &mut window, |window| formats::table(window, limits))
 }
 
 /// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.

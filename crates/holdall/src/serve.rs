@@ -55,7 +55,7 @@ pub struct Files {
     limits: Limits,
     /// Those that somebody has open now, by path.
     open: Mutex<HashMap<PathBuf, Weak<OneFile>>>,
-    trees: Arc<Trees>,
+    known: Arc<Known>,
 }
 
 enum Named {
@@ -102,7 +102,7 @@ impl Files {
             roots,
             limits: Limits::default(),
             open: Mutex::default(),
-            trees: Arc::default(),
+            known: Arc::default(),
         })
     }
 
@@ -156,7 +156,7 @@ impl Shelf for Files {
             return Ok(file);
         }
         let file =
-            Arc::new(OneFile::open(&path, &self.limits, Arc::clone(&self.trees)).map_err(|e| {
+            Arc::new(OneFile::open(&path, &self.limits, Arc::clone(&self.known)).map_err(|e| {
                 match e.io() {
                     Some(io) if io.kind() == std::io::ErrorKind::NotFound => none(),
                     _ => e,
@@ -217,21 +217,43 @@ struct OneFile {
     id: FileId,
     limits: Limits,
     index: OnceLock<Vec<Range<u64>>>,
-    trees: Arc<Trees>,
+    known: Arc<Known>,
     /// The tree of its hashes. Held while the file is hashed, which is done once.
     tree: Mutex<Option<Arc<Tree>>>,
 }
 
-/// Trees of hashes of files that were read for them, the newest last.
+/// What was found out about files, for whoever asks next, the newest last.
 #[derive(Default)]
-struct Trees(Mutex<VecDeque<(FileId, Arc<Tree>)>>);
+struct Known {
+    /// Where their indexes are.
+    indexes: Mutex<VecDeque<(FileId, Vec<Range<u64>>)>>,
+    /// Trees of hashes of those that were read for them.
+    trees: Mutex<VecDeque<(FileId, Arc<Tree>)>>,
+}
+
+/// Files of which it is kept where their index is.
+const INDEXES: usize = 256;
 
 /// Bytes of trees that are kept for whoever asks next: those of 64 of the largest files.
 const TREES: usize = 256 << 20;
 
-impl Trees {
-    fn find(&self, id: FileId) -> Option<Arc<Tree>> {
-        let mut all = lock(&self.0);
+impl Known {
+    fn index(&self, id: FileId, find: impl FnOnce() -> Vec<Range<u64>>) -> Vec<Range<u64>> {
+        if let Some((_, index)) = lock(&self.indexes).iter().find(|(of, _)| *of == id) {
+            return index.clone();
+        }
+        let index = find();
+        let mut all = lock(&self.indexes);
+        // Where there is none, what failed may not fail again.
+        all.extend((!index.is_empty()).then(|| (id, index.clone())));
+        if all.len() > INDEXES {
+            all.pop_front();
+        }
+        index
+    }
+
+    fn tree(&self, id: FileId) -> Option<Arc<Tree>> {
+        let mut all = lock(&self.trees);
         let at = all.iter().position(|(of, _)| *of == id)?;
         let found = all.remove(at)?;
         let tree = Arc::clone(&found.1);
@@ -240,7 +262,7 @@ impl Trees {
     }
 
     fn keep(&self, id: FileId, tree: &Arc<Tree>) {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.trees);
         all.push_back((id, Arc::clone(tree)));
         let is_much = |all: &VecDeque<(FileId, Arc<Tree>)>| {
             all.len() > 1024 || all.iter().map(|(_, tree)| tree.size()).sum::<usize>() > TREES
@@ -252,7 +274,7 @@ impl Trees {
 }
 
 impl OneFile {
-    fn open(path: &Path, limits: &Limits, trees: Arc<Trees>) -> Result<OneFile> {
+    fn open(path: &Path, limits: &Limits, known: Arc<Known>) -> Result<OneFile> {
         let source = Arc::new(FileSource::open(path)?);
         let meta =
             source.as_file().metadata().map_err(|e| IO.broken("looking at the file").because(e))?;
@@ -261,9 +283,31 @@ impl OneFile {
             source,
             limits: limits.clone(),
             index: OnceLock::new(),
-            trees,
+            known,
             tree: Mutex::default(),
         })
+    }
+
+    /// What a decoder asks for. Where a few bytes tell that, nothing is decoded: the client waits for this, and decodes it anyway.
+    fn find_index(&self) -> Vec<Range<u64>> {
+        let traced = Arc::new(Traced { of: Arc::clone(&self.source), read: Mutex::default() });
+        let done = match holdall_io::table_of(&*traced, &self.limits) {
+            Ok(Some(table)) => {
+                lock(&traced.read).push(table);
+                Ok(())
+            }
+            Ok(None) => {
+                let source: Arc<dyn ByteSource> = Arc::clone(&traced) as Arc<dyn ByteSource>;
+                let options = holdall_io::OpenOptions::new().with_limits(self.limits.clone());
+                options.open_source(source, "").map(drop)
+            }
+            Err(e) => Err(e),
+        };
+        match done {
+            Ok(()) => joined(std::mem::take(&mut *lock(&traced.read))),
+            // In no format that is known, or unsound: whoever opens it finds out.
+            Err(_) => Vec::new(),
+        }
     }
 
     fn unchanged(&self) -> Result<()> {
@@ -303,17 +347,7 @@ impl Served for OneFile {
     }
 
     fn index(&self) -> Vec<Range<u64>> {
-        let found = self.index.get_or_init(|| {
-            let traced = Arc::new(Traced { of: Arc::clone(&self.source), read: Mutex::default() });
-            let source: Arc<dyn ByteSource> = Arc::clone(&traced) as Arc<dyn ByteSource>;
-            let options = holdall_io::OpenOptions::new().with_limits(self.limits.clone());
-            match options.open_source(source, "") {
-                Ok(_) => joined(std::mem::take(&mut *lock(&traced.read))),
-                // In no format that is known, or unsound: whoever opens it finds out.
-                Err(_) => Vec::new(),
-            }
-        });
-        found.clone()
+        self.index.get_or_init(|| self.known.index(self.id, || self.find_index())).clone()
     }
 
     fn read(&self, range: Range<u64>) -> Result<Bytes> {
@@ -329,11 +363,11 @@ impl Served for OneFile {
 
     fn tree(&self) -> Result<Arc<Tree>> {
         let mut own = lock(&self.tree);
-        let tree = match own.take().or_else(|| self.trees.find(self.id)) {
+        let tree = match own.take().or_else(|| self.known.tree(self.id)) {
             Some(tree) => tree,
             None => {
                 let tree = Arc::new(Tree::new(self.len(), &|range| self.read(range))?);
-                self.trees.keep(self.id, &tree);
+                self.known.keep(self.id, &tree);
                 tree
             }
         };
@@ -403,5 +437,19 @@ mod tests {
         let ranges = vec![50..60, 0..10, 10..20, 5..7, 30..30, 55..70];
         assert_eq!(joined(ranges), [0..20, 50..70]);
         assert_eq!(joined(vec![0..10, 20..20 + INDEX_MAX]).len(), 1, "too long to be sent");
+    }
+
+    #[test]
+    fn where_an_index_is_is_found_out_once() {
+        let (known, id) = (Known::default(), FileId([255; 32]));
+        assert_eq!(known.index(id, Vec::new), []);
+        assert_eq!(known.index(id, || vec![0..10]), [0..10]);
+        assert_eq!(known.index(id, || unreachable!("it is known")), [0..10]);
+        for other in 0..INDEXES {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&other.to_le_bytes());
+            known.index(FileId(id), || vec![0..1]);
+        }
+        assert_eq!(known.index(id, || vec![0..11]), [0..11], "it was the oldest");
     }
 }

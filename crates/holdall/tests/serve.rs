@@ -120,6 +120,21 @@ fn holdall_opens_what_holdall_serves() {
 }
 
 #[test]
+fn an_index_is_found_without_decoding_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.safetensors");
+    // What a few bytes tell of it is right, and it is none: whoever decodes it says so.
+    let mut bytes = 1000u64.to_le_bytes().to_vec();
+    bytes.extend(b"{ no JSON".iter().chain(&[b' '; 100_000]));
+    std::fs::write(&path, bytes).unwrap();
+    let index = holdall::serve::file(&path).unwrap().index();
+    assert!(index.iter().any(|range| range.contains(&0) && range.contains(&1007)), "{index:?}");
+    let read: u64 = index.iter().map(|range| range.end - range.start).sum();
+    assert!(read < 1100, "{index:?}");
+    assert_eq!(holdall::open(&path).unwrap_err().code(), "json/syntax");
+}
+
+#[test]
 fn nothing_else_is_read_and_nobody_else_reads() {
     let folder = folder();
     let mut options = HttpOptions::default();

@@ -71,6 +71,7 @@ use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use crate::model::Index;
 use crate::window::{Stop, Window};
+use std::ops::Range;
 
 /// A file format: how to recognise it, read it and, where we do, write it.
 #[derive(Debug)]
@@ -90,6 +91,8 @@ pub struct Format {
     pub detect: fn(&Window) -> Result<bool, Stop>,
     /// What the file contains.
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
+    /// Where its table of contents lies, where a few bytes tell that: with these and the table it is decoded.
+    pub table: Option<fn(&Window, &Limits) -> Result<Range<u64>, Stop>>,
     /// An encoder, where the format can be written.
     pub encode: Option<NewEncoder>,
     /// Where that is which tells its contents: a file that is far away is asked for it first.
@@ -135,6 +138,7 @@ impl Format {
             versions: &[],
             detect,
             decode,
+            table: None,
             encode: None,
             told_by: Told::ByBoth,
             ends_in_manifest: false,
@@ -303,6 +307,14 @@ pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
 /// As [`detect`], and whatever the format finds wrong.
 pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     (detect(window)?.decode)(window, limits)
+}
+
+/// Where the table of contents of the file in `window` lies, as far as its format tells that without decoding it.
+///
+/// # Errors
+/// As [`detect`], and what the format finds wrong on the way there.
+pub fn table(window: &Window, limits: &Limits) -> Result<Option<Range<u64>>, Stop> {
+    detect(window)?.table.map(|find| find(window, limits)).transpose()
 }
 
 /// The format with that id or file name extension.

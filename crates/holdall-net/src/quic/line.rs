@@ -1,14 +1,14 @@
 //! Connections of this process to servers. All files that are open at one server share one, as long as any of them is open.
 
-use super::{Patience, Trust, number, trust};
+use super::{Patience, Trust, endpoint, number, transport, trust};
 use crate::protocol::{Client, FileId, Root, Told, Why};
 use crate::rules::{ANSWER, FAILED};
 use crate::wait::{Failed, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::{
-    Connecting, Connection, ConnectionError, Endpoint, ReadError, RecvStream, SendStream,
-    TransportConfig, VarInt, WriteError,
+    Connecting, Connection, ConnectionError, Endpoint, ReadError, RecvStream, SendStream, VarInt,
+    WriteError,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -186,13 +186,11 @@ impl Place {
 
 /// What a client offers, and demands.
 fn config(trust: &Trust) -> Result<quinn::ClientConfig> {
-    let mut transport = TransportConfig::default();
+    let mut transport = transport();
     transport
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .datagram_receive_buffer_size(None)
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_idle_timeout(GONE.try_into().ok());
     let mut config = trust.config()?;
@@ -219,7 +217,7 @@ impl Line {
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let endpoint =
-            Endpoint::client(from).map_err(|e| FAILED.broken("no socket can be had").because(e))?;
+            endpoint(from, None).map_err(|e| FAILED.broken("no socket can be had").because(e))?;
         let (mut client, mut said) = Client::new(&whom.token);
         let (file, open) = client.open(wanted.path, wanted.known, wanted.root)?;
         said.extend(open);

@@ -18,7 +18,43 @@ pub use server::Server;
 pub use trust::Trust;
 
 use crate::protocol::Why;
-use quinn::VarInt;
+use quinn::congestion::CubicConfig;
+use quinn::{
+    Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// The most bytes of a packet. As large as the way takes them, on loopback and where frames are jumbo, a quarter as many take half of
+/// the processor time. quinn hands ten to the system at once, which takes 65,507 bytes.
+const PACKET: u16 = 6_500;
+/// Bytes that go out before anything is known of the way: quinn's ten packets, and a large one that finds out whether it arrives, so
+/// that this takes no room from a first answer, which would wait for another round trip.
+const AT_FIRST: u64 = 12_000 + PACKET as u64;
+
+/// What both sides say of a connection: nothing but what clients ask for goes over it, in packets that grow as far as they arrive.
+fn transport() -> TransportConfig {
+    let mut packets = MtuDiscoveryConfig::default();
+    packets.upper_bound(PACKET);
+    let mut congestion = CubicConfig::default();
+    congestion.initial_window(AT_FIRST);
+    let mut transport = TransportConfig::default();
+    transport
+        .congestion_controller_factory(Arc::new(congestion))
+        .mtu_discovery_config(Some(packets))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None);
+    transport
+}
+
+/// A socket that takes such packets. Called inside of a runtime.
+fn endpoint(at: SocketAddr, serves: Option<ServerConfig>) -> io::Result<Endpoint> {
+    let mut config = EndpointConfig::default();
+    config.max_udp_payload_size(PACKET).map_err(io::Error::other)?;
+    Endpoint::new(config, serves, UdpSocket::bind(at)?, Arc::new(TokioRuntime))
+}
 
 /// A reason as QUIC has it.
 fn number(why: Why) -> VarInt {

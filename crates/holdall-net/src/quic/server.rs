@@ -2,7 +2,7 @@
 
 use super::line::lock;
 use super::precedence::{Place, Precedence};
-use super::{Identity, number};
+use super::{Identity, endpoint, number, transport};
 use crate::meter::By;
 use crate::protocol::{
     Answering, Order, PROTOCOL, Prover, Refusal, Request, Requesting, Server as Session, Step,
@@ -15,7 +15,7 @@ use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, TransportConfig, VarInt};
+use quinn::{Connecting, Connection, Endpoint, RecvStream, SendStream, VarInt};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -83,7 +83,7 @@ impl Server {
         let runtime = runtime(threads)?;
         let endpoint = {
             let _inside = runtime.enter();
-            Endpoint::server(config, listen).map_err(|e| {
+            endpoint(listen, Some(config)).map_err(|e| {
                 LISTEN.broken(format!("nobody can listen at {listen} (UDP)")).because(e)
             })?
         };
@@ -149,11 +149,9 @@ fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
     let tls = QuicServerConfig::try_from(tls)
         .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
     let streams = bounds.requests.saturating_mul(WAITING).saturating_add(1);
-    let mut transport = TransportConfig::default();
+    let mut transport = transport();
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(streams.min(1 << 16) as u32))
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .datagram_receive_buffer_size(None)
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(bounds.in_flight.max(PIECE))
@@ -172,15 +170,15 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
         } else if clients >= shared.service.bounds.clients {
             shared.service.turn_away(By::Quic);
             incoming.refuse();
-        } else {
-            tokio::spawn(client(incoming, Arc::clone(&shared)));
+        } else if let Ok(connecting) = incoming.accept() {
+            // It is one of those that are counted before the next one is looked at.
+            tokio::spawn(client(connecting, Arc::clone(&shared)));
         }
     }
 }
 
-async fn client(incoming: Incoming, shared: Arc<Shared>) {
+async fn client(connecting: Connecting, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
-    let Ok(connecting) = incoming.accept() else { return };
     // What a client says early is answered early: it only asks for bytes.
     let connection = match connecting.into_0rtt() {
         Ok((connection, _)) => connection,

@@ -83,6 +83,7 @@ pub static FORMAT: Format = Format {
     extensions: &["mt"],
     reads: &["1.0"],
     versions: &["1.0"],
+    table: Some(header::range),
     encode: writer(encode::encoder),
     told_by: Told::ByStart,
     aligns: true,

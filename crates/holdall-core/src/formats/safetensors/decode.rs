@@ -32,7 +32,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 /// Where the header lies.
-fn header_range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
+pub(super) fn header_range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
     let head = window.head(LEN_BYTES)?;
     let Some(len) = head.first_chunk::<8>() else {
         let message = format!("the file has {} bytes", window.len());

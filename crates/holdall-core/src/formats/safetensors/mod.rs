@@ -70,6 +70,7 @@ pub static FORMAT: Format = Format {
     id: "safetensors",
     name: "safetensors",
     extensions: &["safetensors"],
+    table: Some(decode::header_range),
     encode: writer(encode::encoder),
     told_by: Told::ByStart,
     shards: Some(Shards::Index),

@@ -87,6 +87,7 @@ pub static FORMAT: Format = Format {
     extensions: &["zt"],
     reads: &["1.2", "1.1", "1.0", "0.1"],
     versions: &["1.2", "1.0", "0.1"],
+    table: Some(|window, limits| Ok(footer::find(window, limits)?.manifest)),
     encode: writer(encode::encoder),
     ends_in_manifest: true,
     old_ends: Some(footer::old_ends),
