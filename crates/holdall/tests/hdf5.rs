@@ -2,8 +2,8 @@
 
 use crate::described::{self, code, compare, folder, open};
 use crate::hdf5_files::{
-    self, DATA, DATASET, EXTRA, attribute, chunked, contiguous, dataset, filters, leaf, link, message,
-    rejects, shape, with_root,
+    self, DATA, DATASET, EXTRA, attribute, chunked, contiguous, dataset, filters, leaf, link,
+    message, rejects, shape, with_root,
 };
 use holdall::{
     Convert, DType, LoadOptions, OpenOptions, Role, TensorSpec, Value, WriteOptions, Writer,
