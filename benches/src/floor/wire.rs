@@ -7,11 +7,14 @@ use bytes::Bytes;
 use holdall::serve::{Address, Identity};
 use holdall_net::quic::Trust;
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Endpoint, ServerConfig, TransportConfig, VarInt};
+use quinn::{
+    Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,6 +27,8 @@ const SEND_WINDOW: u64 = 8 << 20;
 /// What our client lets be on its way, of a stream and in all.
 const STREAM_WINDOW: u32 = 16 << 20;
 const WINDOW: u32 = 64 << 20;
+/// The most bytes of a packet, of both.
+const PACKET: u16 = 6_500;
 
 /// A server that sends a file over quinn and nothing else: a stream says which range it wants in 16 bytes.
 pub struct Bare {
@@ -45,14 +50,14 @@ impl Bare {
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
         tls.alpn_protocols = vec![b"holdall/1".to_vec()];
-        let mut transport = TransportConfig::default();
+        let mut transport = transport();
         transport.send_window(SEND_WINDOW);
         let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
         config.transport_config(Arc::new(transport));
         let runtime = runtime(super::cores().min(8))?;
         let endpoint = {
             let _inside = runtime.enter();
-            Endpoint::server(config, "127.0.0.1:0".parse()?)?
+            endpoint(Some(config))?
         };
         let address = endpoint.local_addr()?;
         let file = Arc::new(File::open(path)?);
@@ -87,7 +92,7 @@ impl Bare {
     pub fn fetch(&self, len: u64, streams: u64) -> Result<HugeMemory> {
         let address = Address::parse(&format!("holdall://h/x#sha256={}", self.pin))?;
         let pin = address.pin.context("it has one")?;
-        let mut transport = TransportConfig::default();
+        let mut transport = transport();
         transport
             .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
             .receive_window(VarInt::from_u32(WINDOW));
@@ -96,7 +101,7 @@ impl Bare {
         let runtime = runtime(2)?;
         let memory = Arc::new(HugeMemory::new(len as usize));
         runtime.block_on(async {
-            let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
+            let endpoint = endpoint(None)?;
             let connection = endpoint.connect_with(config, self.address, "h")?.await?;
             let share = len.div_ceil(streams);
             let each = (0..streams).map(|n| {
@@ -129,6 +134,22 @@ impl Bare {
         runtime.shutdown_timeout(Duration::from_secs(1));
         Arc::into_inner(memory).context("all streams have ended")
     }
+}
+
+fn transport() -> TransportConfig {
+    let mut packets = MtuDiscoveryConfig::default();
+    packets.upper_bound(PACKET);
+    let mut transport = TransportConfig::default();
+    transport.mtu_discovery_config(Some(packets));
+    transport
+}
+
+/// A socket that takes such packets. Called inside of a runtime.
+fn endpoint(serves: Option<ServerConfig>) -> Result<Endpoint> {
+    let mut config = EndpointConfig::default();
+    config.max_udp_payload_size(PACKET)?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    Ok(Endpoint::new(config, serves, socket, Arc::new(TokioRuntime))?)
 }
 
 fn runtime(threads: usize) -> Result<Runtime> {

@@ -711,10 +711,8 @@ fn values_of_protocol_0_are_those_of_others() {
     let long = get("it's").unwrap();
     assert!(long.contains("\"$tag\":[3,{\"$bytes\":\"80000000"), "{long}");
     let left: Vec<String> = file.index().warnings().iter().map(|w| w.to_string()).collect();
-    let left = left.join("; ");
-    for class in ["`x` is left out: it is `m.C`", "`m.D`", "`m.E`"] {
-        assert!(left.contains(class), "{left}");
-    }
+    let all = "`x` is left out: it is `m.C` (and 2 more)";
+    assert!(left.len() == 1 && left[0].contains(all), "{left:?}");
 }
 
 /// What torch saves of a device through the memory of the processor is what it is there.
