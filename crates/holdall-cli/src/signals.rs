@@ -48,9 +48,12 @@ pub(crate) fn leave_nothing_behind() {
         return;
     }
     let taken = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
-    // Where it cannot be had, the signal does what it did.
-    let Ok(mut signals) = signal_hook::iterator::Signals::new(taken) else { return };
-    std::thread::spawn(move || {
+    let (is_ready, ready) = std::sync::mpsc::channel::<()>();
+    // Where no thread starts, or they cannot be had, signals do what they did.
+    let started = std::thread::Builder::new().spawn(move || {
+        let signals = signal_hook::iterator::Signals::new(taken);
+        drop(is_ready);
+        let Ok(mut signals) = signals else { return };
         for signal in signals.forever() {
             holdall::sink::remove_unfinished();
             #[cfg(feature = "carton")]
@@ -58,6 +61,9 @@ pub(crate) fn leave_nothing_behind() {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
+    if started.is_ok() {
+        let _ = ready.recv();
+    }
 }
 
 /// Whether the process was started with the signal ignored. Linux says so; elsewhere nobody can be asked without

@@ -73,6 +73,9 @@ use crate::model::Index;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
+/// Says where the table of contents of a file lies.
+pub type FindTable = fn(&Window, &Limits) -> Result<Range<u64>, Stop>;
+
 /// A file format: how to recognise it, read it and, where we do, write it.
 #[derive(Debug)]
 pub struct Format {
@@ -92,7 +95,7 @@ pub struct Format {
     /// What the file contains.
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     /// Where its table of contents lies, where a few bytes tell that: with these and the table it is decoded.
-    pub table: Option<fn(&Window, &Limits) -> Result<Range<u64>, Stop>>,
+    pub table: Option<FindTable>,
     /// An encoder, where the format can be written.
     pub encode: Option<NewEncoder>,
     /// Where that is which tells its contents: a file that is far away is asked for it first.
