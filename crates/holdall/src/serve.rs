@@ -429,6 +429,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 mod tests {
     use super::*;
 
