@@ -8,7 +8,7 @@ use holdall_core::layout::Decoded;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::read::Access;
-use holdall_core::{Encoding, Error, Layout, Result, Role};
+use holdall_core::{Encoding, Layout, Result, Role};
 use std::io::Write as _;
 use tempfile::TempPath;
 
@@ -20,9 +20,7 @@ const HELD: u64 = 8 << 20;
 /// # Errors
 /// Those of [`Tensor::csr`]; Io.
 pub fn csr(tensor: &Tensor) -> Result<Csr> {
-    tensor.sound()?;
-    let view = Csr::of(tensor.info(), |role| held(tensor, role), tensor.file().limits());
-    view.map_err(|e| placed(tensor, e))
+    tensor.view(|info| Csr::of(info, |role| held(tensor, role), tensor.file().limits()))
 }
 
 /// What [`Tensor::coo`] gives, with little of it in memory.
@@ -30,10 +28,10 @@ pub fn csr(tensor: &Tensor) -> Result<Csr> {
 /// # Errors
 /// Those of [`Tensor::coo`]; Io.
 pub fn coo(tensor: &Tensor) -> Result<Coo> {
-    tensor.sound()?;
-    let (info, get) = (tensor.info(), |role: &Role| held(tensor, role));
-    let view = match tensor.layout() {
-        Layout::PackedCoo => tensor.require(&Role::Data).and_then(|c| {
+    let get = |role: &Role| held(tensor, role);
+    tensor.view(|info| match tensor.layout() {
+        Layout::PackedCoo => {
+            let c = tensor.require(&Role::Data)?;
             let data =
                 Decoded { dtype: c.dtype, logical_type: c.logical_type, bytes: get(&c.role)? };
             let (shape, len) = (tensor.shape(), data.bytes.len() as u64);
@@ -41,10 +39,9 @@ pub fn coo(tensor: &Tensor) -> Result<Coo> {
                 true => Coo::from_packed(shape, data),
                 false => Coo::from_packed_in(shape, data, |pieces| spooled(pieces.map(Ok))),
             }
-        }),
+        }
         _ => Coo::of(info, get, tensor.file().limits()),
-    };
-    view.map_err(|e| placed(tensor, e))
+    })
 }
 
 /// What [`Tensor::tiles`] gives, with little of it in memory.
@@ -52,9 +49,7 @@ pub fn coo(tensor: &Tensor) -> Result<Coo> {
 /// # Errors
 /// Those of [`Tensor::tiles`]; Io.
 pub fn tiles(tensor: &Tensor) -> Result<Tiles> {
-    tensor.sound()?;
-    let view = Tiles::of(tensor.info(), |role| held(tensor, role), tensor.file().limits());
-    view.map_err(|e| placed(tensor, e))
+    tensor.view(|info| Tiles::of(info, |role| held(tensor, role), tensor.file().limits()))
 }
 
 /// What [`Tensor::quantized`] gives, with little of it in memory.
@@ -62,13 +57,7 @@ pub fn tiles(tensor: &Tensor) -> Result<Tiles> {
 /// # Errors
 /// Those of [`Tensor::quantized`]; Io.
 pub fn quantized(tensor: &Tensor) -> Result<Quantized> {
-    tensor.sound()?;
-    let view = Quantized::of(tensor.info(), |role| held(tensor, role));
-    view.map_err(|e| placed(tensor, e))
-}
-
-fn placed(tensor: &Tensor, e: Error) -> Error {
-    e.in_tensor(tensor.name()).in_source(tensor.file().name())
+    tensor.view(|info| Quantized::of(info, |role| held(tensor, role)))
 }
 
 /// The decoded bytes of a component.

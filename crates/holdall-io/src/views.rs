@@ -15,7 +15,7 @@ use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
 use holdall_core::layout::strided::Strided;
-use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role};
+use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role, TensorInfo};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -90,10 +90,7 @@ impl Tensor {
     /// Misuse for another layout, Malformed for indices that do not fit the shape; as
     /// [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
-        self.sound()?;
-        let get = |role: &Role| self.bytes(role);
-        let view = Csr::of(self.info(), get, self.file().limits());
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        self.view(|info| Csr::of(info, |role| self.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor as coordinates, its indices checked.
@@ -101,10 +98,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
-        self.sound()?;
-        let get = |role: &Role| self.bytes(role);
-        let view = Coo::of(self.info(), get, self.file().limits());
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        self.view(|info| Coo::of(info, |role| self.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor whose entries are arrays, its indices checked.
@@ -112,10 +106,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::csr`].
     pub fn tiles(&self) -> Result<Tiles> {
-        self.sound()?;
-        let get = |role: &Role| self.bytes(role);
-        let view = Tiles::of(self.info(), get, self.file().limits());
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        self.view(|info| Tiles::of(info, |role| self.bytes(role), self.file().limits()))
     }
 
     /// A quantized tensor's words, scales and zero points.
@@ -124,10 +115,7 @@ impl Tensor {
     /// Misuse for another layout, Malformed for lengths that do not fit, Unsupported for a packing
     /// not known; as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
-        self.sound()?;
-        let get = |role: &Role| self.bytes(role);
-        let view = Quantized::of(self.info(), get);
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        self.view(|info| Quantized::of(info, |role| self.bytes(role)))
     }
 
     /// A tensor in ggml's blocks.
@@ -135,9 +123,7 @@ impl Tensor {
     /// # Errors
     /// Misuse for another layout; as [`Tensor::bytes`].
     pub fn blocks(&self) -> Result<Blocks> {
-        self.sound()?;
-        let view = Blocks::of(self.info(), |role| self.bytes(role));
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        self.view(|info| Blocks::of(info, |role| self.bytes(role)))
     }
 
     /// The elements of a tensor whose layout [computes](Layout::is_computed) them.
@@ -164,10 +150,14 @@ impl Tensor {
     /// # Errors
     /// Misuse for another layout, Malformed for components that do not fit the description; as [`Tensor::bytes`].
     pub fn described(&self) -> Result<Described> {
+        let (layouts, limits) = (self.file().layouts(), self.file().limits());
+        self.view(|info| Described::of(info, layouts, limits, |role| self.bytes(role)))
+    }
+
+    /// What is made of its components, where it has no fault; errors say which tensor it is.
+    pub(crate) fn view<V>(&self, of: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
         self.sound()?;
-        let get = |role: &Role| self.bytes(role);
-        let view = Described::of(self.info(), self.file().layouts(), self.file().limits(), get);
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+        of(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// What the elements of its dense form are; nothing for a layout that has none.
