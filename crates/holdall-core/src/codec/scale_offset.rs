@@ -65,6 +65,8 @@ impl ScaleOffset {
         if (packed.len() as u64) < wanted {
             return Err(cut());
         }
+        // Rounded correctly, as no power of a float is.
+        let step = self.digits.map(|digits| format!("1e{digits}").parse().unwrap_or(1.0));
         let mut out = Vec::with_capacity(len);
         let mut at = 0;
         for number in 0..len / self.size {
@@ -75,7 +77,7 @@ impl ScaleOffset {
                     at += bits;
                     match self.fill {
                         Some(fill) if packed == low_bits(bits) => fill,
-                        _ => self.number(packed, least),
+                        _ => self.number(packed, least, step),
                     }
                 }
             };
@@ -89,11 +91,9 @@ impl ScaleOffset {
         Ok(out)
     }
 
-    /// The bits of a number at that distance from the least.
-    fn number(&self, distance: u64, least: u64) -> u64 {
-        let Some(digits) = self.digits else { return distance.wrapping_add(least) };
-        // Rounded correctly, as no power of a float is.
-        let step: f64 = format!("1e{digits}").parse().unwrap_or(1.0);
+    /// The bits of a number at that distance from the least: of a float so many steps, of which that many make 1.
+    fn number(&self, distance: u64, least: u64, steps: Option<f64>) -> u64 {
+        let Some(step) = steps else { return distance.wrapping_add(least) };
         match self.size {
             4 => {
                 let least = f32::from_bits(least as u32);
