@@ -126,12 +126,7 @@ fn sparse<P: Iterator<Item = u64>>(
     values: &Dense,
     places: impl Fn() -> P,
 ) -> Result<(Elements, u64)> {
-    // As a rule they rise, and need not be held to tell that none are the same.
-    if places().is_sorted_by(|a, b| a < b) {
-        let zeros = tensor.count().saturating_sub(places().count() as u64);
-        return Ok((Elements::held(values.clone()), zeros));
-    }
-    Ok(match stored_values(values, places(), tensor.count()) {
+    Ok(match stored_values(values, places, tensor.count()) {
         Some((values, zeros)) => (Elements::held(values), zeros),
         None => (Elements::held(tensor.to_dense()?), 0),
     })

@@ -101,11 +101,11 @@ pub(crate) fn stored(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<
     let found = match info.layout() {
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = Csr::of(info, get, limits)?;
-            stored_values(csr.values(), csr.places(), info.count())
+            stored_values(csr.values(), || csr.places(), info.count())
         }
         Layout::SparseCoo | Layout::PackedCoo => {
             let coo = Coo::of(info, get, limits)?;
-            stored_values(coo.values(), coo.places(), info.count())
+            stored_values(coo.values(), || coo.places(), info.count())
         }
         // Their entries are looked at as they lie in the whole.
         Layout::SparseBlocks | Layout::SparseHybrid => None,
