@@ -150,9 +150,9 @@ pub fn array_header<E: From<Error>>(
     Ok(npy::read_any(&bytes(upto(len))?)?)
 }
 
-/// Adds a dataset that is a structured array, its records row by row, also where they are stored by columns. What the records become has no bytes between its members and is
-/// little-endian; where it is not stored so it is put together of chunks. Where the attributes have a schema, the stored
-/// records are its own.
+/// Adds a dataset that is a structured array, its records row by row, also where they are stored by columns. What the records
+/// become has no bytes between its members and is little-endian; where it is not stored so it is put together of chunks. Where the
+/// attributes have a schema, the stored records are its own.
 fn add_records(
     builder: &mut IndexBuilder,
     name: &str,
@@ -195,17 +195,16 @@ fn add_records(
     }
     let (extent, encoding, len, digest) = match filters.is_empty() {
         true => (stored, encoding, len, digest),
-        false => match chunked(filters, count, decoded, stored, encoding, len, builder.limits()) {
-            Ok(chunked) => {
-                builder.claim(stored)?;
-                (builder.chunked(chunked)?, Encoding::Raw, decoded, None)
+        false => {
+            builder.claim(stored)?;
+            match chunked(filters, count, decoded, stored, encoding, len, builder.limits()) {
+                Ok(chunked) => (builder.chunked(chunked)?, Encoding::Raw, decoded, None),
+                Err(e) => {
+                    builder.fault(e);
+                    return Ok(());
+                }
             }
-            Err(e) => {
-                builder.claim(stored)?;
-                builder.fault(e);
-                return Ok(());
-            }
-        },
+        }
     };
     builder.component(Component {
         role: Role::Data,
