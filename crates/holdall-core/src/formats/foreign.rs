@@ -1,5 +1,8 @@
 //! Files of no format of this build: what they are instead, as far as their first bytes tell, and the way out.
 
+#[cfg(feature = "onnx-file")]
+mod rare;
+
 use super::{NOT_BUILT, UNKNOWN};
 use crate::error::{Error, Remedy, Shown as _};
 use crate::limits::Limits;
@@ -54,7 +57,7 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
         return Ok(e);
     }
     #[cfg(feature = "onnx-file")]
-    if let Some((name, way)) = binary(&head) {
+    if let Some((name, way)) = rare::find(&head) {
         return Ok(said(name, way));
     }
     if !head.is_empty() && head.iter().all(|byte| *byte == 0) {
@@ -172,84 +175,6 @@ static KINDS: &[Kind] = &[
 #[cfg(feature = "pytorch")]
 pub(super) fn is_joblib(head: &[u8]) -> bool {
     head.starts_with(b"\x80") && memchr::memmem::find(head, b"joblib.numpy_pickle").is_some()
-}
-
-#[cfg(feature = "onnx-file")]
-const MADE: Way =
-    Way::Hint("it was made for one program or device: open the model that it was made from");
-#[cfg(feature = "onnx-file")]
-const OLD_GGML: Way = Way::Hint(
-    "it is older than GGUF: get the model as GGUF, or convert it by `convert_llama_ggml_to_gguf.py` of llama.cpp",
-);
-#[cfg(feature = "onnx-file")]
-const MXNET: Way = Way::Hint("save its arrays from Python: `mxnet.nd.load`, then `numpy.savez`");
-#[cfg(feature = "onnx-file")]
-const CORE_ML: Way = Way::Hint("open the model that coremltools converted");
-#[cfg(feature = "onnx-file")]
-const SAVED_MODEL: Way = Way::Hint(
-    "the weights are beside it, in `variables/variables.index`: open that, or the folder",
-);
-#[cfg(feature = "onnx-file")]
-const FROZEN: Way = Way::Hint("convert it to ONNX, as `tf2onnx` does, and open that");
-
-/// Models of other programs, and others that only rare marks tell: builds of few formats are smaller without.
-#[cfg(feature = "onnx-file")]
-static RARE: &[Kind] = &[
-    Kind::new("a TensorRT engine", 0, b"ftrt", MADE),
-    Kind::new("a TensorRT engine", 0, b"ptrt", MADE),
-    Kind::new("an ONNX Runtime model", 4, b"ORTM", MADE),
-    Kind::new("an ExecuTorch program", 4, b"ET12", MADE),
-    Kind::new("a model for Rockchip's processors", 0, b"RKNN", MADE),
-    Kind::new("a ggml model", 0, b"lmgg", OLD_GGML),
-    Kind::new("a ggml model", 0, b"fmgg", OLD_GGML),
-    Kind::new("a ggml model", 0, b"tjgg", OLD_GGML),
-    Kind::new("a ggml adapter", 0, b"algg", OLD_GGML),
-    Kind::new("a file of MXNet's arrays", 0, b"\x12\x01\0\0\0\0\0\0", MXNET),
-    Kind::new("a file compressed with zlib", 0, b"\x78\x01", PACKED),
-    Kind::new("a file compressed with zlib", 0, b"\x78\x5e", PACKED),
-    Kind::new("a file compressed with zlib", 0, b"\x78\x9c", PACKED),
-    Kind::new("a file compressed with zlib", 0, b"\x78\xda", PACKED),
-    Kind::new("a file compressed with LZMA", 0, b"\x5d\0\0", PACKED),
-    Kind::new("a file of R", 0, b"RDX2\n", TABLE),
-    Kind::new("a file of R", 0, b"RDX3\n", TABLE),
-    Kind::new("a file of R", 0, b"X\n\0\0\0", TABLE),
-    Kind::new("a Feather file of before Arrow IPC", 0, b"FEA1", TABLE),
-    Kind::new("a stream of Arrow", 0, b"\xff\xff\xff\xff", TABLE),
-    Kind::new("a NetCDF file of before HDF5", 0, b"CDF", TABLE),
-];
-
-/// What a file is that is no text: of [`RARE`], or a protocol buffer that begins as a known one.
-#[cfg(feature = "onnx-file")]
-fn binary(head: &[u8]) -> Option<(&'static str, Way)> {
-    if let Some(kind) = RARE.iter().find(|kind| kind.starts(head)) {
-        return Some((kind.name, kind.way));
-    }
-    if let Some(node) = inside(head, 0x0a)
-        && node.starts_with(b"\x0a")
-        && [&b"\x12\x0bPlaceholder"[..], b"\x12\x05Const"]
-            .iter()
-            .any(|op| head.windows(op.len()).any(|at| at == *op))
-    {
-        return Some(("a graph of TensorFlow", FROZEN));
-    }
-    // A version, then a message: of Core ML what its inputs are called, of TensorFlow what its graph is made of.
-    let [0x08, 1..=20, rest @ ..] = head else { return None };
-    let first = inside(inside(rest, 0x12)?, 0x0a)?;
-    match first.first() {
-        Some(0x0a) => Some(("a Core ML model", CORE_ML)),
-        Some(0x12 | 0x1a | 0x22 | 0x2a) => {
-            Some(("the graph of a saved model of TensorFlow", SAVED_MODEL))
-        }
-        _ => None,
-    }
-}
-
-/// What is in the message that begins with this tag and its length.
-#[cfg(feature = "onnx-file")]
-fn inside(head: &[u8], tag: u8) -> Option<&[u8]> {
-    let rest = head.strip_prefix(&[tag])?;
-    let last = rest.iter().position(|byte| *byte < 0x80)?;
-    rest.get(last.saturating_add(1)..)
 }
 
 /// What a text is, by how it begins; nothing for what is no text. `len` is of the whole file.
