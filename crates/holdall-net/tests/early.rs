@@ -1,51 +1,13 @@
 //! What clients say before the handshake is done, by a ticket of an earlier connection: it is answered once, whoever says it again.
-#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
-use holdall_core::{Bytes, Result};
-use holdall_net::protocol::FileId;
-use holdall_net::quic::{Address, Identity, Patience, Remote, Server, Urgency};
-use holdall_net::{Entry, Log, Served, Service, Shelf};
+mod way;
+
+use holdall_net::quic::{Identity, Remote, Server};
+use holdall_net::{Log, Service};
 use std::net::{SocketAddr, UdpSocket};
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-const LEN: u64 = 1 << 20;
-
-fn byte(at: u64) -> u8 {
-    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
-}
-
-/// One file, under every name.
-struct Only;
-
-impl Shelf for Only {
-    fn open(&self, _: &str) -> Result<Arc<dyn Served>> {
-        Ok(Arc::new(Only))
-    }
-
-    fn list(&self) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-}
-
-impl Served for Only {
-    fn len(&self) -> u64 {
-        LEN
-    }
-
-    fn id(&self) -> FileId {
-        FileId([7; 32])
-    }
-
-    fn index(&self) -> Vec<Range<u64>> {
-        vec![0..100]
-    }
-
-    fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        Ok(range.map(byte).collect())
-    }
-}
+use way::{Only, way};
 
 /// A server, and the names of what was opened and answered.
 struct World {
@@ -68,7 +30,7 @@ impl World {
             seen.lock().unwrap().push(format!("{} {}", access.name, access.sent));
         });
         for _ in 0..500 {
-            let service = Service::new(Arc::new(Only)).with_log(log.clone());
+            let service = Service::new(Arc::new(Only(1 << 20))).with_log(log.clone());
             match Server::start(service, at, &self.identity) {
                 Ok(server) => return self.server = Some(server),
                 // The one before may hold the socket for a moment.
@@ -87,12 +49,7 @@ impl World {
     }
 
     fn open(&self, name: &str, at: SocketAddr) -> Remote {
-        let pin = self.identity.pin().unwrap();
-        let address = Address::parse(&format!("holdall://{at}/{name}#sha256={pin}")).unwrap();
-        let secs = Duration::from_secs;
-        let (connect, stall, pause) = (secs(5), secs(5), Duration::from_millis(10));
-        let patience = Patience { connect, stall, tries: 4, pause };
-        Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap()
+        way::open(&self.identity, name, at)
     }
 
     /// Waits until all connections have ended.
@@ -111,18 +68,8 @@ impl World {
     }
 }
 
-/// Reads some of it, and compares all of that.
 fn read(remote: &Remote) {
-    let range = 5000..105_000;
-    let mut came = Vec::new();
-    let take = |piece: holdall_net::protocol::Piece<'_>| {
-        assert_eq!(piece.at, came.len() as u64);
-        came.extend_from_slice(piece.bytes);
-        Ok(())
-    };
-    remote.fetch(std::slice::from_ref(&range), &Urgency::new(0), take).unwrap();
-    assert!(came.into_iter().eq(range.map(byte)));
-    assert_eq!(remote.index(), [(0, (0..100).map(byte).collect())]);
+    way::read(remote, 5000..105_000);
 }
 
 /// Opens and reads it, waits until that has ended, and adds to `seen` what it leaves in the server's log. Whether the server was asked
@@ -167,53 +114,23 @@ fn what_is_refused_early_is_said_again() {
     assert_eq!(world.seen(), seen);
 }
 
-/// Passes on what one client and a server say to each other, and keeps what the client said.
-struct Between {
-    at: SocketAddr,
-    said: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Between {
-    fn new(server: SocketAddr) -> Between {
-        let any = "127.0.0.1:0";
-        let (near, far) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
-        far.connect(server).unwrap();
-        let at = near.local_addr().unwrap();
-        let said = Arc::<Mutex<Vec<Vec<u8>>>>::default();
-        let client = Arc::new(Mutex::new(at));
-        let (keep, from) = (Arc::clone(&said), Arc::clone(&client));
-        let (back, forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-        // Both end with the process.
-        std::thread::spawn(move || {
-            let mut memory = [0; 65536];
-            while let Ok((len, client)) = near.recv_from(&mut memory) {
-                *from.lock().unwrap() = client;
-                keep.lock().unwrap().push(memory[..len].to_vec());
-                let _ = forth.send(&memory[..len]);
-            }
-        });
-        std::thread::spawn(move || {
-            let mut memory = [0; 65536];
-            while let Ok(len) = far.recv(&mut memory) {
-                let to = *client.lock().unwrap();
-                let _ = back.send_to(&memory[..len], to);
-            }
-        });
-        Between { at, said }
-    }
-}
-
 #[test]
 fn what_somebody_says_a_second_time_is_not_answered() {
     let world = World::new();
-    let between = Between::new(world.at());
+    let said = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+    let keep = Arc::clone(&said);
+    let forth = move |said: &[u8]| {
+        keep.lock().unwrap().push(said.to_vec());
+        true
+    };
+    let at = way(world.at(), forth, |_| true);
     let mut seen = Vec::new();
-    visit(&world, "a", between.at, &mut seen);
+    visit(&world, "a", at, &mut seen);
     early(|| {
-        between.said.lock().unwrap().clear();
-        visit(&world, "b", between.at, &mut seen)
+        said.lock().unwrap().clear();
+        visit(&world, "b", at, &mut seen)
     });
-    let said = between.said.lock().unwrap().clone();
+    let said = said.lock().unwrap().clone();
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     for datagram in &said {

@@ -1,108 +1,34 @@
 //! How large packets get: as large as the way takes them, and no answer depends on it.
-#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
-use holdall_core::{Bytes, Result};
-use holdall_net::protocol::FileId;
-use holdall_net::quic::{Address, Identity, Patience, Remote, Server, Urgency};
-use holdall_net::{Entry, Served, Service, Shelf};
-use std::net::{SocketAddr, UdpSocket};
-use std::ops::Range;
+mod way;
+
+use holdall_net::Service;
+use holdall_net::quic::{Identity, Server};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use way::{Only, open, read, way};
 
 const LEN: u64 = 4 << 20;
 
-fn byte(at: u64) -> u8 {
-    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
-}
-
-/// One file, under every name.
-struct Only;
-
-impl Shelf for Only {
-    fn open(&self, _: &str) -> Result<Arc<dyn Served>> {
-        Ok(Arc::new(Only))
-    }
-
-    fn list(&self) -> Result<Vec<Entry>> {
-        Ok(Vec::new())
-    }
-}
-
-impl Served for Only {
-    fn len(&self) -> u64 {
-        LEN
-    }
-
-    fn id(&self) -> FileId {
-        FileId([7; 32])
-    }
-
-    fn index(&self) -> Vec<Range<u64>> {
-        vec![0..100]
-    }
-
-    fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        Ok(range.map(byte).collect())
-    }
-}
-
-/// A way to a server that loses what is longer than it takes: where it begins, and the most bytes that came over it at once.
-fn way(server: SocketAddr, takes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
-    let any = "127.0.0.1:0";
-    let (near, far) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
-    far.connect(server).unwrap();
-    let at = near.local_addr().unwrap();
-    let most = Arc::<AtomicUsize>::default();
-    let client = Arc::new(Mutex::new(at));
-    let (from, seen) = (Arc::clone(&client), Arc::clone(&most));
-    let (back, forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-    // Both end with the process.
-    std::thread::spawn(move || {
-        let mut memory = [0; 65536];
-        while let Ok((len, client)) = near.recv_from(&mut memory) {
-            *from.lock().unwrap() = client;
-            if len <= takes {
-                let _ = forth.send(&memory[..len]);
-            }
-        }
-    });
-    std::thread::spawn(move || {
-        let mut memory = [0; 65536];
-        while let Ok(len) = far.recv(&mut memory) {
-            let to = *client.lock().unwrap();
-            if len <= takes {
-                seen.fetch_max(len, Ordering::AcqRel);
-                let _ = back.send_to(&memory[..len], to);
-            }
-        }
-    });
-    (at, most)
-}
-
-/// The most bytes of a packet to who reads the file again and again, until there are so many.
+/// The most bytes of a packet that came over a way that loses what is longer than it takes, to who reads the file again and again, until
+/// there are so many.
 fn largest(takes: usize, until: usize) -> usize {
     let identity = Identity::generate().unwrap();
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::start(Service::new(Arc::new(Only)), any, &identity).unwrap();
-    let (at, most) = way(server.address().unwrap(), takes);
-    let pin = identity.pin().unwrap();
-    let address = Address::parse(&format!("holdall://{at}/x#sha256={pin}")).unwrap();
-    let secs = Duration::from_secs;
-    let patience = Patience { connect: secs(5), stall: secs(5), tries: 4, pause: secs(0) };
-    let remote =
-        Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap();
-    let ends = Instant::now() + secs(20);
+    let server = Server::start(Service::new(Arc::new(Only(LEN))), any, &identity).unwrap();
+    let most = Arc::<AtomicUsize>::default();
+    let seen = Arc::clone(&most);
+    let forth = move |said: &[u8]| said.len() <= takes;
+    let back = move |said: &[u8]| {
+        let passes = said.len() <= takes;
+        seen.fetch_max(if passes { said.len() } else { 0 }, Ordering::AcqRel);
+        passes
+    };
+    let remote = open(&identity, "x", way(server.address().unwrap(), forth, back));
+    let ends = Instant::now() + Duration::from_secs(20);
     while most.load(Ordering::Acquire) < until && Instant::now() < ends {
-        let mut came = Vec::new();
-        let take = |piece: holdall_net::protocol::Piece<'_>| {
-            assert_eq!(piece.at, came.len() as u64);
-            came.extend_from_slice(piece.bytes);
-            Ok(())
-        };
-        remote.fetch(&[0..LEN], &Urgency::new(0), take).unwrap();
-        assert!(came.into_iter().eq((0..LEN).map(byte)));
+        read(&remote, 0..LEN);
     }
     most.load(Ordering::Acquire)
 }
