@@ -55,9 +55,7 @@ pub(crate) fn leave_nothing_behind() {
         drop(is_ready);
         let Ok(mut signals) = signals else { return };
         for signal in signals.forever() {
-            holdall::sink::remove_unfinished();
-            #[cfg(feature = "carton")]
-            holdall_run::temporary::remove_all();
+            holdall::temporary::remove_all();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });

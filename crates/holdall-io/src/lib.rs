@@ -41,6 +41,7 @@ pub mod sink;
 pub mod source;
 pub mod stores;
 mod stream;
+pub mod temporary;
 mod verdict;
 mod views;
 mod work;

@@ -46,6 +46,7 @@
 
 #[cfg(unix)]
 pub mod config;
+mod folder;
 pub mod model;
 pub mod noop;
 #[cfg(any(feature = "onnx", feature = "onnxruntime"))]
@@ -56,7 +57,6 @@ pub mod python;
 pub mod rules;
 pub mod runner;
 pub mod self_test;
-pub mod temporary;
 
 #[cfg(unix)]
 pub use config::Config;

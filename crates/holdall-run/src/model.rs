@@ -1,8 +1,8 @@
 //! A model: loaded once, run as often as wanted, its inputs and outputs checked against its description.
 
+use crate::folder::Folder;
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
-use crate::temporary::Folder;
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::formats::carton::signature::{self, Call};

@@ -44,6 +44,7 @@ pub mod sink;
 pub mod source;
 pub mod stats;
 pub mod stores;
+pub mod temporary;
 pub mod verify;
 
 pub use convert::{Convert, ConvertReport, ExternalData, convert, convert_to};

@@ -1,3 +1,3 @@
 //! Where bytes go.
 
-pub use holdall_io::sink::{Durability, FileSink, Sink, StreamSink, remove_unfinished};
+pub use holdall_io::sink::{Durability, FileSink, Sink, StreamSink};

@@ -7,31 +7,11 @@
 use super::Durability;
 use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder, system};
 use crate::error::{IO, io};
+use crate::temporary::{self, Temporary};
 use holdall_core::{Error, Result, Rule};
 use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The temporary folders that this process is filling.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes all folders that this process is filling: for programs that end by a signal, right before they do. Who fills one or
-/// gives it its name meanwhile does not get to the end.
-pub fn remove_unfinished() {
-    let all = unfinished();
-    for path in &*all {
-        // Files may still be written into it by another thread.
-        let is_gone = || std::fs::remove_dir_all(path).is_ok() || !path.exists();
-        let _ = (0..10).any(|_| is_gone());
-    }
-    // Nobody finishes what is half gone.
-    std::mem::forget(all);
-}
 
 /// A folder under construction. Dropped before [`FolderSink::finish`], it leaves nothing behind.
 pub struct FolderSink {
@@ -39,7 +19,7 @@ pub struct FolderSink {
     /// What is broken where the folder cannot be there.
     place: &'static Rule,
     overwrite: bool,
-    part: Unfinished,
+    part: Temporary,
     /// Held as long as the folder is filled.
     lock: Option<File>,
     /// What a new folder's mode is: temporary ones are their owner's alone.
@@ -66,7 +46,7 @@ impl FolderSink {
             }
         };
         let (part, lock) = part;
-        let part = Unfinished::new(part);
+        let part = Temporary::new(part);
         let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
         Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
     }
@@ -88,7 +68,7 @@ impl FolderSink {
         }
         {
             // What has its name is no longer to be removed.
-            let _held = unfinished();
+            let _held = temporary::all();
             if self.target.symlink_metadata().is_err() {
                 std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
             } else if !self.overwrite {
@@ -149,27 +129,6 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX).rand_bytes(RANDOM);
     builder
-}
-
-/// A temporary folder that [`remove_unfinished`] knows of.
-#[derive(Debug)]
-pub(crate) struct Unfinished(tempfile::TempDir);
-
-impl Unfinished {
-    pub(crate) fn new(dir: tempfile::TempDir) -> Unfinished {
-        unfinished().push(dir.path().to_owned());
-        Unfinished(dir)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        unfinished().retain(|path| path != self.0.path());
-    }
 }
 
 enum Held {

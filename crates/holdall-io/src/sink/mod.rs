@@ -7,9 +7,7 @@ mod summed;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
-#[cfg(feature = "stores")]
-pub(crate) use folder::Unfinished;
-pub use folder::{FolderSink, remove_unfinished};
+pub use folder::FolderSink;
 pub use stream::StreamSink;
 pub use summed::Summed;
 pub use unpublished::{folder, sweep};

@@ -4,7 +4,7 @@ use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
 use crate::error::{EXISTS, SHARDS_PLACE, io};
 use crate::http::{Client, Outgoing, Policy, retrying};
-use crate::sink::Unfinished;
+use crate::temporary::Temporary;
 use holdall_core::formats::FORMATS;
 use holdall_core::{Error, Format, Limits, Result};
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct StagedFolder {
     overwrite: bool,
     path: PathBuf,
     /// Removed when this is dropped.
-    _folder: Unfinished,
+    _folder: Temporary,
 }
 
 impl Stores {

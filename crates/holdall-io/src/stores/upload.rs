@@ -4,7 +4,7 @@ use super::rules::{ADDRESS, ANSWER, READ_ONLY};
 use super::{Address, Stores, open::Store, xml};
 use crate::error::{EXISTS, io};
 use crate::http::{Answer, Client, Failed, Outgoing, Policy, Url, retrying};
-use crate::sink::Unfinished;
+use crate::temporary::Temporary;
 use crate::workers;
 use holdall_core::{Error, Result};
 use std::fs::File;
@@ -21,7 +21,7 @@ pub struct Staged {
     overwrite: bool,
     path: PathBuf,
     /// Removed when this is dropped.
-    _folder: Unfinished,
+    _folder: Temporary,
 }
 
 impl Staged {
@@ -77,9 +77,9 @@ impl Stores {
 }
 
 /// A folder of the system's for temporary files.
-pub(super) fn temporary() -> Result<Unfinished> {
+pub(super) fn temporary() -> Result<Temporary> {
     let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
-    folder.map(Unfinished::new).map_err(|e| io(e, "creating a temporary folder"))
+    folder.map(Temporary::new).map_err(|e| io(e, "creating a temporary folder"))
 }
 
 /// Whether there is an object.

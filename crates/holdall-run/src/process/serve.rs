@@ -37,7 +37,7 @@ pub fn serve(runner: &dyn Runner) -> Result<()> {
     let ended = served.answer_all();
     // Whoever closes the wire without a word leaves what only it would have removed.
     if !matches!(ended, Ok(End::Bye)) {
-        served.temporary.iter().for_each(|folder| crate::temporary::remove(folder));
+        served.temporary.iter().for_each(|folder| holdall_io::temporary::remove(folder));
     }
     ended.map(drop)
 }

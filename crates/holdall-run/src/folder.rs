@@ -1,0 +1,42 @@
+//! The folder of a model that is loaded.
+
+use crate::model::io;
+use holdall::Result;
+use holdall_io::temporary::{Temporary, set_read_only};
+use std::path::{Path, PathBuf};
+
+/// A temporary folder with `model` in it.
+pub(crate) struct Folder(Temporary);
+
+impl Folder {
+    pub(crate) fn new() -> Result<Folder> {
+        let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
+        made.map(|dir| Folder(Temporary::new(dir)))
+            .map_err(|e| io(e, "making a folder for the model"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn model(&self) -> PathBuf {
+        self.0.path().join("model")
+    }
+
+    /// Takes the right to write from everything in it.
+    pub(crate) fn protect(&self) -> Result<()> {
+        let model = self.model();
+        if !model.exists() {
+            // A package without a file in `model`.
+            std::fs::create_dir(&model).map_err(|e| io(e, "making the folder of the model"))?;
+        }
+        set_read_only(&model, true).map_err(|e| io(e, "protecting the model's files"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is protected cannot be deleted.
+        let _ = set_read_only(&self.model(), false);
+    }
+}
