@@ -145,8 +145,10 @@ impl Elements {
             Place::Computed(q) => {
                 let mut values = vec![0f32; (range.end - range.start) as usize];
                 q.dequantize_range(range, &mut values)?;
-                memory.clear();
-                memory.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+                memory.resize(4 * values.len(), 0);
+                for (bytes, value) in memory.as_chunks_mut().0.iter_mut().zip(values) {
+                    *bytes = value.to_le_bytes();
+                }
                 work(memory)
             }
             Place::Described(both) => {

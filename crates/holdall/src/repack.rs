@@ -148,7 +148,12 @@ impl Shared {
                 Ok(match shared.part(&role)? {
                     Part::Values(bytes) => bytes.slice(start..end),
                     Part::Indices(indices) => {
-                        indices.range(start / 8..end / 8).flat_map(u64::to_le_bytes).collect()
+                        let mut bytes = vec![0; end - start];
+                        let words = bytes.as_chunks_mut().0.iter_mut();
+                        for (word, index) in words.zip(indices.range(start / 8..end / 8)) {
+                            *word = index.to_le_bytes();
+                        }
+                        bytes.into()
                     }
                 })
             });
