@@ -148,7 +148,11 @@ impl Shared {
                 Ok(match shared.part(&role)? {
                     Part::Values(bytes) => bytes.slice(start..end),
                     Part::Indices(indices) => {
-                        indices.range(start / 8..end / 8).flat_map(u64::to_le_bytes).collect()
+                        let mut bytes = Vec::with_capacity(end - start);
+                        for index in indices.range(start / 8..end / 8) {
+                            bytes.extend_from_slice(&index.to_le_bytes());
+                        }
+                        bytes.into()
                     }
                 })
             });

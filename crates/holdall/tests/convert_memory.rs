@@ -5,6 +5,7 @@
 #[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 
+use half::slice::HalfFloatSliceExt as _;
 use holdall::{
     ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, Form, Io, Layout, OpenOptions, Role,
     StatsOptions, TensorSpec, VerifyOptions, WriteOptions, Writer, convert, diff, formats, stats,
@@ -319,36 +320,46 @@ fn make_sparse(dir: &Path) -> Sparse {
 }
 
 fn rounded(wanted: &[f32]) -> Vec<f32> {
-    wanted.iter().map(|x| half::f16::from_f32(*x).to_f32()).collect()
+    let mut halves = vec![half::f16::ZERO; wanted.len()];
+    halves.convert_from_f32_slice(wanted);
+    let mut out = vec![0.0; wanted.len()];
+    halves.convert_to_f32_slice(&mut out);
+    out
 }
 
 fn make(dir: &Path) {
     let count = ROWS * COLUMNS;
     // Small floats, each of its place.
     let number = |n: u64| (n % 60_013) as f32 / 64.0 - (n / 60_013) as f32 / 512.0;
-    let little: Vec<u8> = (0..count).flat_map(|n| number(n).to_le_bytes()).collect();
-    let big: Vec<u8> = little.chunks(4).flat_map(|c| [c[3], c[2], c[1], c[0]]).collect();
+    let bits: Vec<u32> = (0..count).map(|n| number(n).to_bits().to_le()).collect();
+    let big: Vec<u32> = bits.iter().map(|x| x.swap_bytes()).collect();
+    let little: &[u8] = bytemuck::cast_slice(&bits);
     let npy = |descr: &str, bytes: &[u8]| {
         let header = holdall::npy::header_of(descr, true, &[ROWS, COLUMNS]).unwrap();
         [&header, bytes].concat()
     };
-    std::fs::write(dir.join("le.npy"), npy("<f4", &little)).unwrap();
-    std::fs::write(dir.join("be.npy"), npy(">f4", &big)).unwrap();
+    std::fs::write(dir.join("le.npy"), npy("<f4", little)).unwrap();
+    std::fs::write(dir.join("be.npy"), npy(">f4", bytemuck::cast_slice(&big))).unwrap();
     let write = |name: &str, spec: TensorSpec, parts: &[&[u8]]| {
         let mut writer = Writer::create(dir.join(name), &WriteOptions::new()).unwrap();
         writer.add(spec, parts).unwrap();
         writer.finish().unwrap();
     };
-    write("dense.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[&little]);
+    write("dense.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[little]);
     // Two pieces.
     let few = &little[..FEW as usize * 4];
     write("few.zt", TensorSpec::dense("w", DType::F32, [1, FEW]), &[few]);
     // One of seven is not zero, and no element of some rows.
     let is_there = |at: usize| at.is_multiple_of(7) && !(at / COLUMNS as usize).is_multiple_of(5);
-    let thin = little.chunks(4).enumerate();
-    let thin: Vec<u8> =
-        thin.flat_map(|(at, x)| if is_there(at) { x } else { &[0; 4] }).copied().collect();
-    write("thin.zt", TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]), &[&thin]);
+    let mut thin = vec![0; bits.len()];
+    for at in (0..thin.len()).filter(|at| is_there(*at)) {
+        thin[at] = bits[at];
+    }
+    write(
+        "thin.zt",
+        TensorSpec::dense("w", DType::F32, [ROWS, COLUMNS]),
+        &[bytemuck::cast_slice(&thin)],
+    );
     let of = BlockType::by_name("q4_0").unwrap();
     // Scales of 1, whatever nibbles.
     let blocks: Vec<u8> = (0..count / of.elements)
