@@ -39,11 +39,13 @@ const OPTIMISED: [&str; 2] = ["holdall-net", "holdall-fuzz"];
 /// A task of `cargo` on the crates above those that decode, which are optimised for it. Whoever
 /// runs something of these crates calls this, so that all have the same features, and nothing is built twice.
 pub(crate) fn above(task: &str) -> Run {
-    let optimised = DECODERS.iter().chain(&OPTIMISED);
-    let optimised = optimised.map(|p| format!("profile.dev.package.{p}.opt-level=1"));
+    // Each in one piece: pieces are optimised once more together, which takes longer in all.
+    let settings = DECODERS.iter().chain(&OPTIMISED).flat_map(|package| {
+        ["opt-level=1", "codegen-units=1"].map(|set| format!("profile.dev.package.{package}.{set}"))
+    });
     cargo([task, "--workspace"])
         .args(DECODERS.iter().flat_map(|package| ["--exclude", *package]))
-        .args(optimised.flat_map(|setting| ["--config".to_owned(), setting]))
+        .args(settings.flat_map(|setting| ["--config".to_owned(), setting]))
 }
 
 /// A task of `cargo` on crates that decode, and on what else is not optimised, with the features that the Python package gives them and what
