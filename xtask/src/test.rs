@@ -118,7 +118,14 @@ fn decoders(_args: &[String]) -> Outcome {
 
 /// Those of all others. Those that want a device have a stage of their own.
 fn tests(_args: &[String]) -> Outcome {
-    above("test").args(["--no-fail-fast"]).env("HOLDALL_GPU_TESTS", "skipped").run()
+    let tests = above("test").args(["--no-fail-fast"]).env("HOLDALL_GPU_TESTS", "skipped");
+    // Many wait for most of their time: for a disk, a network, or a program that is to be killed.
+    tests.env("RUST_TEST_THREADS", threads_for_waiting().to_string()).run()
+}
+
+/// How many tests go on at once where many of them wait: two for each core.
+fn threads_for_waiting() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What is off by default, because it takes a minute to build.
