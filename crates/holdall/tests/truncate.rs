@@ -29,8 +29,8 @@ struct Effort {
 static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
     let is_whole = std::env::var_os("HOLDALL_HOSTILE").is_some_and(|v| v == "whole");
     match (cfg!(debug_assertions), is_whole) {
-        (true, false) => Effort { every: 300, flips: 1, decoded: 256 << 20 },
-        (false, false) => Effort { every: 256, flips: 2, decoded: 256 << 20 },
+        (true, false) => Effort { every: 160, flips: 1, decoded: 256 << 20 },
+        (false, false) => Effort { every: 140, flips: 2, decoded: 256 << 20 },
         (_, true) => Effort { every: 8 << 10, flips: 2, decoded: 4 << 30 },
     }
 });
