@@ -318,7 +318,7 @@ fn make_sparse(dir: &Path) -> Sparse {
 
 /// Numbers as they are stored. Byte by byte, so many of them take half a minute without optimising.
 fn bytes_of<N: bytemuck::NoUninit>(numbers: &[N]) -> Vec<u8> {
-    assert!(cfg!(target_endian = "little"));
+    const { assert!(cfg!(target_endian = "little")) };
     bytemuck::cast_slice(numbers).to_vec()
 }
 
@@ -354,7 +354,7 @@ fn make(dir: &Path) {
     write("few.zt", TensorSpec::dense("w", DType::F32, [1, FEW]), &[few]);
     // One of seven is not zero, and no element of some rows.
     for (at, number) in numbers.iter_mut().enumerate() {
-        if at % 7 != 0 || at / COLUMNS as usize % 5 == 0 {
+        if at % 7 != 0 || (at / COLUMNS as usize).is_multiple_of(5) {
             *number = 0.0;
         }
     }
