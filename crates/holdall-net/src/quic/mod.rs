@@ -6,6 +6,7 @@
 mod address;
 mod identity;
 mod line;
+mod pieces;
 mod precedence;
 mod remote;
 mod server;

@@ -1,6 +1,7 @@
 //! The server.
 
 use super::line::lock;
+use super::pieces::Pieces;
 use super::precedence::{Place, Precedence};
 use super::{Identity, endpoint, number, transport};
 use crate::meter::By;
@@ -45,6 +46,7 @@ struct Shared {
     is_ending: AtomicBool,
     /// Requests that are answered now.
     answering: AtomicUsize,
+    pieces: Arc<Pieces>,
 }
 
 /// A client that is connected.
@@ -70,6 +72,7 @@ struct Open {
 struct Spelling {
     file: Arc<dyn Served>,
     prover: Option<Prover>,
+    pieces: Arc<Pieces>,
 }
 
 impl Server {
@@ -88,7 +91,7 @@ impl Server {
             })?
         };
         let (is_ending, answering) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { service, is_ending, answering });
+        let shared = Arc::new(Shared { service, is_ending, answering, pieces: Arc::default() });
         runtime.spawn(accept(endpoint.clone(), Arc::clone(&shared)));
         Ok(Server { runtime: Some(runtime), endpoint, shared })
     }
@@ -293,7 +296,7 @@ impl Peer {
         let open = Open { name, file, tree };
         lock(&self.files).insert(number, open.clone());
         self.send(send, frame.into()).await?;
-        let (mut spelling, mut sent) = (open.spelling(), 0);
+        let (mut spelling, mut sent) = (open.spelling(&self.shared.pieces), 0);
         loop {
             let steps = index.next(self.visit.piece());
             if steps.is_empty() {
@@ -401,7 +404,7 @@ impl Peer {
         place: &Place<'_>,
         send: &mut SendStream,
     ) -> (u64, Done) {
-        let (mut spelling, mut sent) = (open.spelling(), 0);
+        let (mut spelling, mut sent) = (open.spelling(&self.shared.pieces), 0);
         let mut urgency = place.priority();
         place.goes();
         let _ = send.set_priority(urgency);
@@ -459,23 +462,20 @@ impl Peer {
 }
 
 impl Open {
-    fn spelling(&self) -> Spelling {
-        Spelling { file: Arc::clone(&self.file), prover: self.tree.clone().map(Prover::new) }
+    fn spelling(&self, pieces: &Arc<Pieces>) -> Spelling {
+        let (file, prover) = (Arc::clone(&self.file), self.tree.clone().map(Prover::new));
+        Spelling { file, prover, pieces: Arc::clone(pieces) }
     }
 }
 
 impl Spelling {
     /// What is sent for these steps, read where waiting for a disk holds nobody else up.
     async fn spell(&mut self, steps: Vec<Step>) -> Result<Vec<Bytes>, Error> {
-        let (file, prover) = (Arc::clone(&self.file), self.prover.take());
+        let (file, pieces) = (Arc::clone(&self.file), Arc::clone(&self.pieces));
+        let prover = self.prover.take();
         let spelled = spawn_blocking(move || {
             let Some(mut prover) = prover else {
-                let read = |step| match step {
-                    Step::Bytes(range) => file.read(range),
-                    // Nothing is proven where there is no tree.
-                    Step::Pair(_) => Ok(Bytes::new()),
-                };
-                return (steps.into_iter().map(read).collect(), None);
+                return (pieces.read(&*file, &steps), None);
             };
             let bytes = prover.spell(&steps, &|range| file.read(range));
             (bytes.map(|bytes| vec![bytes]), Some(prover))
