@@ -12,6 +12,7 @@ use quinn::{
     VarInt,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use socket2::SockRef;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -22,13 +23,14 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// What our server reads at a time, and lets be on its way to a client.
-const PIECE: u64 = 256 << 10;
+const PIECE: u64 = 1 << 20;
 const SEND_WINDOW: u64 = 8 << 20;
 /// What our client lets be on its way, of a stream and in all.
 const STREAM_WINDOW: u32 = 16 << 20;
 const WINDOW: u32 = 64 << 20;
-/// The most bytes of a packet, of both.
+/// The most bytes of a packet, of both, and what the system holds of them.
 const PACKET: u16 = 6_500;
+const BUFFER: usize = 4 << 20;
 
 /// A server that sends a file over quinn and nothing else: a stream says which range it wants in 16 bytes.
 pub struct Bare {
@@ -149,6 +151,7 @@ fn endpoint(serves: Option<ServerConfig>) -> Result<Endpoint> {
     let mut config = EndpointConfig::default();
     config.max_udp_payload_size(PACKET)?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
+    SockRef::from(&socket).set_recv_buffer_size(BUFFER)?;
     Ok(Endpoint::new(config, serves, socket, Arc::new(TokioRuntime))?)
 }
 

@@ -30,7 +30,7 @@ struct Shared {
 }
 
 /// The most bytes that are read at a time for an answer, and the fewest where many are served.
-pub(crate) const PIECE: u64 = 256 << 10;
+pub(crate) const PIECE: u64 = 1 << 20;
 pub(crate) const PIECE_MIN: u64 = 16 << 10;
 /// Pieces in a second, where bytes of a second are counted.
 const PIECES: u64 = 16;

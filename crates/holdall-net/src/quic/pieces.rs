@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// Bytes of one piece of memory.
 const LEN: usize = PIECE as usize;
 /// How many are kept while nobody has them.
-const KEPT: usize = 16;
+const KEPT: usize = 8;
 
 /// Memory that nobody has at the moment.
 #[derive(Default)]

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 /// Runs of bytes that are taken at a time of those that came; each is one packet's.
 const CHUNKS: usize = 64;
 /// Bytes that are handed over together, so that who waits for them is not woken for each packet.
-const BATCH: usize = 256 << 10;
+const BATCH: usize = 512 << 10;
 /// How long fewer bytes wait for more.
 const LINGER: Duration = Duration::from_millis(1);
 /// Batches that wait for who takes them.
