@@ -1,7 +1,7 @@
 //! What a server has, and whom it gives it to.
 
 use crate::protocol::{FileId, Tree};
-use crate::rules::TOKEN;
+use crate::rules::{FAILED, TOKEN};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::fmt;
@@ -47,9 +47,14 @@ pub trait Served: Send + Sync {
     /// The same, into memory that is as long as the range.
     ///
     /// # Errors
-    /// As for reading.
+    /// As for reading; `net/failed` where the file gives more bytes or fewer.
     fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
-        out.copy_from_slice(&self.read(range)?);
+        let read = self.read(range)?;
+        if read.len() != out.len() {
+            let found = format!("the file gave {} bytes for {}", read.len(), out.len());
+            return Err(FAILED.broken(found));
+        }
+        out.copy_from_slice(&read);
         Ok(())
     }
 
