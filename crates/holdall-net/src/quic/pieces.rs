@@ -83,10 +83,10 @@ mod tests {
     use crate::protocol::FileId;
     use crate::rules::FAILED;
 
-    /// Each byte says where it is; there are none from the second MiB on.
+    /// Each byte says where it is.
     struct Counting;
 
-    const END: u64 = 1 << 20;
+    const END: u64 = 2 * PIECE;
 
     impl Served for Counting {
         fn len(&self) -> u64 {
