@@ -1,7 +1,7 @@
 //! The pure crates for WebAssembly, where there are no files, threads or clocks: the module that the JavaScript package
 //! has them in builds, whole and without what most pages never ask for, and neither is too large.
 
-use crate::command::{Outcome, Run, program, target};
+use crate::command::{Outcome, Run, program, root, target};
 use std::path::{Path, PathBuf};
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -56,7 +56,7 @@ pub(crate) fn build() -> Result<Option<[PathBuf; 2]>, String> {
     Ok(Some([whole?, basic?]))
 }
 
-/// Cargo, about a module. Every runtime that the package is for has instructions on 16 bytes at once.
+/// Cargo, about a module.
 fn cargo(task: &str, profile: &str, folder: &Path, (clang, ar): &(PathBuf, PathBuf)) -> Run {
     crate::command::cargo([task, "--profile", profile, "--locked", "--target", TARGET])
         .args(["--manifest-path", MANIFEST])
@@ -64,7 +64,18 @@ fn cargo(task: &str, profile: &str, folder: &Path, (clang, ar): &(PathBuf, PathB
         .env("CC_wasm32_unknown_unknown", clang)
         .env("AR_wasm32_unknown_unknown", ar)
         .env("CFLAGS_wasm32_unknown_unknown", C_FLAGS)
-        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", "-C target-feature=+simd128")
+        .env("CARGO_ENCODED_RUSTFLAGS", rust_flags().join("\x1f"))
+}
+
+/// Every runtime that the package is for has instructions on 16 bytes at once. A module does not say where it was built, so that it has the same
+/// bytes everywhere.
+fn rust_flags() -> Vec<String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let folders = [Some(root().to_owned()), home.map(|home| home.join("registry/src"))];
+    let hidden = folders.into_iter().flatten();
+    let hidden = hidden.map(|folder| format!("--remap-path-prefix={}/=", folder.display()));
+    ["-C", "target-feature=+simd128"].map(str::to_owned).into_iter().chain(hidden).collect()
 }
 
 /// Refuses a module that is too large.
