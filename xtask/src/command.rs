@@ -113,6 +113,20 @@ impl Run {
         }
     }
 
+    /// Runs it; a word that it prints is a failure. Cargo with `--quiet` prints warnings alone.
+    pub(crate) fn silent(mut self) -> Outcome {
+        let line = self.line();
+        eprintln!("$ {line}");
+        let out = self.0.output().map_err(|e| format!("`{line}` cannot be run: {e}"))?;
+        let words = [&*out.stdout, &*out.stderr].map(String::from_utf8_lossy).concat();
+        eprint!("{words}");
+        match out.status.success() {
+            true if words.trim().is_empty() => Ok(()),
+            true => Err(format!("`{line}` printed warnings")),
+            false => Err(format!("`{line}` failed: {}", out.status)),
+        }
+    }
+
     /// Runs it, what it prints in a file.
     pub(crate) fn log(mut self, path: &Path) -> Outcome {
         let file = || std::fs::File::create(path).and_then(|file| Ok((file.try_clone()?, file)));

@@ -73,20 +73,20 @@ fn rules() -> Result<BTreeMap<String, Row>, String> {
 fn rules_page() -> Result<String, String> {
     let mut out = format!(
         "# Rules\n\n{GENERATED}\n\
-         Every error has the code of the rule that was broken, in [brackets] after its text and as\n\
-         `error.code` in JSON. (Arguments that cannot be read, `usage/arguments`, may be told in text\n\
-         without it.) Codes never change; texts may. The rule says what a sound file, or a sound call,\n\
-         is like.\n\n\
+         Every error has the code of the rule that was broken: in [brackets] after its text, and as\n\
+         `error.code` in JSON. (Errors about the arguments of the command, `usage/arguments`, may\n\
+         have no code in their text.) Codes never change; texts may. A rule describes a sound file,\n\
+         or a sound call.\n\n\
          | kind | whose fault | exit status |\n| --- | --- | --- |\n"
     );
     for (kind, fault, status) in [
         (ErrorKind::Malformed, "the file breaks a rule of its format", 1),
-        (ErrorKind::Integrity, "the bytes are not the ones that were written", 1),
-        (ErrorKind::NotFound, "there is no tensor, component or attribute of that name", 2),
-        (ErrorKind::Misuse, "what was asked cannot be", 2),
-        (ErrorKind::Io, "the operating system said no", 3),
-        (ErrorKind::Unsupported, "outside of what this version can do", 4),
-        (ErrorKind::Limit, "over one of the limits", 4),
+        (ErrorKind::Integrity, "the bytes are not the bytes that were written", 1),
+        (ErrorKind::NotFound, "no tensor, component or attribute has that name", 2),
+        (ErrorKind::Misuse, "the call asks for something that cannot be done", 2),
+        (ErrorKind::Io, "the operating system refused", 3),
+        (ErrorKind::Unsupported, "this version cannot do it", 4),
+        (ErrorKind::Limit, "one of the limits is exceeded", 4),
     ] {
         line(&mut out, &format!("| {} | {fault} | {status} |", kind.as_str()));
     }

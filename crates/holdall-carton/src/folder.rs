@@ -26,7 +26,7 @@ pub(super) enum Links {
 }
 
 /// The files in the folder `root` and its folders, in no order.
-pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found>> {
+pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'static>>> {
     let mut out = Vec::new();
     let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
@@ -69,7 +69,7 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
                 let e = NOT_REGULAR.broken("this is a pipe or a device, not a regular file");
                 return Err(e.in_source(from.display()));
             };
-            out.push(Found { path, len: meta.len(), target, at: out.len() });
+            out.push(Found { path: path.into(), len: meta.len(), target, at: out.len() });
             if out.len() as u64 > limits.files {
                 let message = format!("more than {} files", limits.files);
                 return Err(TOO_MANY_FILES.broken(message));
@@ -80,7 +80,7 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
 }
 
 /// The files of an unpacked package and its texts.
-pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found>, Texts)> {
+pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>, Texts)> {
     let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
         Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),

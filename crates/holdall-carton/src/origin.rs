@@ -19,7 +19,7 @@ pub(super) type Source = Arc<dyn ByteSource>;
 /// What a package was opened from.
 pub(super) enum Origin {
     /// A zip.
-    Zip { source: Source, directory: Directory },
+    Zip { source: Source, directory: Arc<Directory> },
     /// An unpacked folder.
     Folder(PathBuf),
     /// A folder with the files of a model alone: those that are below `model/` in a package.

@@ -5,7 +5,7 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A path that is not in the package.
-    pub NO_FILE: NotFound "package/no-file" "The package contains the file that is asked for by its path.";
+    pub NO_FILE: NotFound "package/no-file" "The package contains the file whose path is asked for.";
     /// A file that is not a package.
     pub NO_PACKAGE: Misuse "package/no-package"
         "A file that is opened as a package is a package, not a file of another format.";
@@ -21,14 +21,13 @@ holdall_core::error::rules! {
         "The files, tensors and description that a package is made of fit together.";
     /// Nothing that says what runs the model.
     pub RUNNER: Misuse "package/runner"
-        "A package that is made says what runs its model, and with which versions of the framework.";
+        "A package to be made names the runner of its model, and the versions of the framework that the model needs.";
     /// A line that declares nothing.
     pub DECLARED: Misuse "package/declared"
-        "An input or output that is declared in one line is `NAME: TYPE[DIMENSIONS]`.";
+        "An input or output that is declared in one line has the form `NAME: TYPE[DIMENSIONS]`.";
     /// A link out of the folder that is packed.
     pub LINK_OUT: Misuse "package/link-out"
-        "A symbolic link in a folder that is packed leads to what is in the folder, unless the \
-         caller wants others followed."
+        "A symbolic link in a folder to be packed leads to something in that folder, unless the caller wants other links followed."
         remedies [FollowLinks];
     /// A package that would be among what it is made of.
     pub OUTPUT_INSIDE: Misuse "package/output-inside"

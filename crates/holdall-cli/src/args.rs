@@ -13,7 +13,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// See what is in tensor and model files, check, convert and edit them.
+/// Look into tensor and model files; check, convert and edit them.
 #[derive(Debug, Parser)]
 #[command(
     name = "holdall",
@@ -90,11 +90,11 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) color: When,
 
-    /// Say nothing but data and errors
+    /// Print only data and errors
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
 
-    /// How bytes are fetched: auto, map, read (network disks) or direct (past the system's cache)
+    /// How files are read: auto, map, read (for network disks) or direct (without the system's cache)
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) io: IoChoice,
 
@@ -102,44 +102,45 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
-    /// stdin-len, fetched-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values,
-    /// expansion, zstd-window-log; may be given again
+    /// Raise or lower a limit, such as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
+    /// stdin-len, fetched-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values, expansion,
+    /// zstd-window-log; may be given again
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
 
-    /// Leave out what a pickle would import and is not known, in place of refusing the file; nothing of it is run
-    /// either way
+    /// Leave out unknown objects that a pickle would import, instead of refusing the file; nothing in the pickle is
+    /// run either way
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) skip_unknown: bool,
 
-    /// What layouts mean that have no meaning by themselves: a description (TOML); may be given again
+    /// Read a description (TOML) of custom layouts; may be given again
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) layouts: Vec<PathBuf>,
 
-    /// Allow what files on the web may not do by themselves: http (not only https), private-hosts
-    /// (loopback, private and link-local networks); may be given again
+    /// Allow what is forbidden for remote files by default: http (not only https), private-hosts (loopback, private
+    /// and link-local networks); may be given again
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,
 
-    /// Keep blocks of files that are elsewhere on the disk: in DIR, else in `HOLDALL_CACHE` or the system's folder for caches
+    /// Keep blocks of remote files on disk: in DIR, or by default in `HOLDALL_CACHE` or the system's cache folder
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = GLOBAL)]
     pub(crate) cache: Option<PathBuf>,
 
-    /// How many bytes `--cache` keeps at most [default: 10GiB]
+    /// Limit the size of the cache that `--cache` keeps [default: 10GiB]
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
     pub(crate) cache_size: Option<u64>,
 
-    /// How object stores are used, as `endpoint_url=https://host` (also `region`, `profile`, `anon`, `account_name`, `tenant_id`,
-    /// `client_id`); keys come from the environment and from profiles; may be given again
+    /// Set an option for object stores, such as `endpoint_url=https://host` (also `region`, `profile`, `anon`,
+    /// `account_name`, `tenant_id`, `client_id`); keys come from the environment and from profiles; may be given
+    /// again
     #[cfg(feature = "stores")]
     #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = store, help_heading = GLOBAL)]
     pub(crate) store: Vec<(String, String)>,
 
-    /// Fetch nothing: what a package links to comes from the cache
+    /// Fetch nothing: files that a package links to come from the cache
     #[cfg(all(feature = "http", feature = "carton"))]
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) offline: bool,
@@ -344,7 +345,7 @@ impl From<IoChoice> for Io {
 /// Which tensors a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct Selecting {
-    /// Only tensors whose name matches, as 'layers.*.weight'; may be given again
+    /// Only tensors whose name matches, such as 'layers.*.weight'; may be given again
     #[arg(short = 's', long = "select", value_name = "GLOB")]
     include: Vec<String>,
 

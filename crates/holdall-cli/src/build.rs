@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Make a file of records (NDJSON, CSV, Parquet) and of files in a folder
+/// Make a file from records (NDJSON, CSV, Parquet) and from files in a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall build --schema point.json --records points.ndjson -o points.mt
@@ -34,52 +34,52 @@ Records are lines of JSON (NDJSON), one JSON array (.json), a table with names i
 needs room for the data twice while it is made. The file appears when it is whole. What does not fit the schema ends the build with \
 its line and its path; `holdall schema check` lists all of it.")]
 pub(crate) struct BuildArgs {
-    /// The schema of a record, or of the whole file (JSON) [default: of columns, their types]
+    /// The schema of a record, or of the whole file (JSON) [default: for columns, made from their types]
     #[arg(long, value_name = "SCHEMA")]
     pub(crate) schema: Option<PathBuf>,
 
-    /// The records, or `-` for lines of JSON from standard input
+    /// The records, or `-` for JSON lines from standard input
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
 
-    /// Where the records stand in the file [default: the one dataset of the schema, or `records`]
+    /// The path of the records in the file [default: the only dataset of the schema, or `records`]
     #[arg(short, long, value_name = "PATH", requires = "records")]
     path: Option<String>,
 
     #[command(flatten)]
     files: Files,
 
-    /// Make a blob of this name: of --runs, or of every file of --files, with their names in NAME_names
+    /// Make a blob of this name: from --runs, or from every file of --files, with their names in NAME_names
     #[arg(long, value_name = "NAME")]
     blob: Option<String>,
 
-    /// The runs of the blob, one JSON value on each line, or `-`: a string, base64, anything, or a list of
-    /// numbers, as --content says
+    /// The entries of the blob, one JSON value on each line, or `-` for standard input: a string, base64, any JSON,
+    /// or a list of numbers, depending on --content
     #[arg(long, value_name = "FILE", requires = "blob")]
     runs: Option<PathBuf>,
 
-    /// What the blob holds: utf-8, json, bytes, or numbers of a type such as F32 [default: as the schema says;
+    /// The type of the blob's content: utf-8, json, bytes, or numbers of a type such as F32 [default: the schema's;
     /// bytes for files]
     #[arg(long, value_name = "CONTENT", requires = "blob", value_parser = content)]
     content: Option<Content>,
 
-    /// How records and runs are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
+    /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 
-    /// Pass over members that the schema does not have
+    /// Ignore members that the schema does not have
     #[arg(long)]
     ignore_unknown: bool,
 
-    /// Take `null` for an optional member as its absence
+    /// Treat `null` for an optional member as absent
     #[arg(long)]
     null_absent: bool,
 
-    /// Check every record against all keywords of the schema (minimum, pattern and the like) too
+    /// Also check every record against all standard keywords of the schema (minimum, pattern and so on)
     #[arg(long)]
     check: bool,
 
-    /// Let equal texts, bytes and arrays that come near each other share their bytes
+    /// Let equal texts, bytes and arrays that are near each other share their bytes
     #[arg(long)]
     dedup: bool,
 
@@ -87,11 +87,11 @@ pub(crate) struct BuildArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// The format, perhaps with a version [default: as the extension of OUT says]
+    /// The output format, with a version if wanted [default: by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
 

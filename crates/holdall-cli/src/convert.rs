@@ -49,97 +49,100 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors the folder
+    /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`, `gguf`,
-    /// `pytorch`, `hdf5`, `npz`, `onnx`, `ztensor2`
-    /// [default: that of OUT's extension, newest version]
+    /// The output format, with a version if wanted: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`,
+    /// `safetensors`, `gguf`, `pytorch`, `hdf5`, `npz`, `onnx`, `ztensor2` [default: by OUT's extension, newest
+    /// version]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
 
     #[command(flatten)]
     writing: Writing,
 
-    /// Start every component at a multiple of N bytes, a power of two, as 4096 or 64KiB
+    /// Start every component at a multiple of N bytes, a power of two such as 4096 or 64KiB
     #[arg(long, value_name = "N", value_parser = size)]
     align: Option<u64>,
 
-    /// Write a folder of files with at most SIZE bytes of tensors each, as 5GB or 2GiB: safetensors with
-    /// their index, as the Hugging Face hub has models, with `--to gguf` the parts of a split file, or with `--to ztensor2` shards
+    /// Write a folder of files with at most SIZE bytes of tensors each, such as 5GB or 2GiB: safetensors with their
+    /// index, as on the Hugging Face hub; with `--to gguf`, the parts of a split file; with `--to ztensor2`, shards
     /// and the file that names them
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_shard_size: Option<u64>,
 
-    /// The same with at most N tensors each
+    /// Write a folder of files with at most N tensors each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_shard_tensors: Option<u64>,
 
-    /// Write the weights into the graph of this ONNX model, everything else of it as it is
+    /// Write the weights into the graph of this ONNX model, and leave everything else of it unchanged
     #[arg(long, value_name = "MODEL")]
     graph: Option<PathBuf>,
 
-    /// Of an ONNX model: tensors of SIZE bytes and more are in a file beside it, or `none`
+    /// For ONNX: store tensors of at least SIZE bytes in a file beside the model, or `none`
     #[arg(long, value_name = "SIZE", value_parser = external)]
     external: Option<ExternalData>,
 
     #[command(flatten)]
     select: Selecting,
 
-    /// Rename tensors, `*` stands for the same text on both sides: 'model.*=*'; may be given again
+    /// Rename tensors; `*` stands for the same text on both sides: 'model.*=*'; may be given again
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
 
-    /// Tensors with the same bytes: keep (as they are), dedupe (store once) or copy (store each)
+    /// What to do with tensors that have the same bytes: keep (as they are), dedupe (store once) or copy (store
+    /// each)
     #[arg(long, value_name = "HOW", default_value = "keep", hide_possible_values = true)]
     share: Share,
 
-    /// Write sparse tensors with their zeros, quantized ones as f32, and those of layouts that --layouts describes
+    /// Write sparse tensors with their zeros, quantized ones as f32, and tensors of layouts that --layouts
+    /// describes as dense ones
     #[arg(long)]
     dense: bool,
 
-    /// Round dense tensors of floats into this type: f64, f32, f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, or
-    /// `keep`; with GLOB= those whose name matches only; may be given again
+    /// Round dense float tensors to this type: f64, f32, f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz,
+    /// or `keep`; with GLOB=, only tensors whose name matches; may be given again
     #[arg(long, value_name = "[GLOB=]TYPE")]
     dtype: Vec<String>,
 
-    /// With --dtype: what is beyond the largest number of a type becomes that, not infinite or NaN
+    /// With --dtype: clamp values out of range to the type's largest finite number, instead of writing infinity or
+    /// NaN
     #[arg(long, requires = "dtype")]
     saturate: bool,
 
-    /// Write tensors as sparse ones where that is smaller: csr (matrices), coo, or `keep`; with GLOB= those whose name
-    /// matches only; may be given again
+    /// Write tensors as sparse where that is smaller: csr (matrices), coo, or `keep`; with GLOB=, only tensors
+    /// whose name matches; may be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     sparse: Vec<String>,
 
-    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row); in the blocks of
-    /// GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, mxfp4, tq1_0, tq2_0; or `keep`; with GLOB= those whose name
-    /// matches only; may be given again
+    /// Quantize float tensors with at least two dimensions: group:4:128 means 4 bits, groups of 128 (-1: a whole
+    /// row); GGUF blocks are q4_0, q4_1, q5_0, q5_1, q8_0, q2_k to q6_k, mxfp4, tq1_0, tq2_0; or `keep`; with
+    /// GLOB=, only tensors whose name matches; may be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     quantize: Vec<String>,
 
-    /// Write types that the target does not have as the plain elements they are stored as
+    /// Write types that the output format lacks as the plain elements that store them
     #[arg(long)]
     raw_types: bool,
 
-    /// Write Metatensor under this schema (JSON, or a file that has one), which the tensors must fit
+    /// Write Metatensor with this schema (JSON, or a file that has one), which the tensors must fit
     #[arg(long, value_name = "SCHEMA")]
     schema: Option<PathBuf>,
 
-    /// Write Metatensor under a schema made from the tensors, in place of the one that came with IN
+    /// Write Metatensor with a schema made from the tensors, instead of the one in IN
     #[arg(long, conflicts_with = "schema")]
     infer_schema: bool,
 
-    /// Leave out attributes that the target cannot hold
+    /// Leave out attributes that the output format cannot hold
     #[arg(long)]
     drop_attributes: bool,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 
-    /// Show what would be written, and write nothing
+    /// Show what would be written, but write nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

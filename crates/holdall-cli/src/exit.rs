@@ -22,14 +22,14 @@ holdall::error::rules! {
     pub(crate) ARGUMENTS: Misuse "usage/arguments"
         "The arguments are those that `holdall COMMAND --help` describes.";
     /// Two inputs are `-`.
-    pub(crate) STDIN_TWICE: Misuse "usage/stdin-twice" "Standard input is named as input once.";
+    pub(crate) STDIN_TWICE: Misuse "usage/stdin-twice" "Only one input is standard input.";
     /// Too much on standard input.
     pub(crate) STDIN_LEN: Limit "input/stdin-len"
-        "Standard input that is read into memory is at most `--limit stdin-len` long."
+        "Standard input that is read into memory has at most `--limit stdin-len` bytes."
         hint "give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`";
     /// Elements given for a tensor are too many or too few.
     pub(crate) LENGTH: Misuse "input/length"
-        "A file of elements has as many bytes as their shape and type take.";
+        "A file of elements has exactly the bytes that its shape and type take.";
     /// A tensor of several components, and no word on which.
     pub(crate) WHICH_COMPONENT: Misuse "extract/which-component"
         "One component of a tensor that has several is named, or all are made into a dense tensor.";
@@ -46,23 +46,21 @@ holdall::error::rules! {
 
     /// There is nothing to show a file with.
     pub(crate) NO_PAGE: NotFound "view/no-page"
-        "The viewer lies beside the command, in a folder `viewer`, or where `--page` says."
+        "The viewer is beside the command in a folder `viewer`, or where `--page` says."
         hint "`cargo xtask js` builds the viewer as the folder js/dist/viewer";
 
     /// An input of a model without a name, or with one where others have none.
     pub(crate) INPUT_NAME: Misuse "input/name"
-        "Inputs of a model are given with names, or all without in the declared order.";
+        "Either all inputs of a model are given by name, or all in the declared order without names.";
     /// An input of a model that is none.
     pub(crate) INPUT_VALUE: Misuse "input/value"
-        "An input of a model is an .npy file, a file of raw elements, or JSON whose elements are of \
-         the declared type.";
+        "An input of a model is an .npy file, a file of raw elements, or JSON with elements of the declared type.";
     /// Raw elements whose shape nobody knows.
     pub(crate) INPUT_SHAPE: Misuse "input/raw-shape"
-        "A file of raw elements is for an input whose declared shape leaves at most one dimension \
-         open.";
+        "A file of raw elements is given only for an input whose declared shape leaves at most one dimension open.";
     /// An output whose name is none for a file.
     pub(crate) OUTPUT_NAME: Unsupported "output/name"
-        "An output that is written to a file has a name that a file can have."
+        "An output that is written to a file has a name that is a valid file name."
         hint "print the outputs with `--json`";
 }
 

@@ -42,19 +42,20 @@ pub(crate) struct ExtractArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// npy or raw (little-endian elements and nothing else) [default: by OUT's extension]
+    /// npy or raw (only the elements, little-endian) [default: by OUT's extension]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
 
-    /// One component of a tensor that has several, as values, indices or scales
+    /// One component of a tensor that has several, such as values, indices or scales
     #[arg(long, value_name = "ROLE", conflicts_with = "dense")]
     component: Option<String>,
 
-    /// Only rows A to B (not included) of the first dimension, as 0..64, ..64 or 64..
+    /// Only rows A to B (excluding B) of the first dimension, such as 0..64, ..64 or 64..
     #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
     rows: Option<Rows>,
 
-    /// Sparse tensors with their zeros, quantized ones as f32, and those of layouts that --layouts describes
+    /// Write a sparse tensor with its zeros, a quantized one as f32, and one of a layout that --layouts describes
+    /// as a dense one
     #[arg(long)]
     dense: bool,
 
@@ -62,11 +63,11 @@ pub(crate) struct ExtractArgs {
     #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
     convert: Option<Float>,
 
-    /// Do not wait until the bytes are on the disk: faster, but a power cut may lose the file
+    /// Do not wait until the bytes are on disk: faster, but a power cut may lose the file
     #[arg(long)]
     no_sync: bool,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 }

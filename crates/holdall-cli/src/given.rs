@@ -42,12 +42,12 @@ impl From<Form> for holdall::records::Form {
 /// Where the bytes of members are that records only name.
 #[derive(Debug, Args)]
 pub(crate) struct Files {
-    /// The folder that file names start from
+    /// The folder that contains the files which records name
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
 
-    /// This member's bytes (or text) are those of the file in --files that the record names there; may
-    /// be given again
+    /// The bytes (or text) of this member are those of the file in --files that the record names; may be given
+    /// again
     #[arg(long = "file-member", value_name = "MEMBER", requires = "files")]
     pub(crate) members: Vec<String>,
 }

@@ -13,7 +13,7 @@ use holdall::{FileSink, SalvageReport, WriteOptions, fields};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Take what is sound out of a damaged file
+/// Recover what is intact in a damaged file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall salvage broken.safetensors rescued.safetensors    a download that broke off
@@ -30,11 +30,11 @@ pub(crate) struct SalvageArgs {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Format to write, and its version, as `ztensor@1.2` [default: that of OUT's extension]
+    /// The output format, with a version if wanted, such as `ztensor@1.2` [default: by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 }

@@ -14,7 +14,7 @@ use holdall::scan::{Import, Pickle, ScanReport, Verdict, scan_source};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// See what unpickling would import and call, in files, folders, zips and tar archives; nothing of it is run
+/// Show what unpickling would import and call, in files, folders, zips and tar archives; nothing is run
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall scan model.pt                        exit status 0: safe, 1: not, 4: it cannot be told

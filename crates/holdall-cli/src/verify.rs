@@ -14,7 +14,7 @@ use holdall::{File, VerifyOptions, VerifyReport};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Check structure, digests, compressed data, indices and bool bytes; all hashes of a package
+/// Check structure, digests, compressed data, indices and boolean bytes, and all hashes of a package
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall verify model.zt                       exit status 0: sound, 1: bad, 4: not fully verified
@@ -33,7 +33,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Count as bad what is only odd: each warning is a finding
+    /// Treat each warning as a finding
     #[arg(long)]
     strict: bool,
 }

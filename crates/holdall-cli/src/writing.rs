@@ -14,16 +14,16 @@ use std::path::Path;
 /// How new components are written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Writing {
-    /// `raw`, `zstd` or `zstd:LEVEL` (1 to 22, 3 unless given) [default: as they are]
+    /// `raw`, `zstd` or `zstd:LEVEL` (1 to 22, default 3) [default: as in the input]
     #[arg(long, value_name = "ENCODING", value_parser = encoding)]
     encoding: Option<EncodingChoice>,
 
-    /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c or else xxh3, where the
-    /// format has a place for it]
+    /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c, else xxh3, if the format can store
+    /// it]
     #[arg(long, value_name = "ALGORITHM", hide_possible_values = true)]
     digest: Option<DigestChoice>,
 
-    /// Do not wait until the bytes are on the disk: faster, but a power cut may lose the file
+    /// Do not wait until the bytes are on disk: faster, but a power cut may lose the file
     #[arg(long)]
     no_sync: bool,
 }

@@ -304,7 +304,7 @@ impl Scan {
                     PACKED.broken(format!("it is packed by {what}, and may have pickles in it"));
                 found.report.unread.push(e.in_source(name));
             } else if is_named(name) && !is_of_a_format(window)? {
-                let e = NONE.broken("it is named as a pickle, and is none");
+                let e = NONE.broken("it is named as a pickle, but is not one");
                 found.report.unread.push(e.in_source(name));
             }
         }
@@ -394,7 +394,6 @@ impl Scan {
         let zip = self.steps;
         match Directory::read(window, &self.limits) {
             Ok(directory) => {
-                let directory = Arc::new(directory);
                 let files = directory.entries().filter(|entry| entry.kind() == EntryKind::File);
                 found.next.extend(files.map(|entry| {
                     let (directory, at) = (directory.clone(), entry.position());

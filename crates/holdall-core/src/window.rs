@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use bytes::Bytes;
+use std::any::Any;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 crate::error::rules! {
     /// The rules of this module.
@@ -37,17 +39,21 @@ pub struct Window {
     len: u64,
     /// In rising order of their starts, and of their ends: none lies inside another.
     parts: Vec<(u64, Bytes)>,
+    /// What [`Window::once`] keeps.
+    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Window {
     /// Nothing fetched yet of a file of `len` bytes.
     pub fn new(len: u64) -> Window {
-        Window { len, parts: Vec::new() }
+        Window { len, parts: Vec::new(), kept: OnceLock::new() }
     }
 
     /// The whole file is at hand.
     pub fn whole(bytes: Bytes) -> Window {
-        Window { len: bytes.len() as u64, parts: vec![(0, bytes)] }
+        let mut window = Window::new(bytes.len() as u64);
+        window.add(0, bytes);
+        window
     }
 
     /// Bytes in the file.
@@ -165,6 +171,22 @@ impl Window {
             };
             len = len.saturating_mul(8).max(guess).min(most);
         }
+    }
+
+    /// What `read` makes of the file, which it makes once: a table that several formats look at, and that a decoder looks
+    /// at whenever it is called. One table of a file is kept, the first; `read` makes the same of it at all times.
+    pub(crate) fn once<T: Any + Send + Sync>(
+        &self,
+        read: impl FnOnce() -> Result<T, Stop>,
+    ) -> Result<Arc<T>, Stop> {
+        let kept = self.kept.get().map(|kept| Arc::clone(kept).downcast());
+        if let Some(Ok(kept)) = kept {
+            return Ok(kept);
+        }
+        let made = Arc::new(read()?);
+        // Another thread may have been quicker: it made the same.
+        let _ = self.kept.set(Arc::<T>::clone(&made));
+        Ok(made)
     }
 
     /// Up to `len` bytes from the end of the file: all of it when it is shorter.

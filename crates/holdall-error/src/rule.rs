@@ -18,7 +18,7 @@ pub enum ErrorKind {
     NotFound,
     /// The caller asked for something that cannot be: a wrong dtype, a range outside the shape.
     Misuse,
-    /// The operating system said no.
+    /// The operating system refused.
     Io,
 }
 

@@ -16,10 +16,10 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A path that is not in the archive.
-    pub NO_FILE: NotFound "archive/no-file" "The archive has the file that is asked for by its path.";
+    pub NO_FILE: NotFound "archive/no-file" "The archive contains the file whose path is asked for.";
     /// What has no files in it.
     pub NO_ARCHIVE: Misuse "archive/no-archive"
-        "What stands before `!/` is a package, a zip or a tar archive that is not compressed.";
+        "The path before `!/` names a package, a zip or an uncompressed tar archive.";
 }
 
 /// How many archives may be in one another.
@@ -161,7 +161,7 @@ pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>,
 /// What files are in.
 enum Archive {
     Tar(Arc<dyn ByteSource>, Vec<Member>),
-    Zip(Arc<dyn ByteSource>, Directory),
+    Zip(Arc<dyn ByteSource>, Arc<Directory>),
 }
 
 impl Archive {

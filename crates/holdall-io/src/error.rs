@@ -10,7 +10,7 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// The operating system failed.
-    pub IO: Io "io/failed" "The operating system does what it is asked.";
+    pub IO: Io "io/failed" "The operating system does what it is asked to do.";
     /// No such tensor.
     pub NOT_FOUND: NotFound "file/no-tensor" "The file contains the tensor that is asked for by name.";
     /// No such component.
@@ -18,7 +18,7 @@ holdall_core::error::rules! {
         "The tensor has the component that is asked for by its role.";
     /// No such attribute.
     pub NO_ATTRIBUTE: NotFound "edit/no-attribute"
-        "An attribute that is to be removed exists."
+        "An attribute to be removed exists."
         remedies [ListAttributes];
     /// The file is not the one that was opened.
     pub CHANGED: Io "file/changed"
@@ -26,17 +26,16 @@ holdall_core::error::rules! {
         hint "another process is writing the file; open it again when that is done";
     /// An index and sources that are not of one model.
     pub SOURCES: Misuse "file/sources"
-        "An index is opened with the sources that it spans, each of the length that it says.";
+        "An index is opened with the sources that it spans, each as long as the index says.";
     /// A source that does not do what it is to.
     pub SOURCE_LEN: Misuse "file/source-len"
-        "A source gives the bytes of each range that it is asked for, no more and no fewer.";
+        "A source returns exactly the bytes of each range that it is asked for.";
     /// A view that the layout does not have.
     pub WRONG_LAYOUT: Misuse "file/wrong-layout"
-        "The tensor's layout has the view that is asked for.";
+        "The view that is asked for exists for the tensor's layout.";
     /// A layout that means nothing here.
     pub UNKNOWN_LAYOUT: Unsupported "file/unknown-layout"
-        "Elements are read from tensors whose layout this version knows and whose layout has \
-         elements."
+        "Elements are read only from tensors whose layout this version knows, and whose layout has elements."
         hint "read its components one by one, as bytes";
     /// A buffer of the wrong length.
     pub BUFFER_LEN: Misuse "file/buffer-len"
@@ -47,26 +46,26 @@ holdall_core::error::rules! {
         remedies [Overwrite];
     /// A name that says no format.
     pub EXTENSION: Misuse "write/extension"
-        "The format to write is given by name or by the extension of the file name."
+        "The output format is given by name or by the file name's extension."
         remedies [NameFormat];
     /// More or fewer bytes than declared.
     pub WRITE_LEN: Misuse "write/length"
-        "A component is given exactly as many bytes as were declared for it.";
+        "A component is given exactly as many bytes as were declared.";
     /// A component is named that was not written.
     pub NOT_WRITTEN: Misuse "write/not-written"
-        "A component whose bytes another shares was written before it.";
+        "A component that others share bytes with is written before them.";
     /// The format needs to know all tensors first.
     pub DECLARE: Misuse "write/declare"
-        "Tensors of a format whose header comes first are declared before the first is written."
+        "In a format whose header comes first, tensors are declared before the first is written."
         remedies [DeclareTensors];
 
     /// An address, where a file is to be written.
     pub TO_ADDRESS: Unsupported "write/address"
-        "What is written is a file of the file system; `convert`, `pack`, `build` and `fetch` also write one to an object store."
+        "Output goes to a file on disk; `convert`, `pack`, `build` and `fetch` can also write to an object store."
         hint "write a file, and upload it";
     /// No folder for caches.
     pub NO_CACHE: Misuse "cache/no-folder"
-        "Blocks of files are cached in a folder that the caller, the environment or the system names."
+        "The cache for blocks of files has a folder, which the caller, the environment or the system names."
         remedies [SetCache];
     /// Nothing selected.
     pub SELECT: NotFound "select/nothing" "A pattern selects at least one tensor.";
@@ -74,25 +73,25 @@ holdall_core::error::rules! {
     pub PATTERN: Misuse "select/pattern" "A glob or rename rule is well formed.";
     /// Two tensors would have one name.
     pub SAME_NAME: Misuse "write/same-name"
-        "Tensors of one file have different names, after renaming too.";
+        "Tensors of one file have different names, also after renaming.";
     /// No folder for the files of a model.
     pub SHARDS_PLACE: Misuse "shards/place"
-        "A model of several files is written into a new folder."
+        "A model in several files is written into a new folder."
         hint "name a folder that does not exist"
         remedies [Overwrite];
     /// A format whose files are not put together.
     pub SHARDS_FORMAT: Misuse "shards/format"
-        "A model of several files is written as safetensors, GGUF or zTensor 2.";
+        "A model in several files is written as safetensors, GGUF or zTensor 2.";
     /// More files than can be counted.
     pub SHARDS_COUNT: Misuse "shards/count"
-        "A model is written in at most 99,999 files, as GGUF in at most 65,535."
+        "A model is written as at most 99,999 files, or 65,535 as GGUF."
         hint "a larger maximum makes fewer";
     /// A rule of element types that cannot be read.
     pub CAST_RULE: Misuse "convert/cast-rule"
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
     /// Elements that are not converted.
     pub NOT_CAST: Misuse "convert/not-cast"
-        "A tensor that is named to be converted to another float type is dense and of floats."
+        "A tensor that is named for conversion to another float type is dense and holds floats."
         hint "a pattern in place of the name takes those of its tensors that are";
     /// A rule about the form of tensors.
     pub FORM_RULE: Misuse "convert/form-rule"
@@ -100,43 +99,42 @@ holdall_core::error::rules! {
          `group:BITS:SIZE`, a block type such as `q8_0`, or `keep`.";
     /// A tensor that does not get another form.
     pub NOT_FORMED: Misuse "convert/not-formed"
-        "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`; one to \
-         become quantized has floats, and for blocks rows of whole ones."
+        "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`. One that is named to become quantized holds floats, and its rows are a whole number of blocks where blocks are written."
         hint "a pattern in place of the name takes those of its tensors that can";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"
         "The target format can hold every tensor and attribute that is written to it.";
     /// An encoding or a digest is asked for that the target format lacks.
     pub NOT_IN_FORMAT: Misuse "write/not-in-format"
-        "The format that is written has the encoding and the digest that are asked for.";
+        "The output format has the encoding and the digest that are asked for.";
     /// Another process is editing the file.
     pub LOCKED: Io "edit/locked"
         "One process at a time edits a file."
         hint "another process is editing the file; try again when it is done";
     /// The file was changed by someone else.
     pub CHANGED_SINCE: Io "edit/changed"
-        "A file does not change between reading it and editing it."
+        "A file does not change between being read and being edited."
         hint "another process changed the file meanwhile; try again";
     /// The name belongs to something that is not a file of bytes.
     pub NOT_REGULAR: Io "io/not-regular"
-        "A name given for a file is that of a regular file."
+        "The name of a file is that of a regular file."
         remedies [UseStreams];
     /// The caller has lost interest.
-    pub CANCELLED: Io "work/cancelled" "A long operation runs until it is done, unless its caller cancels it.";
+    pub CANCELLED: Io "work/cancelled" "A long operation runs to completion unless its caller cancels it.";
     /// A warning, where it counts.
     pub ODD: Malformed "verify/odd"
-        "Nothing about a file that is verified strictly is odd: opening and verifying it warn of nothing.";
+        "A file that is verified strictly causes no warnings when it is opened and verified.";
     /// A file that says more than this version knows.
     pub UNKEPT: Unsupported "edit/unkept"
-        "A file that is written again says nothing that this version does not know."
+        "A file that is rewritten contains nothing that this version does not know."
         hint "convert it to another file, which leaves that out and says so";
     /// An attribute that says how to read what is there.
     pub NEEDED: Misuse "edit/needed-attribute"
-        "An attribute without which its tensor cannot be read is not taken away."
+        "An attribute that its tensor cannot be read without is not removed."
         hint "give it another value, or remove the tensor";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
-        "An edit names tensors that exist, and gives them names that are free.";
+        "An edit names tensors that exist, and new names that are not taken.";
     /// Nothing can be taken out of a damaged file.
     pub NOTHING_SOUND: Malformed "salvage/nothing-sound"
         "A damaged file that is salvaged has at least one sound tensor.";

@@ -72,7 +72,7 @@ crate::error::rules! {
          a double.";
     /// A count that is negative, broken or too large.
     pub INTEGER: Malformed "json/integer"
-        "A count is a whole number from 0 to 2^64 - 1, written without point or exponent.";
+        "A count is an integer from 0 to 2^64 - 1, written without a point or an exponent.";
     /// A value of another type than the format wants here.
     pub TYPE: Malformed "json/type" "Every JSON value has the type its format gives it.";
     /// Nested too deeply.

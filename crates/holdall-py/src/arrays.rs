@@ -6,7 +6,7 @@ use crate::numpy;
 use holdall::{DType, LogicalType};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 
 /// `numpy.ndarray`.
 pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
@@ -87,32 +87,27 @@ impl<'py> ElementType<'py> {
     }
 }
 
-/// NumPy's dtype of elements that arrays have as files do, and its width; `None` where there is none.
+/// NumPy's dtype of elements that arrays have as files do, and its width; `None` where there is none, or none was asked
+/// for yet.
+///
+/// It is only looked up: the Python half imports what knows it. Nothing written in Python runs below frames of this crate,
+/// because Python ends a daemon thread there when the interpreter ends, and the process would be aborted.
 fn numpy_dtype<'py>(
     py: Python<'py>,
     dtype: DType,
     logical_type: Option<&LogicalType>,
 ) -> PyResult<Option<(Bound<'py, PyAny>, u64)>> {
-    // Those that NumPy has by itself, once they were asked for.
-    static OWN: [PyOnceLock<Py<PyAny>>; DType::ALL.len()] =
-        [const { PyOnceLock::new() }; DType::ALL.len()];
+    static KNOWN: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let Some(width) = width(dtype, logical_type) else { return Ok(None) };
-    let is_own = logical_type.is_none() && dtype != DType::Bf16;
-    let known = OWN.get(dtype as usize).filter(|_| is_own);
-    if let Some(known) = known.and_then(|known| known.get(py)) {
-        return Ok(Some((known.bind(py).clone(), width)));
+    let known = KNOWN.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("holdall._arrays")?.getattr("DTYPES")?.cast_into()?.unbind())
+    })?;
+    match known.bind(py).get_item(dtype::py_name(py, dtype, logical_type))? {
+        Some(found) if found.getattr("itemsize")?.extract::<u64>()? == width => {
+            Ok(Some((found, width)))
+        }
+        _ => Ok(None),
     }
-    let of_name = py.import("holdall._arrays")?.getattr("numpy_dtype")?;
-    // Without ml_dtypes there is none of some types; the Python half says so.
-    let Ok(found) = of_name.call1((dtype::name(dtype, logical_type),)) else { return Ok(None) };
-    if found.getattr("itemsize")?.extract::<u64>()? != width {
-        return Ok(None);
-    }
-    if let Some(known) = known {
-        // Another thread may have been quicker: it found the same.
-        let _ = known.set(py, found.clone().unbind());
-    }
-    Ok(Some((found, width)))
 }
 
 /// Bytes of one element in NumPy's memory; none where several share bytes in a file.

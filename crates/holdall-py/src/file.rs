@@ -416,10 +416,23 @@ impl NativeFile {
         NativeArriving::begin(py, &self.get(py)?, &names, &load_options(py, check)?)
     }
 
+    /// The element types of tensors, each once.
+    fn dtypes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let mut found = Vec::new();
+        for tensor in self.get(py)?.index().tensors() {
+            let one = tensor.dtype().map(|dtype| (dtype, tensor.logical_type()));
+            if let Some(one) = one.filter(|one| !found.contains(one)) {
+                found.push(one);
+            }
+        }
+        Ok(found.iter().map(|(dtype, logical)| dtype::name(*dtype, logical.as_ref())).collect())
+    }
+
     /// Dense tensors (all, or those of these numbers) by name, in memory of their own: NumPy's arrays if `arrays`,
-    /// where nothing is odd about one. The others `make` makes: of a name, a shape, an element type, a buffer, the
-    /// start in it, and whether to copy. Tensors with the same bytes get one memory if `share`.
-    #[pyo3(signature = (positions, threads, check, progress, arrays, share, make))]
+    /// where nothing is odd about one and its type is known. In place of others the dict has what the Python half makes
+    /// them of (a shape, an element type, a buffer, the start in it, and whether to copy), or, if `share`, the name of the
+    /// first tensor that has the same bytes; their names come besides, in order.
+    #[pyo3(signature = (positions, threads, check, progress, arrays, share))]
     #[allow(clippy::too_many_arguments)] // As Python calls it.
     fn load<'py>(
         &self,
@@ -430,8 +443,7 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
         arrays: bool,
         share: bool,
-        make: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
         let file = self.get(py)?;
         let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
         let base = load_options(py, check)?;
@@ -447,7 +459,7 @@ impl NativeFile {
         let rise = starts().zip(starts().skip(1)).all(|(a, b)| a < b);
         let mut seen = (!rise).then(std::collections::HashMap::new);
         let mut types = ElementTypes::new();
-        let out = PyDict::new(py);
+        let (out, mut rest) = (PyDict::new(py), Vec::new());
         let mut places = loaded.places.iter();
         for (at, t) in loaded.tensors.iter().enumerate() {
             for c in t.components() {
@@ -463,32 +475,29 @@ impl NativeFile {
                     _ => at,
                 };
                 let of_first = loaded.tensors.get(first).filter(|_| share && first != at);
-                if let Some(twin) = of_first.filter(|f| is_alike(f, t))
-                    && let Some(array) = out.get_item(twin.name())?
-                {
-                    // Also where the first one is a copy: of packed elements, on a device.
-                    out.set_item(name, array.call_method1("reshape", (array.getattr("shape")?,))?)?;
+                if let Some(twin) = of_first.filter(|f| is_alike(f, t)) {
+                    out.set_item(name, twin.name())?;
+                    rest.push(t.name().to_owned());
                     continue;
                 }
                 let address = buffers[place.buffer].start().wrapping_add(start);
                 let is_aligned = address.is_multiple_of(c.dtype.width() as usize);
                 let copy = !is_aligned || (first != at && !share);
-                let array = match arrays {
+                let array = match arrays && !copy {
                     true => element_type.array(buffer, start, t.shape()),
                     false => None,
                 };
-                let made = match array {
-                    Some(array) if copy => array.call_method0("copy")?,
-                    Some(array) => array,
+                match array {
+                    Some(array) => out.set_item(name, array)?,
                     None => {
                         let shape = PyTuple::new(py, t.shape())?;
-                        make.call1((&name, shape, element_type.name(py), buffer, start, copy))?
+                        out.set_item(name, (shape, element_type.name(py), buffer, start, copy))?;
+                        rest.push(t.name().to_owned());
                     }
-                };
-                out.set_item(name, made)?;
+                }
             }
         }
-        Ok(out)
+        Ok((out, rest))
     }
 
     /// The tensors of these numbers in the order of their bytes, for who brings them somewhere else: number, element type,

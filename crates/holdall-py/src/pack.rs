@@ -136,7 +136,7 @@ pub(crate) fn shrink<'py>(
                 shrink = shrink.with_template(path, template)?;
             }
         }
-        if of.manifest().is_none() {
+        if of.hash().is_none() {
             let e = PART.broken("there is no `MANIFEST`, which has the hashes of files");
             return Err(e.with_hint("pack the folder first").in_source(of.name()));
         }

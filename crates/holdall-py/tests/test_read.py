@@ -348,7 +348,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
     from holdall import _arrays
 
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    _arrays.numpy_dtype.cache_clear()
+    _arrays.DTYPES.clear()
     with holdall.open(tmp_path / "a.zt") as f:
         for call in (f["b"].numpy, f.load, lambda: f["b"][0], lambda: np.asarray(f["b"])):
             with pytest.raises(holdall.Unsupported) as e:
@@ -356,7 +356,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
             assert "ml_dtypes" in e.value.hint and e.value.code == "python/extra"
         assert bytes(f["b"].components["data"].bytes()) == b"\x80\x3f" * 4
         assert list(f["b"].components["data"].numpy()) == [0x3F80] * 4
-    _arrays.numpy_dtype.cache_clear()
+    _arrays.DTYPES.clear()
 
 
 def test_errors_are_pickled(zt):

@@ -110,7 +110,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
     from holdall import _arrays
 
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    _arrays.numpy_dtype.cache_clear()
+    _arrays.DTYPES.clear()
     with holdall.open(tmp_path / "a.mt") as f:
         r = f["a"].records()
         for call in (r.numpy, lambda: r.dtype, lambda: r.column("h")):
@@ -118,7 +118,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
                 call()
             assert e.value.code == "python/extra" and e.value.tensor == "a"
         assert r.column("n").tolist() == [1, 1] and r[0] == {"h": 1.0, "n": 1} and "bfloat16" in repr(r)
-    _arrays.numpy_dtype.cache_clear()
+    _arrays.DTYPES.clear()
 
 
 def test_records_of_a_file_are_saved_as_they_are(tmp_path):

@@ -153,7 +153,7 @@ impl Blob {
         if is {
             return Ok(());
         }
-        let message = format!("a blob of {} is not one of {what}", self.content());
+        let message = format!("a blob of {} is not a blob of {what}", self.content());
         Err(placed(CONTENT.broken(message), self.tensor()))
     }
 

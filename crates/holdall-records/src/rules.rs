@@ -6,70 +6,64 @@ holdall_core::error::rules! {
 
     /// A place that there is not.
     pub INDEX: Misuse "records/index"
-        "A record, and an entry of a blob, is asked for by a place from 0 to their number.";
+        "The index of a record, or of an entry of a blob, is at least 0 and below their number.";
     /// A buffer of another length.
     pub BUFFER: Misuse "records/buffer"
-        "A buffer for a column has as many elements as there are records asked for.";
+        "A buffer for a column has as many elements as records are asked for.";
     /// A blob read as what it is not.
-    pub CONTENT: Misuse "records/content" "The runs of a blob are written and read as its content.";
+    pub CONTENT: Misuse "records/content" "The entries of a blob are written and read as its content type.";
     /// A blob of nobody knows what.
     pub WHICH_CONTENT: Misuse "records/which-content"
-        "The runs of a new blob are `utf-8`, `json`, `bytes` or elements of a type, as the schema or \
-         the caller says.";
+        "The entries of a new blob are `utf-8`, `json`, `bytes` or elements of a type, as the schema or the caller says.";
     /// A path under which the schema has something else.
     pub NODE: NotFound "records/node"
-        "A dataset, and a blob, is written under a path at which the file's schema has one.";
+        "A dataset or blob is written under a path where the file's schema has one.";
     /// Records of two kinds in one dataset.
     pub OTHER_KIND: Misuse "records/other-kind"
         "Records that are copied into a dataset have its kind."
         hint "go by JSON: `to_value` of the one, `value` of the other";
     /// A line of JSON without end.
-    pub LINE: Limit "records/line" "A line of JSON has at most 64 MiB.";
+    pub LINE: Limit "records/line" "A JSON line has at most 64 MiB.";
     /// A Rust struct that is not a mirror of the records.
     pub DERIVE: Misuse "records/derive"
-        "A Rust type that records are read as has its fields where the schema has the members, of \
-         the same size and kind.";
+        "A Rust type for records has its fields where the schema has the members, with the same sizes and kinds.";
     /// A condition that cannot be.
     pub CONDITION: Misuse "records/condition"
-        "A condition names a member, and compares it with a value of its kind.";
+        "A condition names a member and compares it with a value of the member's kind.";
     /// A member that makes no files, or no names of files.
     pub FILE_MEMBER: Misuse "records/file-member"
-        "Files are made of members that are bytes or text, and named by text, enums and numbers.";
+        "Files are made of members that are bytes or text, and are named by text, enums and numbers.";
     /// What records are sorted or counted by is too much.
     pub SORTED: Limit "records/sorted"
-        "What records are sorted or counted by takes at most `Limits::decoded_len` bytes.";
+        "The values that records are sorted or counted by take at most `Limits::decoded_len` bytes.";
     /// Nothing to make a schema of.
     pub NO_RECORDS: Misuse "infer/no-records"
-        "A schema is made of one record at least.";
+        "A schema is inferred from at least one record.";
     /// A table that is none.
     pub TABLE: Misuse "input/table"
-        "A table of records has names in its first line, each for another member, and as many fields \
-         in every line; quotes go around a whole field.";
+        "The first line of a table names each column once, every line has as many fields, and quotes enclose whole fields.";
     /// A table where tables cannot be read.
     pub NO_TABLES: Unsupported "records/no-tables"
-        "Tables of records (CSV, TSV) are read by a build that has the feature `tables`.";
+        "Tables of records (CSV, TSV) are read by builds with the feature `tables`.";
     /// A file of columns where those cannot be read.
     pub NO_PARQUET: Unsupported "records/no-parquet"
-        "Parquet and Arrow files are read and written by a build that has the feature `parquet`."
+        "Parquet and Arrow files are read and written by builds with the feature `parquet`."
         hint "build it with the feature `parquet`; or use the Python package, which reads and writes them by pyarrow";
     /// A damaged file of columns.
     pub COLUMNS: Malformed "input/columns"
-        "A Parquet or Arrow file is whole, and its footer, pages and messages say what is there."
+        "A Parquet or Arrow file is complete, and its footer, pages and messages describe what is in it."
         hint "get the file again, or have the program that wrote it read it";
     /// A file of columns that is too much.
     pub COLUMNS_LIMIT: Limit "input/columns-limit"
-        "What has to be in memory at once of a Parquet or Arrow file takes at most `Limits::decoded_len` bytes, or \
-         `Limits::expansion` times what is stored."
+        "The part of a Parquet or Arrow file that must be in memory at once takes at most `Limits::decoded_len` bytes, or `Limits::expansion` times what is stored."
         hint "write the file with smaller row groups or batches";
     /// A file of columns that is not for here.
     pub COLUMNS_UNSUPPORTED: Unsupported "input/columns-unsupported"
-        "A Parquet file is plain or compressed with Snappy, zstd or LZ4, and not encrypted; an Arrow file is of IPC and \
-         little-endian."
+        "A Parquet file is not encrypted, and is uncompressed or compressed with Snappy, zstd or LZ4; an Arrow file is little-endian IPC."
         hint "write it again, with Snappy or zstd";
     /// A column of Arrow that is no member.
     pub ARROW: Misuse "records/arrow"
-        "A column of Arrow has the type of its member, or another that means the same; a member that becomes a column is of a \
-         kind that Arrow has a type for."
+        "An Arrow column has the type of its member, or an equivalent one. A member that becomes a column has a kind that Arrow has a type for."
         hint "cast the column, or leave it out";
     /// A JSON array that is too long.
     pub ARRAY_LEN: Limit "records/array-len"
@@ -77,19 +71,17 @@ holdall_core::error::rules! {
         hint "write one record on each line instead: lines are read one after the other";
     /// A file name that is none, or leads out of its folder.
     pub FILE_NAME: Misuse "build/file-name"
-        "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the \
-         root.";
+        "A member that is a file names a file inside the folder: a relative path in UTF-8 without `..`.";
     /// Something that was begun and forgotten.
     pub NOT_ADDED: Misuse "build/not-added"
-        "A dataset, and a blob, that was begun for a file is added to it, or discarded, before the file is finished."
+        "Every dataset and blob that is begun for a file is added to it, or discarded, before the file is finished."
         hint "add each dataset and blob when it is filled, or discard it";
     /// What would write the tensors is not built in.
     pub NO_METATENSOR: Unsupported "records/no-metatensor"
-        "Tensors are compared with a schema, and get one, in a build that has the feature \
-         `metatensor`.";
+        "Tensors are compared with a schema, or get one, only in builds with the feature `metatensor`.";
     /// A tensor without a length.
     pub UNKNOWN_LEN: Unsupported "records/unknown-len"
-        "A tensor that is compared with a schema says its decoded length.";
+        "A tensor that is compared with a schema has a known decoded length.";
     /// The text of a schema is too long.
     pub SCHEMA_LEN: Limit "input/schema-len"
         "The text of a schema is no longer than the header of a file may be.";

@@ -6,8 +6,7 @@ crate::error::rules! {
 
     /// No kind, two of them, or one that there is not.
     pub KIND: Malformed "schema/kind"
-        "A node has at most one keyword that starts with `TypeDef:`; it names a kind, and has the \
-         value that kind asks for.";
+        "A node has at most one keyword that starts with `TypeDef:`. It names a kind, and its value is one that the kind allows.";
     /// A standard keyword that says something else than the kind.
     pub KEYWORD: Malformed "schema/keyword" "The standard keywords beside a kind agree with it.";
     /// An alignment that is none.
@@ -16,30 +15,28 @@ crate::error::rules! {
     pub REMOTE_REF: Malformed "schema/remote-ref"
         "A `$ref` is `#/$defs/` and a name; nothing is fetched.";
     /// A `$ref` that leads nowhere.
-    pub MISSING_REF: Malformed "schema/missing-ref" "What a `$ref` names is among `$defs`.";
+    pub MISSING_REF: Malformed "schema/missing-ref" "The target of a `$ref` is in `$defs`.";
     /// A `$ref` among keywords that say more.
     pub REF_SIBLINGS: Malformed "schema/ref-siblings"
         "Beside `$ref` there are only annotations, `$defs`, `$schema` and `$id`.";
     /// A kind in itself.
     pub CYCLE: Malformed "schema/cycle"
-        "What has a kind, or leads to references, does not contain itself; a `$ref` does not lead \
-         to itself.";
+        "A node with a kind, or on the path to a reference, does not contain itself; a `$ref` does not lead to itself.";
     /// More bytes than 63 bits count.
-    pub SIZE_OVERFLOW: Malformed "schema/size-overflow" "Sizes fit 63 bits.";
+    pub SIZE_OVERFLOW: Malformed "schema/size-overflow" "Sizes fit in 63 bits.";
     /// Over the limit of nodes.
     pub TOO_LARGE: Limit "schema/too-large"
-        "A schema has at most `Limits::schema_nodes` nodes, and what is asked about its paths \
-         touches no more of them.";
+        "A schema has at most `Limits::schema_nodes` nodes, and a question about its paths visits at most as many.";
     /// Over the limit of nesting.
     pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep.";
     /// Not a JSON Schema.
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
     /// A keyword that an older draft means something else by.
     pub DRAFT: Malformed "schema/draft"
-        "A schema says of each thing what it says by draft 2020-12, whatever draft `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
+        "A schema means the same by draft 2020-12 as by the draft that `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
     /// A keyword of one's own that is not.
     pub OWN_KEYWORD: Misuse "schema/own-keyword"
-        "A keyword of one's own is none of JSON Schema's, and none of this format's."
+        "A custom keyword has a name that neither JSON Schema nor this format uses."
         hint "a kind of one's own is a keyword of another name beside a kind that has the bytes";
     /// This build cannot check values.
     pub NOT_BUILT: Unsupported "schema/not-built"
@@ -48,19 +45,18 @@ crate::error::rules! {
         hint "use a build with the feature `validate`, which the command and the Python package \
               have by default";
     /// An enum without a list of different strings.
-    pub ENUM: Malformed "schema/enum" "`enum` lists one or more different strings.";
+    pub ENUM: Malformed "schema/enum" "`enum` lists at least one string, and no string twice.";
     /// An array of what has no kind.
     pub ITEMS: Malformed "schema/items" "The `items` of an array with a kind have a kind.";
     /// Elements without bytes.
-    pub ZERO_SIZE: Malformed "schema/zero-size" "The elements of an array take bytes.";
+    pub ZERO_SIZE: Malformed "schema/zero-size" "The elements of an array take at least one byte.";
     /// A struct whose lists do not fit together.
     pub STRUCT: Malformed "schema/struct"
         "A struct lists each member once; each is in `properties` with a kind, and nothing else is \
          in `properties` or `required`.";
     /// A union without variants, or with unfit ones.
     pub UNION: Malformed "schema/union"
-        "A union names its discriminator and has one or more structs in `mapping`, none with a \
-         member of that name.";
+        "A union names its discriminator, and its `mapping` has at least one struct, none of which has a member of that name.";
     /// A tensor's dtype or shape that is none.
     pub TENSOR: Malformed "schema/tensor"
         "A tensor's `dtype` is one of safetensors, its `shape` an array of counts, `null` and names \
@@ -75,17 +71,16 @@ crate::error::rules! {
     pub KIND_PLACE: Malformed "schema/kind-place" "A blob is a reference, not part of a record.";
     /// A condition on the way to references.
     pub REFERENCE_KEYWORD: Malformed "schema/reference-keyword"
-        "On the way to references, nodes without a kind have only the keywords of section 6.2.";
+        "Nodes without a kind on the path to a reference have only the keywords of section 6.2.";
     /// Not a path.
     pub PATH: Misuse "schema/path"
-        "A path is names with a dot between them and `[i]`, with `\\` before `.`, `[` and `\\` in \
-         names.";
+        "A path consists of names separated by dots, and of `[i]`; `.`, `[` and `\\` in a name are preceded by `\\`.";
     /// A path that leads nowhere.
-    pub UNKNOWN_PATH: NotFound "schema/unknown-path" "A path leads to something the schema has.";
+    pub UNKNOWN_PATH: NotFound "schema/unknown-path" "A path leads to something that the schema has.";
     /// Nothing says which records, or there are none.
     pub WHICH_DATASET: Misuse "records/which-dataset"
-        "What is done with records is told the path of a dataset, unless there is only one.";
+        "An operation on records is given the path of a dataset, unless there is only one.";
     /// A number for a symbol that there is not.
     pub UNKNOWN_SYMBOL: NotFound "schema/unknown-symbol"
-        "A number is given for a symbol that a shape in the schema has.";
+        "A number is given only for a symbol that is in a shape of the schema.";
 }

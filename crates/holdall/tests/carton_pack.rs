@@ -9,6 +9,7 @@ use holdall::carton::{
 use holdall::{Limits, Window};
 use holdall_core::wire::zip::{Directory, Method};
 use std::path::Path;
+use std::sync::Arc;
 
 fn spec(name: &str, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
     ValueSpec::new(name, ty, shape)
@@ -62,7 +63,7 @@ fn big() -> Bytes {
     (0..9_000_000u32).map(|i| (i.wrapping_mul(i) >> 13) as u8).collect()
 }
 
-fn directory(path: &Path) -> (Directory, Window) {
+fn directory(path: &Path) -> (Arc<Directory>, Window) {
     let window = Window::whole(std::fs::read(path).unwrap().into());
     (Directory::read(&window, &Limits::default()).unwrap(), window)
 }

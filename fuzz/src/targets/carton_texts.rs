@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
             Some((path, target)) => (path, Some(target.to_owned())),
             None => (line, None),
         };
-        Found { path: path.to_owned(), len: 4, target, at }
+        Found { path: path.into(), len: 4, target, at }
     });
     let texts = Texts {
         description: Some(Bytes::copy_from_slice(description)),

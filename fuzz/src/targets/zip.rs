@@ -6,6 +6,7 @@ use crate::walk::is_of_the_file;
 use holdall::{Bytes, Error, Stop, Window};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
+use std::sync::Arc;
 
 /// How often reading a directory may ask: the end, more of it, the zip64 end, the directory.
 const MOST_ROUNDS: usize = 5;
@@ -64,7 +65,7 @@ fn done<T>(found: Result<T, Stop>) -> Result<T, Error> {
     })
 }
 
-fn by_ranges(bytes: &Bytes) -> Result<Directory, Error> {
+fn by_ranges(bytes: &Bytes) -> Result<Arc<Directory>, Error> {
     let mut window = Window::new(bytes.len() as u64);
     for _ in 0..=MOST_ROUNDS {
         match Directory::read(&window, &limits::tight()) {

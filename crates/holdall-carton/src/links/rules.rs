@@ -6,14 +6,13 @@ holdall_core::error::rules! {
 
     /// No address gives the file.
     pub UNREACHABLE: Io "links/unreachable"
-        "One of the addresses that `LINKS` has for a file serves the file.";
+        "At least one of the addresses that `LINKS` has for a file serves it.";
     /// Another file than the one linked to.
     pub DIGEST: Integrity "links/digest"
-        "What comes from a linked file's address has the file's SHA-256, once its content encoding \
-         is undone."
+        "What a linked file's address serves has the file's SHA-256, after decoding its content encoding."
         hint "the server has another file there: ask whoever made the package";
     /// A content encoding that does not decode.
-    pub ENCODED: Integrity "links/encoded" "What a server sends in a content encoding can be decoded.";
+    pub ENCODED: Integrity "links/encoded" "A response in a content encoding can be decoded.";
     /// A bomb.
     pub TOO_LONG: Limit "links/too-long"
         "A linked file that comes in a content encoding decodes to at most `Limits::decoded_len` \
@@ -21,8 +20,7 @@ holdall_core::error::rules! {
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// Longer than it can be.
     pub DECLARED: Malformed "links/declared-len"
-        "A linked file of `tensor_data` has no more bytes than the type and shape of its tensor take; a text, \
-         or the table of tensors, no more than `Limits::text_len`."
+        "A linked file of `tensor_data` is no longer than the type and shape of its tensor say; a text, or the table of tensors, has at most `Limits::text_len` bytes."
         hint "the server has another file there, or the package is wrong: ask whoever made it";
     /// Not at hand.
     pub OFFLINE: NotFound "links/offline"
@@ -30,10 +28,10 @@ holdall_core::error::rules! {
         remedies [FetchLinks];
     /// Text that is not an address.
     pub NOT_AN_ADDRESS: Malformed "links/not-an-address"
-        "An address in `LINKS` is an absolute URL with a host, of the scheme https, or http."
+        "An address in `LINKS` is an absolute `https` or `http` URL with a host."
         hint "ask whoever made the package";
     /// No address at all.
-    pub NO_ADDRESS: NotFound "links/no-address" "A file that is fetched has an address.";
+    pub NO_ADDRESS: NotFound "links/no-address" "A file that is to be fetched has an address.";
     /// No folder for the cache.
     pub CACHE_FOLDER: Misuse "links/cache-folder"
         "There is a folder for cached files: the system's, or the one that \
@@ -44,5 +42,5 @@ holdall_core::error::rules! {
         "An address that is written into `LINKS` belongs to one file and contains no secret.";
     /// A file that stays.
     pub CANNOT_LINK: Misuse "links/cannot-link"
-        "Files that `MANIFEST` lists can be linked to, and no others.";
+        "Only files that `MANIFEST` lists can be linked to.";
 }

@@ -137,7 +137,7 @@ impl Packer {
         let mut packer = Packer::empty(None);
         packer.files = parts::of_package(package);
         packer.links = package.links().clone();
-        let has_manifest = package.manifest().is_some();
+        let has_manifest = package.hash().is_some();
         packer.manifest = has_manifest.then(|| package.read(MANIFEST_NAME)).and_then(Result::ok);
         packer
     }

@@ -127,18 +127,17 @@ pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, 
     };
     let found = folder::files(root, links, &Limits::default())?;
     check_linked(root, &found)?;
-    let found =
-        found.into_iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
-    let part = |file: Found| {
-        let from = root.join(&file.path);
-        (file.path, Part::new(Source::Path(from)))
+    let found = found.into_iter().filter(|f| !matches!(&*f.path, MANIFEST_NAME | LINKS_NAME));
+    let part = |file: Found<'_>| {
+        let from = root.join(&*file.path);
+        (file.path.into_owned(), Part::new(Source::Path(from)))
     };
     Ok(found.map(part).collect())
 }
 
 /// Refuses the folder of a package some of whose files are only linked to: they would be left out.
-fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
-    let there: HashSet<&str> = found.iter().map(|file| file.path.as_str()).collect();
+fn check_linked(root: &Path, found: &[Found<'_>]) -> Result<()> {
+    let there: HashSet<&str> = found.iter().map(|file| &*file.path).collect();
     if !there.contains(LINKS_NAME) || !there.contains(MANIFEST_NAME) {
         return Ok(());
     }
@@ -223,7 +222,7 @@ fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
             Source::Link(_, _, to) => Some(to.clone()),
             _ => None,
         };
-        found.push(Found { path: path.clone(), len: part.len()?, target, at });
+        found.push(Found { path: path.into(), len: part.len()?, target, at });
     }
     let text = |path: &str| match files.get(path) {
         None => Ok(None),

@@ -8,7 +8,7 @@ use super::read::reading;
 use super::rules::{NO_FILE, NOT_HERE};
 use super::unpack::{What, unpack};
 use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
-use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, UnpackOptions};
+use super::{Description, Fetcher, FileReader, Links, TensorRow, UnpackOptions};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
@@ -47,7 +47,6 @@ struct Inner {
     /// How its files are opened.
     options: OpenOptions,
     description: Description,
-    manifest: Option<Manifest>,
     hash: Option<[u8; 32]>,
     links: Links,
     files: Vec<PackageFile>,
@@ -109,11 +108,6 @@ impl Package {
     /// What `carton.toml` says.
     pub fn description(&self) -> &Description {
         &self.inner.description
-    }
-
-    /// The `MANIFEST`; a folder that is being made may have none.
-    pub fn manifest(&self) -> Option<&Manifest> {
-        self.inner.manifest.as_ref()
     }
 
     /// What `LINKS` says; empty where there is none.

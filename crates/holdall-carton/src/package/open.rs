@@ -147,7 +147,6 @@ impl Package {
             io,
             options: options.files.clone(),
             description: contents.description,
-            manifest: contents.manifest,
             hash: contents.hash,
             links: contents.links,
             files,
@@ -189,7 +188,7 @@ impl Package {
             (Origin::Folder(root.to_owned()), found, texts)
         } else {
             let mut found = folder::files(root, folder::Links::Kept, limits)?;
-            found.iter_mut().for_each(|file| file.path.insert_str(0, MODEL));
+            found.iter_mut().for_each(|file| file.path.to_mut().insert_str(0, MODEL));
             (Origin::Model(root.to_owned()), found, Texts::default())
         };
         texts.description = Some(write::description(description).into());
@@ -222,7 +221,7 @@ fn no_package_folder(root: &Path) -> Error {
         return MISSING_FILE.broken("the folder is empty");
     }
     let e = if holdall_io::is_model_folder(root) {
-        let e = "the folder has a model, and is no package: it has no `carton.toml`";
+        let e = "the folder has a model, but is not a package: it has no `carton.toml`";
         MISSING_FILE.broken(e).with_remedy(Remedy::PackFile)
     } else {
         MISSING_FILE.broken("there is no `carton.toml` in the folder, and no file of tensors")

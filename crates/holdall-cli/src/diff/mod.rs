@@ -38,16 +38,16 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Values agree when |a - b| <= ATOL + RTOL * |b|, each 0 if it is not given; without both, when
-    /// they are the same bits
+    /// Values are equal if |a - b| <= ATOL + RTOL * |b|; the tolerance not given is 0; if neither is given, values
+    /// must have the same bits
     #[arg(long, value_name = "RTOL", value_parser = tolerance, allow_negative_numbers = true)]
     rtol: Option<f64>,
 
-    /// See --rtol; both as 1e-5
+    /// See --rtol; such as 1e-5
     #[arg(long, value_name = "ATOL", value_parser = tolerance, allow_negative_numbers = true)]
     atol: Option<f64>,
 
-    /// Only names, shapes and values count: types, layouts and attributes may differ
+    /// Compare only names, shapes and values, not types, layouts and attributes
     #[arg(long)]
     values_only: bool,
 }

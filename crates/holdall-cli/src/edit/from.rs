@@ -17,11 +17,11 @@ pub(super) struct From {
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
 
-    /// Type of raw elements: `f32`, `bf16`, `f8_e4m3fn`, `complex64` …
+    /// Type of raw elements, such as `f32`, `bf16`, `f8_e4m3fn`, `complex64`
     #[arg(long, value_parser = element_type, requires = "shape")]
     dtype: Option<ElementType>,
 
-    /// Dimensions of raw elements: `3,4`; nothing for a scalar
+    /// Dimensions of raw elements, such as `3,4`; empty for a scalar
     #[arg(long, value_parser = shape, requires = "dtype", allow_hyphen_values = true)]
     shape: Option<Shape>,
 }

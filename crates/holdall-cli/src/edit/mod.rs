@@ -22,7 +22,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use value::ValueType;
 
-/// Add, replace, remove and rename tensors, set attributes, compact
+/// Add, replace, remove and rename tensors, set attributes, compact the file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall edit model.zt append adapter.safetensors --rename '*=adapter.*'
@@ -51,10 +51,10 @@ enum Action {
         other: PathBuf,
         #[command(flatten)]
         select: Selecting,
-        /// Rename the tensors on the way, as '*=adapter.*'; may be given again
+        /// Rename the tensors on the way, such as '*=adapter.*'; may be given again
         #[arg(long, value_name = "OLD=NEW")]
         rename: Vec<String>,
-        /// Replace tensors that have the names already
+        /// Replace tensors that already have the names
         #[arg(long)]
         replace: bool,
         #[command(flatten)]
@@ -80,38 +80,40 @@ enum Action {
     },
     /// Remove tensors
     Remove {
-        /// Names or globs, as 'layers.3.*'
+        /// Names or globs, such as 'layers.3.*'
         #[arg(required = true, value_name = "GLOB")]
         globs: Vec<String>,
     },
-    /// Rename tensors, `*` stands for the same text on both sides
+    /// Rename tensors; `*` stands for the same text on both sides
     Rename {
-        /// Rules, as 'model.*=*'; the first that matches a name gives the new one
+        /// Rules, such as 'model.*=*'; the first one that matches a name applies
         #[arg(required = true, value_name = "OLD=NEW")]
         rules: Vec<String>,
     },
     /// Set attributes of the file or of a tensor
     Set {
-        /// Attributes, as license=MIT, or KEY=@PATH for what a file has (KEY=@@… for text that begins with @)
+        /// Attributes, such as license=MIT, or KEY=@PATH for the content of a file (KEY=@@… for text that begins
+        /// with @)
         #[arg(required = true, value_name = "KEY=VALUE")]
         pairs: Vec<String>,
-        /// The tensor; without it they are the file's
+        /// The tensor [default: the attributes of the file]
         #[arg(long, value_name = "NAME")]
         tensor: Option<String>,
-        /// What the values are: text, json, int, float, bool or bytes (hex) [default: what the attribute is, or text]
+        /// The type of the values: text, json, int, float, bool or bytes (hex) [default: the type that the
+        /// attribute has, or text]
         #[arg(long = "type", value_name = "TYPE", hide_possible_values = true)]
         kind: Option<ValueType>,
     },
-    /// Take attributes away from the file or from a tensor
+    /// Remove attributes from the file or from a tensor
     Unset {
-        /// Keys
+        /// Keys of the attributes
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
-        /// The tensor; without it they are the file's
+        /// The tensor [default: the attributes of the file]
         #[arg(long, value_name = "NAME")]
         tensor: Option<String>,
     },
-    /// Write the file anew without the bytes that belong to nothing
+    /// Rewrite the file without bytes that belong to nothing
     Compact {
         #[command(flatten)]
         writing: Writing,

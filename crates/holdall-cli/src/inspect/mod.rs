@@ -20,7 +20,7 @@ use holdall::{Check, File, ModelFolder, Tensor};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Show what is in a file: tensors, shapes, sizes, attributes; of a package its card
+/// Show what is in a file: tensors, shapes, sizes, attributes; for a package, its description
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall inspect model.safetensors                      all tensors, repeated layers as one row
@@ -41,33 +41,33 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Order of the tensors: name, size or offset [default: the file's own]
+    /// Sort the tensors by name, size or offset [default: the file's order]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
     sort: Option<Sort>,
 
-    /// One tensor in detail: components, offsets, and some of its values
+    /// Show one tensor in detail: components, offsets, and some of its values
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["include", "exclude", "plain"])]
     tensor: Option<String>,
 
-    /// A row for every tensor: repeated layers are not put together
+    /// Show a row for every tensor; do not group repeated layers
     #[arg(long, visible_alias = "all")]
     no_group: bool,
 
-    /// Add minimum, maximum, mean, deviation, zeros, NaN and infinities; with -t a histogram
+    /// Add minimum, maximum, mean, standard deviation, zeros, NaN and infinities; with -t, a histogram
     #[arg(long, conflicts_with = "plain")]
     stats: bool,
 
-    /// Tab-separated, a line for each tensor: name, dtype, shape, stored bytes, layout, encoding,
+    /// Print tab-separated values, a line for each tensor: name, dtype, shape, stored bytes, layout, encoding,
     /// digest, offset
     #[arg(long, conflicts_with = "json")]
     plain: bool,
 
-    /// Of a package: a page of HTML with its description, tables and pictures, which fetches nothing
+    /// For a package: print a page of HTML with its description, tables and pictures; the page fetches nothing
     #[cfg(feature = "carton")]
     #[arg(long, conflicts_with_all = ["json", "plain", "markdown", "tensor", "stats", "include", "exclude", "sort", "no_group"])]
     html: bool,
 
-    /// Of a package: the same page as Markdown, without pictures
+    /// For a package: print the same page as Markdown, without pictures
     #[cfg(feature = "carton")]
     #[arg(long, conflicts_with_all = ["json", "plain", "tensor", "stats", "include", "exclude", "sort", "no_group"])]
     markdown: bool,

@@ -13,7 +13,7 @@ use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Get what a package links to: into the cache, or into a package that has everything in it
+/// Download the files that a package links to, into the cache or into a complete package
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall fetch small.carton                        into the cache, for commands to come
@@ -30,7 +30,7 @@ pub(crate) struct FetchArgs {
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 }

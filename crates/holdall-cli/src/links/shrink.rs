@@ -32,16 +32,15 @@ pub(crate) struct ShrinkArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Link to the file PATH of the package at URL; may be given again, also for other addresses of
-    /// the same file
+    /// Link to the file PATH of the package at URL; may be given again, also to give one file several addresses
     #[arg(long = "link", value_name = "PATH=URL", value_parser = link)]
     link: Vec<(String, String)>,
 
-    /// Link to the files that a file in the form of LINKS has addresses for
+    /// Link to the files that this file, in the form of LINKS, has addresses for
     #[arg(long, value_name = "FILE")]
     links: Vec<PathBuf>,
 
-    /// Link to every large file, at this address with its hash for {sha256} or its path for {path}
+    /// Link to every large file, at this address with {sha256} replaced by its hash or {path} by its path
     #[arg(long, value_name = "TEMPLATE")]
     base_url: Option<String>,
 
@@ -49,7 +48,7 @@ pub(crate) struct ShrinkArgs {
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size, requires = "base_url")]
     at_least: u64,
 
-    /// With --base-url: only files whose path matches, as 'model/*'; may be given again
+    /// With --base-url: only files whose path matches, such as 'model/*'; may be given again
     #[arg(short = 's', long = "select", value_name = "GLOB", requires = "base_url")]
     include: Vec<String>,
 
@@ -57,11 +56,11 @@ pub(crate) struct ShrinkArgs {
     #[arg(short = 'x', long, value_name = "GLOB", requires = "base_url")]
     exclude: Vec<String>,
 
-    /// Write the files that are taken out into a folder, each named by its SHA-256
+    /// Write the removed files into a folder, each named by its SHA-256
     #[arg(long, value_name = "DIR")]
     save_files: Option<PathBuf>,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 }
@@ -100,7 +99,7 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
         }
     }
     let linked = shrink.linked();
-    if package.manifest().is_none() {
+    if package.hash().is_none() {
         let e = ARGUMENTS.broken("there is no `MANIFEST`, which has the hashes of files");
         return Err(e.with_hint("`holdall pack` makes one").in_source(package.name()).into());
     }

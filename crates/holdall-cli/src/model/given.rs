@@ -332,7 +332,7 @@ fn too_large(json: &Json, ty: ValueType) -> Error {
 
 fn wrong(json: &Json, ty: ValueType) -> Error {
     let shown: String = json.to_string().chars().take(40).collect();
-    INPUT_VALUE.broken(format!("`{}` is no {}", shown.shown(), ty.as_str()))
+    INPUT_VALUE.broken(format!("`{}` is not a {}", shown.shown(), ty.as_str()))
 }
 
 #[cfg(test)]

@@ -30,29 +30,29 @@ pub(crate) struct Running {
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
 
-    /// What runs the model, as onnx or python: of a folder without `carton.toml`
+    /// The runner of the model, such as onnx or python, for a folder without `carton.toml`
     #[arg(long, value_name = "RUNNER")]
     runner: Option<String>,
 
-    /// Version of the runner's framework that such a folder is for, as `--framework-version '>=3.10'`
+    /// Version of the runner's framework that such a folder needs, such as `--framework-version '>=3.10'`
     #[arg(long, value_name = "VERSION", requires = "runner")]
     framework_version: Option<String>,
 
     #[command(flatten)]
     declared: Declared,
 
-    /// Start this as the package's runner, as 'python3 -m holdall.runners.torchscript'
+    /// Start this program as the package's runner, such as 'python3 -m holdall.runners.torchscript'
     #[cfg(unix)]
     #[arg(long, value_name = "COMMAND", value_parser = words::split)]
     runner_command: Option<words::Words>,
 
-    /// File that names the commands of runners [default: $HOLDALL_CONFIG, else holdall/config.toml in the folder for
-    /// such files]
+    /// File that names the commands of runners [default: $HOLDALL_CONFIG, else holdall/config.toml in the system's
+    /// configuration folder]
     #[cfg(unix)]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Option for the runner, before the package's own; may be given again
+    /// Option for the runner, which overrides the package's; may be given again
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
     options: Vec<(String, OptionValue)>,
 
@@ -60,17 +60,17 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
-    /// Variable for the model's process: this value, or the one it has here; may be given again. Others that may
-    /// be secrets are not passed
+    /// Environment variable for the model's process: this value, or the one it has here; may be given again.
+    /// Variables that may hold secrets are passed only if named
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<OsString>,
 
-    /// Run ONNX graphs by this library of ONNX Runtime, as libonnxruntime.so, not by the engine in the box
+    /// Run ONNX graphs with this library of ONNX Runtime, such as libonnxruntime.so, instead of the built-in engine
     #[cfg(feature = "onnxruntime")]
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,
 
-    /// Seconds that a model may take to load, and for a call, or each answer of one that is streamed [default: 600]
+    /// Seconds that a model may take to load, for a call, and for each output of a stream [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 }
@@ -78,11 +78,11 @@ pub(crate) struct Running {
 /// Inputs and outputs that are said by hand.
 #[derive(Debug, Args)]
 pub(crate) struct Declared {
-    /// Declare an input, as 'x: f32[batch, 3]'; may be given again
+    /// Declare an input, such as 'x: f32[batch, 3]'; may be given again
     #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
     takes: Vec<ValueSpec>,
 
-    /// Declare an output, as 'y: i64[batch]'; may be given again
+    /// Declare an output, such as 'y: i64[batch]'; may be given again
     #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
     gives: Vec<ValueSpec>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     running: Running,
 
-    /// Inputs in the declared order, as for `--input`
+    /// Inputs in the declared order, in the forms that `--input` takes
     #[arg(value_name = "INPUT", conflicts_with = "input")]
     positional: Vec<String>,
 
@@ -35,20 +35,19 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "NAME=WHAT")]
     input: Vec<String>,
 
-    /// File of a JSON object of inputs by name, or `-` for standard input
+    /// File with a JSON object of inputs by name, or `-` for standard input
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
 
-    /// Folder for the outputs: .npy files, .json for texts and nested tensors
+    /// Folder for the outputs: .npy files, and .json for strings and nested tensors
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
-    /// Replace files that are there
+    /// Replace files that exist
     #[arg(short, long, requires = "output")]
     force: bool,
 
-    /// Hand on outputs as often as the model gives some: each as a line of JSON or a table of its own, or in
-    /// a folder of its own, 1, 2, …
+    /// Return outputs each time the model gives some: each time a line of JSON, a table, or a folder 1, 2, …
     #[arg(long)]
     stream: bool,
 }

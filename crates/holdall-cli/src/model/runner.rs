@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Programs that run models: try one, or be one
+/// Programs that run models: test one, or be one
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall runner check -- python3 -m holdall.runners.torchscript
@@ -40,14 +40,15 @@ enum Action {
     Serve(ServeArgs),
 }
 
-/// Try whether a program is a runner: what it says, what it does with wrong inputs and broken frames, how it ends
+/// Test whether a program is a valid runner: its handshake, its answers to wrong inputs and broken frames, how it
+/// ends
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// A package whose model it can run: its self-tests are run, too
+    /// A package whose model the runner can run; its self-tests are run too
     #[arg(long, value_name = "PACKAGE")]
     package: Option<PathBuf>,
 
-    /// Seconds for each answer
+    /// Seconds allowed for each answer
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = super::seconds)]
     timeout: Duration,
 
@@ -56,14 +57,14 @@ struct CheckArgs {
     command: Vec<OsString>,
 }
 
-/// Be a runner of the box for the program that started this one, over its standard input
+/// Be a built-in runner for the program that started this one, over standard input
 #[derive(Debug, Args)]
 #[command(hide = true)]
 struct ServeArgs {
     /// Its name, as onnx
     runner: String,
 
-    /// Run ONNX graphs by this library of ONNX Runtime
+    /// Run ONNX graphs with this library of ONNX Runtime
     #[cfg(feature = "onnxruntime")]
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,

@@ -15,7 +15,7 @@ use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{OutputReport, TestReport};
 use std::io::Write as _;
 
-/// Run the self-tests of a package and compare what its model gives
+/// Run the self-tests of a package and compare the model's outputs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall test iris.carton                     exit status 0: all passed, 1: one failed
@@ -36,7 +36,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "X", value_parser = tolerance, allow_hyphen_values = true)]
     atol: Option<f64>,
 
-    /// Take NaN for equal to NaN
+    /// Treat NaN as equal to NaN
     #[arg(long)]
     equal_nan: bool,
 }

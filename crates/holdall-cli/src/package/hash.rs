@@ -11,7 +11,7 @@ use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Print the model hash of packages: one value for all their files
+/// Print the model hash of packages: one hash for all files of a package
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall hash model.carton

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Make a package of a folder or a model file
+/// Make a package from a folder or a model file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall pack model.onnx --name Doubler    all else is read from the file
@@ -46,7 +46,7 @@ pub(crate) struct PackArgs {
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Describe the package by this `carton.toml`
+    /// Take the description from this `carton.toml`
     #[arg(long, value_name = "FILE")]
     from_toml: Option<PathBuf>,
 
@@ -54,23 +54,23 @@ pub(crate) struct PackArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// One line about it
+    /// A one-line summary of the model
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
 
-    /// A description of it, in Markdown
+    /// A description of the model, in Markdown
     #[arg(long, value_name = "FILE")]
     description: Option<PathBuf>,
 
-    /// Its license, as an SPDX expression
+    /// The license, as an SPDX expression
     #[arg(long, value_name = "LICENSE")]
     license: Option<String>,
 
-    /// What runs it, as onnx or python [default: onnx for .onnx]
+    /// The runner, such as onnx or python [default: onnx for .onnx]
     #[arg(long, value_name = "RUNNER")]
     runner: Option<String>,
 
-    /// Version of the runner's framework, as Cargo writes requirements: =1.12.1, >=2
+    /// Version of the runner's framework, as Cargo writes requirements, such as =1.12.1 or >=2
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
 
@@ -81,35 +81,35 @@ pub(crate) struct PackArgs {
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = crate::model::option)]
     options: Vec<(String, OptionValue)>,
 
-    /// Platform it runs on, as x86_64-unknown-linux-gnu; may be given again [default: all]
+    /// Platform that the model runs on, such as x86_64-unknown-linux-gnu; may be given again [default: all]
     #[arg(long = "platform", value_name = "TRIPLE")]
     platforms: Vec<String>,
 
-    /// Self-test: inputs and the outputs they should give, as 'three: x=[1, 2] -> y=y.npy'; may be given again
+    /// Self-test: inputs and expected outputs, such as 'three: x=[1, 2] -> y=y.npy'; may be given again
     #[arg(long = "self-test", value_name = "CASE", value_parser = cases::case)]
     self_tests: Vec<cases::Case>,
 
-    /// Example to look at: values as for self-tests, and files such as pictures; may be given again
+    /// Example for readers: values as for self-tests, and files such as pictures; may be given again
     #[arg(long = "example", value_name = "CASE", value_parser = cases::case)]
     examples: Vec<cases::Case>,
 
-    /// Tensor that the self-tests and examples of a carton.toml name, from a file; may be given again
+    /// File with a tensor that the self-tests and examples of a carton.toml name; may be given again
     #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = cases::pair)]
     tensors: Vec<(String, PathBuf)>,
 
-    /// File that examples show, as `misc/NAME`; may be given again
+    /// File that examples show, stored as `misc/NAME`; may be given again
     #[arg(long, value_name = "FILE")]
     misc: Vec<PathBuf>,
 
-    /// Compress the files: zstd or deflate [default: stored as they are]
+    /// Compress the files with zstd or deflate [default: do not compress]
     #[arg(long, value_name = "METHOD", hide_possible_values = true)]
     compress: Option<Compress>,
 
-    /// Pack what symbolic links out of DIR lead to
+    /// Also pack the targets of symbolic links that lead out of DIR
     #[arg(long)]
     follow_links: bool,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 }

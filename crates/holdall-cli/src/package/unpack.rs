@@ -24,15 +24,15 @@ pub(crate) struct UnpackArgs {
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
 
-    /// The folder to make [default: one here, named after PACKAGE without its extension]
+    /// The folder to make [default: in this folder, named after PACKAGE without its extension]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Only what is under `model/`, without that folder
+    /// Write only the files in `model/`, without that folder
     #[arg(long)]
     model: bool,
 
-    /// Replace the folder if it is there, all of it
+    /// Replace the whole folder if it exists
     #[arg(short, long)]
     force: bool,
 }

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use write::Output;
 
-/// Show the records of a file: by place, by column, by condition, by chance
+/// Show the records of a file: by index, by column, by condition, or a random sample
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("written").args(["files", "parquet", "arrow"]).multiple(true))]
 #[command(after_help = "Examples:
@@ -55,66 +55,66 @@ pub(crate) struct RecordsArgs {
     #[arg(short, long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Read the file under this schema: of a record, or of a whole file
+    /// Read the file with this schema: of a record, or of the whole file
     #[arg(long, value_name = "SCHEMA")]
     schema: Option<PathBuf>,
 
     #[command(flatten)]
     evolution: Evolution,
 
-    /// Only records A to B (not included), as 0..64, ..64 or 64..
+    /// Only records A to B (excluding B), such as 0..64, ..64 or 64..
     #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
     range: Option<Rows>,
 
-    /// Only these members, as id,at.lat
+    /// Only these members, such as id,at.lat
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',')]
     columns: Vec<String>,
 
-    /// Only records for which this holds, as 'stars>=4'; may be given again
+    /// Only records that satisfy this condition, such as 'stars>=4'; may be given again
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
 
-    /// In the order of these members, as id,-stars: `-` for the greatest first
+    /// Sort by these members, such as id,-stars; `-` puts the greatest first
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
 
-    /// Say how many records there are, and show none
+    /// Print only the number of records
     #[arg(long, conflicts_with_all = ["sort", "columns", "group", "files", "csv", "table"])]
     count: bool,
 
-    /// Say how many records have which values of these members, the most first
+    /// Print how many records have each combination of these members' values, the most frequent first
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with_all = ["sort", "columns", "files"])]
     group: Vec<String>,
 
-    /// Write the bytes of --file-member into files of this folder, and show their names in its place
+    /// Write the bytes of --file-member into files in this folder, and show the files' names instead
     #[arg(long, value_name = "DIR", requires = "file_member")]
     files: Option<PathBuf>,
 
-    /// The member, bytes or text, that files are made of
+    /// The member, bytes or text, to write into files
     #[arg(long, value_name = "MEMBER", requires = "files")]
     file_member: Option<String>,
 
-    /// The member that names the files [default: the places of the records]
+    /// The member that names the files [default: the indices of the records]
     #[arg(long, value_name = "MEMBER", requires = "files")]
     file_names: Option<String>,
 
-    /// Replace files that are there
+    /// Replace files that exist
     #[arg(short, long, requires = "written")]
     force: bool,
 
-    /// N of the records by chance, in their order
+    /// Only N random records, in their order in the file
     #[arg(long, value_name = "N")]
     sample: Option<u64>,
 
-    /// What the chance starts from: the same number gives the same records
+    /// Random seed: the same number gives the same records
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     seed: u64,
 
-    /// Write CSV
+    /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// Draw a table, also of more records than fit a screen
+    /// Draw a table, even of more records than fit on a screen
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     table: bool,
 
@@ -122,7 +122,7 @@ pub(crate) struct RecordsArgs {
     #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files", "arrow"])]
     parquet: Option<PathBuf>,
 
-    /// Write an Arrow IPC file, which others can map
+    /// Write an Arrow IPC file, which other programs can map
     #[arg(long, value_name = "OUT", conflicts_with_all = ["csv", "table", "count", "group", "files"])]
     arrow: Option<PathBuf>,
 }

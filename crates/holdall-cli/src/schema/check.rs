@@ -18,7 +18,7 @@ use holdall::{Error, ErrorKind};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Say whether a schema is sound, and whether records fit it
+/// Check a schema, and whether records fit it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema check point.json                   exit status 0: sound, 1: something was found
@@ -36,23 +36,23 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "SCHEMA")]
     schema: PathBuf,
 
-    /// Records or a tensor file that should fit it, or `-` for lines of JSON
+    /// Records or a tensor file to check against the schema, or `-` for JSON lines
     #[arg(value_name = "RECORDS|FILE")]
     records: Option<PathBuf>,
 
-    /// Which dataset of the schema, or of the file, the records are
+    /// The dataset of the schema, or of the file, that the records belong to
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// How the records are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
+    /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 
-    /// Members that the schema does not have are not findings
+    /// Accept members that the schema does not have
     #[arg(long)]
     ignore_unknown: bool,
 
-    /// `null` for an optional member is not a finding
+    /// Accept `null` for an optional member
     #[arg(long)]
     null_absent: bool,
 

@@ -11,7 +11,7 @@ use holdall::schema::code::Lang;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Write code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript, functions of WGSL
+/// Generate code for records: Rust structs, NumPy dtypes, TypeScript types, WGSL functions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema code point.json --lang rust > src/point.rs
@@ -25,19 +25,19 @@ is named in comments. TypeScript gets types of the records' JSON, with everythin
 a function for each member with fixed bytes, which reads it from a buffer of the records, and a struct \
 where records are of whole words.")]
 pub(crate) struct CodeArgs {
-    /// A schema, `-` for one from standard input, or a file of records
+    /// A schema, `-` for a schema from standard input, or a file of records
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The language
+    /// The language of the code
     #[arg(long, value_name = "LANG")]
     lang: Language,
 
-    /// The dataset whose records are meant [default: the only one]
+    /// The dataset to generate code for [default: the only one]
     #[arg(short, long, value_name = "PATH")]
     path: Option<String>,
 
-    /// What the type of a record is called
+    /// The name of the type of a record
     #[arg(long, value_name = "NAME", default_value = "Record")]
     name: String,
 }

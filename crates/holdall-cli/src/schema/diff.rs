@@ -16,7 +16,7 @@ use holdall::schema::{Bump, Change, Document, Reading, Verdict, What};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Compare two schemas: what changed, and what it means for old files
+/// Compare two schemas: what changed, and whether old files can still be read
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema diff v1.json v2.json                exit status 0: the same, 1: they differ
@@ -34,11 +34,11 @@ pub(crate) struct DiffArgs {
     #[arg(value_name = "NEW")]
     new: PathBuf,
 
-    /// Compare the records at this path, where a side is a file or describes one
+    /// Compare the records at this path, if a side is a file or describes one
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Compatible changes are listed, but do not count for the exit status
+    /// List compatible changes without letting them affect the exit status
     #[arg(long)]
     compatible: bool,
 }

@@ -7,13 +7,13 @@ use holdall::records::{Conversion, Migration};
 /// Renames and converters.
 #[derive(Debug, Args)]
 pub(crate) struct Evolution {
-    /// The member that is NEW in the new schema is OLD in the file, in the same struct, or so is a tensor;
-    /// may be given again
+    /// The member (or tensor) NEW of the new schema is called OLD in the file, in the same struct; may be given
+    /// again
     #[arg(long, value_name = "NEW=OLD", value_parser = rename, requires = "schema")]
     rename: Vec<(String, String)>,
 
-    /// The member, or the tensor, at PATH of the new schema is made by a converter, as 'w=cast' or
-    /// 'size=split(x)'; may be given again
+    /// A converter makes the member (or tensor) at PATH of the new schema, such as 'w=cast' or 'size=split(x)'; may
+    /// be given again
     #[arg(long, value_name = "PATH=NAME(ARGS)", value_parser = convert, requires = "schema")]
     convert: Vec<(String, String)>,
 }

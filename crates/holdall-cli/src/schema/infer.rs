@@ -28,7 +28,7 @@ or null anywhere optional. Read what you get before you build on it: records tha
 more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor; \
 `convert --schema` takes one that you changed.")]
 pub(crate) struct InferArgs {
-    /// Records (NDJSON, JSON, CSV, TSV), `-` for lines of JSON from standard input, or a tensor file
+    /// Records (NDJSON, JSON, CSV, TSV), `-` for JSON lines from standard input, or a tensor file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -36,26 +36,26 @@ pub(crate) struct InferArgs {
     #[arg(short, long, value_name = "SCHEMA")]
     output: Option<PathBuf>,
 
-    /// Replace it
+    /// Replace the file if it exists
     #[arg(short, long, requires = "output")]
     force: bool,
 
-    /// The narrowest numbers that hold every value seen; times where text is in their one form
+    /// Use the narrowest number types that hold every value, and times for text in the form of times
     #[arg(long)]
     tight: bool,
 
-    /// Text of at most N different values becomes an enum
+    /// Make text with at most N different values an enum
     #[arg(long, value_name = "N", default_value_t = 0)]
     enums: usize,
 
-    /// Look at the first N records only
+    /// Read only the first N records
     #[arg(long, value_name = "N")]
     first: Option<u64>,
 
     #[command(flatten)]
     files: Files,
 
-    /// How the records are written: ndjson, json, csv, tsv, parquet or arrow [default: as the extension says]
+    /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 }

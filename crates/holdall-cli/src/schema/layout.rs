@@ -15,7 +15,7 @@ use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, There};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Show where each path of a schema, or of the records in a file, has its bytes
+/// Show which bytes each path of a schema, or of the records in a file, takes
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema layout point.json                      the members of a record
@@ -30,16 +30,16 @@ pub(crate) struct LayoutArgs {
     #[arg(value_name = "SCHEMA|FILE")]
     source: PathBuf,
 
-    /// Only what lies at this path or below, as 'points[].at'
+    /// Only this path and what is below it, such as 'points[].at'
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Numbers for symbols in shapes, as n=3; may be given again, or with commas
+    /// Values for symbols in shapes, such as n=3; may be given again, or separated by commas
     #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = symbol)]
     symbols: Vec<(String, u64)>,
 
-    /// Take the schema for that of one `record`, or of a whole `file` [default: of a record, where the
-    /// root has a kind that a record can have]
+    /// Read the schema as that of one `record`, or of a whole `file` [default: of a record, if the root has a kind
+    /// that a record can have]
     #[arg(long = "as", value_name = "WHAT", hide_possible_values = true)]
     reading: Option<As>,
 }

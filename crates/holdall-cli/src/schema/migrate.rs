@@ -17,7 +17,7 @@ use holdall::{Error, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Write a file anew under another schema: its records, or the tensors of a model
+/// Rewrite a file with another schema: its records, or the tensors of a model
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema migrate old.mt new.json -o new.mt                  members match by name
@@ -55,7 +55,7 @@ pub(crate) struct MigrateArgs {
     #[arg(short, long, value_name = "OUT", required_unless_present = "dry_run")]
     output: Option<PathBuf>,
 
-    /// Show what would be done, and write nothing
+    /// Show what would be done, but write nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -66,15 +66,15 @@ pub(crate) struct MigrateArgs {
     #[command(flatten)]
     evolution: Evolution,
 
-    /// Leave out members, and tensors, that the new schema does not have
+    /// Leave out members and tensors that the new schema does not have
     #[arg(long)]
     drop: bool,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it exists
     #[arg(short, long)]
     force: bool,
 
-    /// The format, perhaps with a version [default: as the extension of OUT says]
+    /// The output format, with a version if wanted [default: by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
 

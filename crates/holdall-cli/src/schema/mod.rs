@@ -17,7 +17,7 @@ use crate::exit::{Failure, Status};
 use crate::session::Session;
 use clap::{Args, Subcommand};
 
-/// Schemas of records: lay out, check, compare, make from what there is, migrate to
+/// Work with schemas of records: show layouts, check, compare, infer, migrate
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema layout point.json                 where each member of a record lies

@@ -32,15 +32,15 @@ use std::time::Duration;
 Files are asked for by the name of what was given, and what is in it: `models/a/b.zt`. Nothing else can be read, \
 nor what begins with a dot. SIGINT and SIGTERM end the server once answers on their way are sent, at most 10 seconds later.")]
 pub(crate) struct ServeArgs {
-    /// Files and folders
+    /// Files and folders to serve
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Where to listen: UDP for QUIC and TCP for HTTP, at the same port; 0 for any
+    /// Address to listen on: UDP for QUIC and TCP for HTTP, on the same port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address)]
     listen: SocketAddr,
 
-    /// Serve over one of them: quic or http
+    /// Serve only over quic, or only over http
     #[arg(long, value_name = "WHICH", hide_possible_values = true)]
     only: Option<Only>,
 
@@ -48,37 +48,39 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     quic: quic::QuicArgs,
 
-    /// Ask clients for one of the tokens in this file, one a line
+    /// Require clients to send one of the tokens in this file, which has one per line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Serve clients that speak HTTP in plain text, or refuse them: allow or refuse [default: refuse where tokens are asked for and
-    /// other machines reach the address]
+    /// Allow or refuse clients that speak plain HTTP, without TLS: allow or refuse [default: refuse if tokens are
+    /// required and other machines can reach the address]
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     plain_http: Option<PlainText>,
 
-    /// Let pages of this origin read what is served over HTTP; '*' for all
+    /// Let web pages of this origin read the served files over HTTP; '*' for all origins
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
 
-    /// Clients at once, over each of the two
+    /// How many clients may be connected at once, over QUIC and over HTTP each
     #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::from_one)]
     clients: NonZero<usize>,
 
-    /// Bytes a second to one machine, such as 10MB [default: as many as go]
+    /// Bytes per second to one machine, such as 10MB [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
 
-    /// Bytes a second to all together [default: as many as go]
+    /// Bytes per second to all machines together [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate_of_all: Option<NonZeroU64>,
 
-    /// Read every file, and put its BLAKE3 hash into its address: what clients then get is proven range by range
+    /// Read every file first and put its BLAKE3 hash into its address, so that clients can prove each range that
+    /// they get
     #[cfg(feature = "quic")]
     #[arg(long)]
     hash: bool,
 
-    /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
+    /// Serve counts of clients, requests and bytes at http://ADDRESS/metrics, in Prometheus format, without
+    /// authentication
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<SocketAddr>,
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct QuicArgs {
-    /// The certificate that the server makes itself, with its key, so that addresses stay the same; written where it is not there
+    /// File with the certificate that the server makes for itself, and its key, so that addresses stay the same;
+    /// written if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
     identity: Option<PathBuf>,
 
-    /// A certificate from an authority, in PEM, with those that lead to it
+    /// A certificate from an authority, in PEM, with its chain
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
 

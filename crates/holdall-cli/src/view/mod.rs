@@ -27,19 +27,19 @@ use std::sync::Arc;
 The page and these files, with those that belong to them, are served on this computer alone, under an address that \
 nobody can guess, until Ctrl-C. No other file can be had there.")]
 pub(crate) struct ViewArgs {
-    /// The file or folder of a model to show, and one that it is compared with
+    /// The file, or folder of a model, to show, and optionally another to compare with it
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Print the address, and open no browser
+    /// Print the address, but do not open a browser
     #[arg(long)]
     no_open: bool,
 
-    /// Listen on this port [default: any that is free]
+    /// Listen on this port [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// The folder with the viewer, where it does not lie beside the command
+    /// The folder with the viewer, if it is not beside the command
     #[arg(long, value_name = "FOLDER")]
     page: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ crate::error::rules! {
     pub static RULES;
 
     /// The stored bytes are not Deflate, or more or less than one stream.
-    pub BROKEN: Malformed "deflate/broken" "A Deflate component is one whole stream.";
+    pub BROKEN: Malformed "deflate/broken" "A Deflate component is one complete stream.";
     /// More or fewer bytes than declared.
     pub LENGTH: Malformed "deflate/length"
         "A Deflate component decodes to exactly the length that the file or the shape declares.";

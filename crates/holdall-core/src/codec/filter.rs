@@ -16,10 +16,10 @@ crate::error::rules! {
 
     /// The stored bytes of a chunk are not what they should be.
     pub BROKEN: Malformed "chunks/broken"
-        "The stored bytes of a chunk are what its filters make of exactly the bytes of a chunk.";
+        "The stored bytes of a chunk decode, through its filters, to exactly one chunk.";
     /// A chunk changed.
     pub CHECKSUM: Integrity "chunks/checksum"
-        "A chunk has the Fletcher-32 checksum that is stored behind it."
+        "The bytes of a chunk match the Fletcher-32 checksum that follows them."
         hint "the bytes changed since they were written: fetch or restore the file again";
 }
 

@@ -88,7 +88,10 @@ impl Members {
         let width = usize::try_from(self.stored).unwrap_or(usize::MAX).max(1);
         let records = stored.chunks_exact(width);
         if !records.remainder().is_empty() {
-            let message = format!("{} bytes are no records of {width}", stored.len());
+            let message = format!(
+                "{} bytes are not a whole number of records of {width} bytes",
+                stored.len()
+            );
             return Err(BROKEN.broken(message));
         }
         let len = self.decoded_len(stored.len() as u64);

@@ -18,7 +18,7 @@ crate::error::rules! {
 
     /// A build that left out what decodes this.
     pub NOT_BUILT: Unsupported "codec/not-built"
-        "What is compressed is read and written by a build that has the features `zstd` and `deflate`, which the formats that compress bring."
+        "Compressed data is read and written only by a build with the features `zstd` and `deflate`, which the formats that compress bring."
         hint "build it with the feature of a format that compresses, or use the command or the Python package, which have all";
 }
 

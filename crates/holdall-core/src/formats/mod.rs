@@ -272,17 +272,17 @@ crate::error::rules! {
 
     /// No format claims the bytes.
     pub UNKNOWN: Unsupported "format/unknown"
-        "The first bytes, or the last, are those of a format in the list."
+        "The first or the last bytes are those of a format that is known."
         remedies [ListFormats];
     /// A format that this build lacks.
     pub NOT_BUILT: Unsupported "format/not-built"
-        "The format of a file is one that this build reads."
+        "This build reads the format of the file."
         remedies [ListFormats];
     /// The file is empty.
     pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
     /// A version that cannot be written.
     pub UNKNOWN_VERSION: Misuse "format/unknown-version"
-        "A version asked for is one that the format can be written in.";
+        "The format can be written in the version that is asked for.";
 }
 
 /// The format of the file in `window`.

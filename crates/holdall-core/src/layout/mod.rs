@@ -158,10 +158,10 @@ crate::error::rules! {
 
     /// A view of another layout.
     pub WRONG_LAYOUT: Misuse "layout/wrong-layout"
-        "A view is asked for of a tensor that has its layout.";
+        "A view is asked for only of a tensor with that layout.";
     /// Elements of another type.
     pub ELEMENT_TYPE: Misuse "layout/element-type"
-        "The element type asked for is that of the tensor.";
+        "The element type that is asked for is the tensor's.";
     /// Bytes that cannot be borrowed as elements where they lie.
     pub ALIGNMENT: Misuse "layout/alignment"
         "Elements are borrowed only from memory that is aligned for them."
@@ -172,28 +172,28 @@ crate::error::rules! {
         remedies [CopyElements];
     /// Bytes that are not what shape and dtype say.
     pub LENGTH: Misuse "layout/length"
-        "There are as many bytes, and as much room for elements, as shape and dtype take.";
+        "The bytes, and the room for elements, match the shape and the dtype.";
     /// A bool that is neither 0 nor 1.
     pub BOOL_BYTE: Malformed "layout/bool-byte" "A bool is the byte 0 or the byte 1.";
     /// An element that is not one number.
     pub NOT_A_NUMBER: Misuse "layout/not-a-number"
-        "Only elements that are one number each become `f32` or `f64`."
+        "Only elements that are single numbers become `f32` or `f64`."
         remedies [ReadPairs];
     /// Elements whose meaning is not known.
     pub UNKNOWN_TYPE: Unsupported "layout/unknown-type"
-        "Elements of a logical type become numbers only where that type is known."
+        "Elements of a logical type become numbers only if the type is known."
         hint "their bytes can be read as they are stored";
     /// Rows outside the shape.
-    pub ROWS: Misuse "layout/rows" "Rows asked for lie inside the first dimension of the shape.";
+    pub ROWS: Misuse "layout/rows" "The rows that are asked for lie inside the first dimension of the shape.";
     /// Rows that share a byte with others.
     pub ROW_BOUNDARY: Misuse "layout/row-boundary"
-        "Rows of elements below 8 bits are asked for from one byte boundary to another.";
+        "A range of rows whose elements have fewer than 8 bits begins and ends at a byte boundary.";
     /// Elements whose size is not known.
     pub ELEMENT_SIZE: Unsupported "layout/element-size"
-        "The bits of an element are known, and whole bytes where elements are addressed one by one.";
+        "The size of an element in bits is known, and is a whole number of bytes where elements are addressed one by one.";
     /// A number that a quantized type cannot take.
     pub NOT_FINITE: Unsupported "layout/not-finite"
-        "Numbers that become quantized ones are finite as `f32`, and their scale fits the type it has."
+        "Numbers to be quantized are finite as `f32`, and their scale fits its type."
         hint "a rule that keeps this tensor as it is leaves it out: `NAME=keep`";
     /// A dense copy would be too large.
     pub DENSE_LIMIT: Limit "layout/dense-limit"

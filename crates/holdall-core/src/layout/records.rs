@@ -18,15 +18,13 @@ crate::error::rules! {
 
     /// No schema of the records.
     pub KIND: Malformed "records/kind"
-        "A tensor of the layout `records` or `blob` has the attribute `metatensor.kind`: the JSON \
-         text of its schema.";
+        "A tensor with the layout `records` or `blob` has the attribute `metatensor.kind`: the JSON text of its schema.";
     /// Components that do not fit their count.
     pub SIZE: Malformed "records/size"
-        "A dataset and a blob have one dimension, and as many bytes as so many records or entries \
-         take.";
+        "A dataset or blob has one dimension, and exactly as many bytes as its records or entries take.";
     /// A heap too many, or none.
     pub HEAP: Malformed "records/heap"
-        "A dataset has the component `blob_data` where its records have entries, and only there.";
+        "A dataset has the component `blob_data` if, and only if, its records have entries.";
 }
 
 /// Bytes that the entries of a record may stand for, however little the file has.

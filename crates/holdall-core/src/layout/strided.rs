@@ -19,8 +19,7 @@ crate::error::rules! {
 
     /// Strides that are none.
     pub STRIDES: Malformed "strided/strides"
-        "A strided tensor has an attribute `strides`, one integer for each dimension, none negative, and its elements lie inside its \
-         component.";
+        "A strided tensor has an attribute `strides` with one non-negative integer per dimension, and its elements lie inside its component.";
 }
 
 /// How elements lie whose first dimension varies fastest: the attributes of such a tensor, or `None` where that is row

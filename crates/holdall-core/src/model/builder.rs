@@ -25,7 +25,7 @@ crate::error::rules! {
 
     /// A component reaches outside the part of the file that may hold data.
     pub BOUNDS: Malformed "index/bounds"
-        "Every component lies inside the file, clear of its header, manifest and footer.";
+        "Every component lies inside the file, and outside its header, manifest and footer.";
     /// Two components share some bytes but not all.
     pub OVERLAP: Malformed "index/overlap"
         "Two components are disjoint or the same range (tied weights); they never overlap in part.";
@@ -36,11 +36,10 @@ crate::error::rules! {
         "The product of a shape, and the bytes it takes, fit in 64 bits.";
     /// Shape and dtype say one size, the component another.
     pub SIZE: Malformed "index/size"
-        "A dense component holds exactly product(shape) elements of its dtype, one of blocks \
-         exactly those of its rows, and the `entries` of a blob 16 bytes for each.";
+        "A dense component holds exactly product(shape) elements of its dtype, a component of blocks exactly the blocks of its rows, and the `entries` of a blob 16 bytes each.";
     /// A layout's component is missing.
     pub MISSING_COMPONENT: Malformed "index/missing-component"
-        "A tensor has every component that its layout is made of.";
+        "A tensor has every component that its layout requires.";
     /// A tensor has two components of one role.
     pub DUPLICATE_COMPONENT: Malformed "index/duplicate-component"
         "The component roles of one tensor are unique.";
@@ -58,7 +57,7 @@ crate::error::rules! {
          4 bytes; Deflate: 1032 for 1).";
     /// The file ends before a component does.
     pub CUT_SHORT: Malformed "index/cut-short"
-        "The bytes of a tensor that is taken out of a damaged file are all there.";
+        "All bytes of a tensor that is recovered from a damaged file are there.";
     /// More names, components or bytes of names than the index has room for.
     pub TOO_MANY_NAMES: Limit "index/too-many-names"
         "A tensor has at most 1024 components, and a file at most 65534 distinct roles.";

@@ -48,10 +48,10 @@ crate::error::rules! {
 
     /// The bytes are not the ones that were written.
     pub DIGEST: Integrity "file/digest"
-        "The stored bytes of a component have the digest that the file gives for them."
+        "The stored bytes of a component match the digest that the file gives."
         hint "the bytes changed since they were written: fetch or restore the file again";
     /// An executor ended before all bytes of its plan came.
-    pub MISSING: Misuse "read/missing" "All bytes of a plan are fetched before it is finished.";
+    pub MISSING: Misuse "read/missing" "All bytes of a plan are fetched before the plan is finished.";
 }
 
 impl Component {

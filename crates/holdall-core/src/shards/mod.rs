@@ -21,23 +21,22 @@ rules! {
 
     /// An index of files that cannot be read.
     pub SHARD_INDEX: Malformed "shards/index"
-        "The index of a model of several files is a JSON object of at most 10 MiB whose `weight_map` names the file of each tensor.";
+        "The index of a model in several files is a JSON object of at most 10 MiB whose `weight_map` names the file of each tensor.";
     /// A file of a model that is elsewhere.
     pub SHARD_OUTSIDE: Malformed "shards/outside"
-        "The files that an index names are in its folder, or in folders in that.";
+        "The files that an index names are in or below its folder.";
     /// A file of a model that is not there.
-    pub SHARD_MISSING: NotFound "shards/missing" "All files that a model is made of are there."
+    pub SHARD_MISSING: NotFound "shards/missing" "All files of a model are there."
         hint "the download may not be complete";
     /// A tensor that its file has not.
     pub SHARD_TENSOR: Malformed "shards/tensor"
-        "Every tensor is in the file that the index says.";
+        "Every tensor is in the file that the index names.";
     /// Parts that are not of one file.
     pub SPLIT: Malformed "shards/split"
-        "The parts of a split file say how many there are, which of them each is, and how many tensors they have together; their \
-         names say so too.";
+        "Each part of a split file says which part it is, how many there are, and how many tensors they have together; its name says the same.";
     /// A folder that is not a model.
     pub NO_MODEL: NotFound "shards/no-model"
-        "A folder that is opened has an index of files, or one file of tensors, or the parts of one."
+        "A folder that is opened has an index of files, a single file of tensors, or all parts of one."
         hint "name one of its files";
 }
 

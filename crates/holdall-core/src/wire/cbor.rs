@@ -46,13 +46,13 @@ crate::error::rules! {
     pub static RULES;
 
     /// An item reaches past the end.
-    pub TRUNCATED: Malformed "cbor/truncated" "Every item ends inside the bytes it is part of.";
+    pub TRUNCATED: Malformed "cbor/truncated" "Every item ends inside the bytes that hold it.";
     /// Additional information 28 to 30, or a simple value in the wrong form.
     pub RESERVED: Malformed "cbor/reserved"
         "No item uses an encoding that CBOR reserves (RFC 8949, section 3).";
     /// A break that ends nothing.
     pub BREAK: Malformed "cbor/break"
-        "A break stands only at the end of an item of indefinite length.";
+        "A break appears only at the end of an item of indefinite length.";
     /// Text that is not UTF-8.
     pub UTF8: Malformed "cbor/utf8" "Text is UTF-8.";
     /// A count that the bytes left cannot hold.
@@ -66,8 +66,7 @@ crate::error::rules! {
         "The attributes of a file hold at most `Limits::attribute_values` values.";
     /// Another kind of item than its place asks for.
     pub ITEM_KIND: Malformed "cbor/kind"
-        "Every item is of the kind that its place asks for: text, an unsigned integer, an array, a \
-         map.";
+        "Every item has the kind that its position requires: text, an unsigned integer, an array or a map.";
     /// A tag in a structural place.
     pub TAGGED: Malformed "cbor/tagged" "No item outside attribute values is tagged.";
     /// A string of indefinite length in a structural place.
@@ -81,6 +80,5 @@ crate::error::rules! {
     pub TRAILING: Malformed "cbor/trailing" "The bytes hold one item and nothing after it.";
     /// A value handed to the writer that CBOR has no form for.
     pub NOT_CBOR: Misuse "cbor/not-cbor"
-        "A value to be written is one that CBOR has a form for: integers from -2^64 to 2^64 - 1, \
-         simple values that are not reserved, map keys that are unique.";
+        "A value to be written has a CBOR form: integers from -2^64 to 2^64 - 1, simple values that are not reserved, unique map keys.";
 }

@@ -18,7 +18,7 @@ crate::error::rules! {
 
     /// Something that is not inside of the file.
     pub BOUNDS: Malformed "flatbuffer/bounds"
-        "Tables, their lists of fields, and vectors are inside of the file, and fields inside of their table."
+        "Tables, their field lists and vectors lie inside the file, and fields lie inside their table."
         hint "the download may not be complete";
 }
 

@@ -19,7 +19,7 @@ crate::error::rules! {
 
     /// Bytes that are no value.
     pub BROKEN: Malformed "msgpack/broken"
-        "A value is all there, and of a type that MessagePack has; an array or a map has as many items as it says.";
+        "A value is complete and of a type that MessagePack has; an array or map has as many items as it says.";
 }
 
 /// A value, or the start of one that is made of others.

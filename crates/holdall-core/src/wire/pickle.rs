@@ -22,18 +22,18 @@ crate::error::rules! {
 
     /// Bytes that are not a pickle.
     pub BROKEN: Malformed "pickle/broken"
-        "A pickle is a run of whole opcodes that ends with STOP, and each finds on the stack what it works on.";
+        "A pickle is a sequence of complete opcodes that ends with STOP, and each opcode finds on the stack what it needs.";
     /// An opcode that is not read.
     pub OPCODE: Unsupported "pickle/opcode"
-        "A pickle is made of the opcodes with which tensors and plain values are written.";
+        "A pickle uses only the opcodes that write tensors and plain values.";
     /// Too many values.
     pub TOO_MANY: Limit "pickle/too-many-values"
         "A pickle makes at most `Limits::attribute_values` values.";
     /// Looked for in vain.
-    pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is one, or a zip, or of a known format.";
+    pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is a pickle, a zip, or a file of a known format.";
     /// Hidden in something that is not opened.
     pub PACKED: Unsupported "pickle/packed"
-        "A file that is scanned for pickles is not compressed, and no archive but a zip or a tar archive, of which four are in each other at most."
+        "A file that is scanned for pickles is not compressed. Of archives only zip and tar are scanned, nested at most four deep."
         hint "unpack it and scan what was in it";
     /// Too long to be followed.
     pub TOO_LONG: Limit "pickle/too-long"
@@ -391,7 +391,7 @@ impl Machine<'_> {
         }
         let of = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
         let Some((of_module, of_name)) = of(module).zip(of(name)) else {
-            return Err(self.broken("what is to be imported is not named by short texts"));
+            return Err(self.broken("an import is not named by two short strings"));
         };
         if self.named.len() >= MOST_NAMED {
             return Err(too_many_names());

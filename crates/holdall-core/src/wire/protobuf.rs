@@ -13,7 +13,7 @@ crate::error::rules! {
 
     /// Bytes that are not a message.
     pub BROKEN: Malformed "protobuf/broken"
-        "A message is a run of whole fields, each a tag and a value of the tag's type.";
+        "A message is a sequence of complete fields, each a tag and a value of the tag's type.";
 }
 
 /// The value of a field.

@@ -22,7 +22,7 @@ crate::error::rules! {
 
     /// A block or an entry that is none.
     pub BROKEN: Malformed "sstable/broken"
-        "Blocks of a sorted table are inside of it, one after the other, and end in what finds their parts; entries are whole.";
+        "The blocks of a sorted table lie inside it, one after the other, and end with the index of their parts; entries are complete.";
     /// Another digest.
     pub DIGEST: Integrity "sstable/digest" "A block of a sorted table has the CRC-32C that follows it."
         hint "the bytes changed since they were written: fetch or restore the file again";
@@ -30,10 +30,10 @@ crate::error::rules! {
     pub COMPRESSED: Unsupported "sstable/compressed" "The blocks of a sorted table are not compressed."
         hint "write the table without compression, as TensorFlow does for checkpoints";
     /// Keys that do not rise.
-    pub ORDER: Malformed "sstable/order" "The keys of a sorted table rise.";
+    pub ORDER: Malformed "sstable/order" "The keys of a sorted table are in ascending order.";
     /// Too much.
     pub TOO_LONG: Limit "sstable/too-long"
-        "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so have its keys.";
+        "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so do its keys.";
 }
 
 /// Bytes of the footer.

@@ -22,17 +22,17 @@ crate::error::rules! {
 
     /// A header that is none.
     pub HEADER: Malformed "tar/header"
-        "A header of a tar archive has the sum of its bytes, and lengths that are numbers.";
+        "A header of a tar archive has the correct checksum, and lengths that are numbers.";
     /// What is not all there.
-    pub BOUNDS: Malformed "tar/bounds" "Every file of a tar archive is all in it."
+    pub BOUNDS: Malformed "tar/bounds" "Every file of a tar archive lies completely inside it."
         hint "the download may not be complete";
     /// A name that leads elsewhere, or nowhere.
     pub NAME: Malformed "tar/name"
-        "The name of a file in a tar archive is a path in UTF-8 without `..`, that does not begin at the root.";
+        "The name of a file in a tar archive is a relative path in UTF-8 without `..`.";
     /// Two files of one name.
     pub DUPLICATE_NAME: Malformed "tar/duplicate-name" "The names of files in a tar archive are unique.";
     /// A file with holes.
-    pub SPARSE: Unsupported "tar/sparse" "The files of a tar archive are stored whole, without holes left out."
+    pub SPARSE: Unsupported "tar/sparse" "The files of a tar archive are stored whole, not as sparse files."
         hint "write the archive anew without sparse files";
     /// Too many files.
     pub TOO_MANY: Limit "tar/too-many-files"

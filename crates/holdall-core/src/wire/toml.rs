@@ -13,15 +13,13 @@ crate::error::rules! {
     /// The text is too long.
     pub LEN: Limit "toml/len" "A TOML text has at most `Limits::text_len` bytes.";
     /// The text is not TOML.
-    pub BROKEN: Malformed "toml/broken" "A TOML text is UTF-8, and TOML 1.0; no key is twice.";
+    pub BROKEN: Malformed "toml/broken" "A TOML text is UTF-8 and valid TOML 1.0, without duplicate keys.";
     /// Nested too deeply.
     pub DEPTH: Limit "toml/depth"
-        "Tables, arrays and dotted keys are nested at most 64 deep, or `Limits::depth` if that is \
-         less.";
+        "Tables, arrays and dotted keys nest at most 64 deep, or `Limits::depth` if that is less.";
     /// More values than allowed.
     pub TOO_MANY_VALUES: Limit "toml/too-many-values"
-        "A TOML text has at most 2^20 tables, keys, values and lines without any, or \
-         `Limits::attribute_values` if that is less.";
+        "A TOML text has at most 2^20 tables, keys, values and empty lines, or `Limits::attribute_values` if that is less.";
 }
 
 /// The deepest nesting, whatever the limits say: what the parser takes.

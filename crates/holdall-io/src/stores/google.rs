@@ -162,7 +162,8 @@ fn claim(email: &str, audience: &str, now: SystemTime) -> String {
 
 /// A claim signed by a key in PEM, as a JSON Web Token.
 fn signed(claim: &str, pem: &str) -> Result<String> {
-    let wrong = || PROFILE.broken("`private_key` of the file of credentials is no RSA key in PEM");
+    let wrong =
+        || PROFILE.broken("`private_key` of the file of credentials is not an RSA key in PEM");
     let text: String = pem.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect();
     let der = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| wrong())?;
     let key = RsaKeyPair::from_pkcs8(&der).map_err(|_| wrong())?;

@@ -13,17 +13,17 @@ holdall_core::error::rules! {
         "An object's address is `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/BLOB` or `hf://OWNER/NAME[@REVISION]/PATH`.";
     /// An option that is none.
     pub OPTION: Misuse "stores/option"
-        "Options of object stores have names that are known, and values that fit.";
+        "Options of object stores have known names and valid values.";
     /// Keys that cannot be had.
     pub PROFILE: Misuse "stores/profile"
-        "The environment, and the files of profiles that it names, say what a store's credentials are in a way that is known.";
+        "The environment, and the profile files that it names, give credentials in a form that is known.";
     /// Keys that the store does not take.
     pub CREDENTIALS: Misuse "stores/credentials"
-        "A store knows the credentials that a request is signed with, and they have not expired."
+        "A store accepts the credentials that a request is signed with, and they have not expired."
         hint "look at the environment variables, the profile or the options that the credentials come from";
     /// Who asks may not.
     pub DENIED: Io "stores/denied"
-        "Whoever asks a store for an object may have it."
+        "The caller has permission to read the object."
         hint "use credentials that may, or have the owner of the bucket allow it";
     /// No bucket.
     pub NO_BUCKET: NotFound "stores/no-bucket"
@@ -32,17 +32,17 @@ holdall_core::error::rules! {
     pub NO_OBJECT: NotFound "stores/no-object" "The object of an address exists.";
     /// In another region.
     pub REGION: Misuse "stores/region"
-        "A bucket is asked for in the region where it is."
+        "A request for a bucket goes to the region that the bucket is in."
         hint "say the region with the option `region` or the environment variable `AWS_REGION`";
     /// An answer that cannot be read.
     pub ANSWER: Io "stores/answer"
-        "A store answers as its interface says: XML or JSON of at most 16 MiB, without document types and entities of its own.";
+        "A store's response follows its interface: XML or JSON of at most 16 MiB, without document types or custom entities.";
     /// Nothing is written there.
     pub READ_ONLY: Unsupported "stores/read-only"
-        "Files are written to S3, Google's store and Azure."
+        "Of object stores, S3, Google Cloud Storage and Azure can be written to."
         hint "write a file, and upload it with `hf upload`";
     /// Too many objects.
     pub MANY: Limit "stores/many"
-        "Below a prefix that is listed there are at most `Limits::files` objects."
+        "At most `Limits::files` objects have the prefix that is listed."
         remedies [RaiseLimit { limit: "files", at_least: None }];
 }

@@ -289,7 +289,7 @@ impl Arrival {
                     }
                     self.is_answered = true;
                 }
-                _ => return Err(FRAME.broken("an answer, or why there is none, is due")),
+                _ => return Err(FRAME.broken("expected an answer or an error")),
             }
         }
         self.intake.take(&mut input, each)?;

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
 from .errors import Misuse, Unsupported
 
@@ -55,13 +54,23 @@ DLPACK = {
 CHUNK = 32 << 20
 
 
-@lru_cache(maxsize=None)
+#: NumPy's dtypes that were asked for, by their names. The native half makes arrays of these by itself.
+DTYPES: "dict[str, np.dtype[Any]]" = {}
+
+
 def numpy_dtype(name: str) -> "np.dtype[Any]":
     """NumPy's dtype of that name, little-endian.
 
     Raises:
         Unsupported: ml_dtypes is needed and not there, or the name means nothing here.
     """
+    known = DTYPES.get(name)
+    if known is None:
+        known = DTYPES[name] = _numpy_dtype(name)
+    return known
+
+
+def _numpy_dtype(name: str) -> "np.dtype[Any]":
     import numpy as np
 
     if name in PLAIN:
@@ -92,6 +101,29 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
         kind="unsupported",
         hint='its storage elements: t.components["data"].numpy()',
     )
+
+
+def know(dtypes: list[str]) -> None:
+    """Looks up NumPy's dtypes of these names, as far as it has them."""
+    for name in dtypes:
+        try:
+            numpy_dtype(name)
+        except Unsupported:
+            pass  # Said where a tensor needs it.
+
+
+def finished(loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any]) -> dict[str, Any]:
+    """What the native half has loaded, with what it left to do done by ``make``: of a name, a shape, an element type, a
+    buffer, the start in it, and whether to copy."""
+    out, rest = loaded
+    for name in rest:
+        place = out[name]
+        if isinstance(place, tuple):
+            out[name] = make(name, *place)
+        else:
+            first = out[place]
+            out[name] = first.reshape(first.shape)
+    return out
 
 
 def flat(buffer: "Buffer", storage: str) -> "np.ndarray[Any, Any]":

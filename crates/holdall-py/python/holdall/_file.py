@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _holdall
-from ._arrays import array, placed, writable
+from ._arrays import array, finished, know, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._sources import in_store, local, reader
@@ -54,9 +54,9 @@ def open(
     rename: Optional[Mapping[str, str]] = None,
     converters: "Optional[Mapping[str, Converter]]" = None,
 ) -> "File":
-    """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
+    """Opens a tensor file of any format that Holdall reads. Only its index is read.
 
-    One tensor that cannot be read (of an unknown dtype, say) does not hide the others: see :attr:`Tensor.fault`.
+    A tensor that cannot be read (because its dtype is unknown, say) does not hide the others: see :attr:`Tensor.fault`.
 
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
@@ -65,31 +65,31 @@ def open(
             ``memoryview``. Or an object that is read by position while the file is open: a file of fsspec, a binary file object with
             ``seek`` (from where it stands), what has ``size`` and one of ``get_ranges(starts, ends)``,
             ``get_range(start, end)``, ``read(start, end)``. Of an object with ``read`` alone everything is read.
-        io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
-            past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
-        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (SHA-256
-            too) or ``"all"``: what is only a view into the map is checked under that alone.
-        limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
-        strict: Whether a file with a tensor that cannot be read is refused.
-        allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
-        storage_options: How object stores are used, by the names of fsspec's file systems: ``key``, ``secret``, ``token``,
-            ``anon``, ``profile``, ``endpoint_url``, ``client_kwargs``, ``account_name``, ``account_key``, … What it does not say
-            is taken from the environment and from profiles. A file that is pickled has it.
+        io: How bytes are read: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
+            without the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
+        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (also
+            SHA-256) or ``"all"``; only ``"all"`` checks views into the map.
+        limits: Limits on what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        strict: Whether a tensor that cannot be read is an error of the file.
+        allow: What is allowed besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        storage_options: Options for object stores, named as in fsspec: ``key``, ``secret``, ``token``,
+            ``anon``, ``profile``, ``endpoint_url``, ``client_kwargs``, ``account_name``, ``account_key``, … Others
+            are taken from the environment and from profiles. A pickled file contains them.
         cache: A folder where blocks of files at addresses are kept; ``True`` for the system's.
-        offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
-        layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
-            ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
-        name: Name for a source without a path, for messages.
-        store: An object store of obstore's, or what has ``head(path)`` and ``get_ranges(path, starts=, ends=)`` as those have:
-            ``source`` is a path in it. Nothing notices if the file there is replaced while it is open.
-        schema: The schema to read it under, of a record or of the whole file: tensors and records are made as they are
-            read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is passed over.
+        offline: Whether a file that a package links to comes only from the cache, instead of being fetched.
+        layouts: One or several files that describe custom layouts (TOML, see ``docs/spec/layouts.md``). Tensors of
+            such layouts then have values: :meth:`Tensor.to_dense`, statistics.
+        name: What messages call a source without a path.
+        store: An object store of obstore, or an object with the same ``head(path)`` and ``get_ranges(path, starts=, ends=)``;
+            ``source`` is then a path in it. It is not noticed if the file is replaced while it is open.
+        schema: The schema to read the file with, of a record or of the whole file: tensors and records are converted when they
+            are read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is left out.
         dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
 
     Raises:
-        MissingFile, Io: it cannot be read.
-        Unsupported: no format claims it.
-        Malformed, Limit: what its format finds wrong.
+        MissingFile, Io: the file cannot be read.
+        Unsupported: the file has no format that is known.
+        Malformed, Limit: the file breaks a rule of its format, or exceeds a limit.
     """
     how = locals()
     caps = dict(limits) if limits is not None else None
@@ -130,7 +130,7 @@ def open(
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
-    """The bytes that a source without a path gives, and what messages call it."""
+    """The bytes of a source without a path, and what messages call it."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = source if type(source) is bytes else bytes(source)
     elif hasattr(source, "read"):
@@ -191,19 +191,19 @@ def staged(
     allow: Iterable[Allow] = (),
     storage_options: Optional[Mapping[str, Any]] = None,
 ) -> Iterator[str]:
-    """A path to write a file to that goes to an object store, whole or not at all, when the block ends well.
+    """A path for writing a file that is uploaded to an object store when the block ends without an error.
 
     ``with holdall.staged("s3://bucket/model.zt") as path: holdall.save(path, arrays)``
 
     Args:
-        address: ``s3://…``, ``gs://…`` or ``az://…``. With a slash at its end the path is one to make a folder at, for a model of several
+        address: ``s3://…``, ``gs://…`` or ``az://…``. If it ends in a slash, the path is for a folder, for a model in several
             files: ``holdall.convert(source, path, max_shard_size="5GB")``.
-        overwrite: Whether an object that is there is replaced.
+        overwrite: Whether an existing object is replaced.
         allow, storage_options: As for :func:`open`.
 
     Raises:
-        Misuse: there is such an object (``write/exists``), or one in the folder (``shards/place``), or the credentials are wrong.
-        Io, NotFound: what the store refuses.
+        Misuse: the object exists (``write/exists``), or the folder has one (``shards/place``), or the credentials are wrong.
+        Io, NotFound: the store refuses the upload.
     """
     native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))
     try:
@@ -216,8 +216,8 @@ def staged(
 class File(Mapping[str, "Tensor"]):
     """An open file: its tensors by name, in the file's own order.
 
-    Threads may share it, and processes: pickled, it is its path, which is opened again. Arrays made from it stay valid after it is closed; everything else about a closed
-    file raises :class:`~holdall.errors.Misuse`.
+    Threads may share it. Pickling keeps its path, which is opened again, so processes may share it too. Arrays made from
+    it stay valid after it is closed; other uses of a closed file raise :class:`~holdall.errors.Misuse`.
     """
 
     __slots__ = ("_native", "_how", "_paths", "name", "format", "version", "io", "__weakref__")
@@ -280,7 +280,7 @@ class File(Mapping[str, "Tensor"]):
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file. The map goes when the last array that looks into it does."""
+        """Closes the file. The map is released with the last array that looks into it."""
         self._native.close()
 
     @property
@@ -295,12 +295,12 @@ class File(Mapping[str, "Tensor"]):
 
     @property
     def warnings(self) -> list[Warning]:
-        """What is odd about the file but does not make it bad."""
+        """Warnings: what is unusual about the file, but not an error."""
         return [Warning(**w) for w in self._native.warnings()]
 
     @property
     def faults(self) -> list[HoldallError]:
-        """Why single tensors cannot be read, in the file's own order; all others can be."""
+        """Errors of tensors that cannot be read, in the file's order; all others can be read."""
         return self._native.faults()
 
     def load(
@@ -317,7 +317,7 @@ class File(Mapping[str, "Tensor"]):
         check: Optional[Check] = None,
         progress: Progress = None,
     ) -> dict[str, "np.ndarray[Any, Any]"]:
-        """Tensors as writable NumPy arrays in fresh memory: see :func:`holdall.load`."""
+        """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
         if tied not in ("share", "copy"):
             raise Misuse(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
         native = self._native
@@ -350,8 +350,9 @@ class File(Mapping[str, "Tensor"]):
             positions = [at for at in wanted if at not in apart]
         if dtype is not None:
             return self._rounded([native.info(at)[0] for at in wanted], dtype, saturate, dense, tied, threads, progress)
+        know(native.dtypes())
         with listening(progress) as listener:
-            out = native.load(positions, threads, check, listener, True, tied == "share", self._array)
+            out = finished(native.load(positions, threads, check, listener, True, tied == "share"), self._array)
         if others:
             for at in others:
                 t = Tensor(self, at)
@@ -396,9 +397,9 @@ class File(Mapping[str, "Tensor"]):
             raise placed(e, self.name, name) from None
 
     def stream(self, order: Optional[Iterable[str]] = None, *, check: Optional[Check] = None) -> "Arriving":
-        """Begins to load tensors, the first of ``order`` first, and hands them out as they arrive, while the rest is on its
-        way: computing can begin before the last is there. A server is asked for the first ones with the highest priority; at
-        most 256 MiB are ahead of whoever takes them.
+        """Loads tensors in the background, the first of ``order`` first, and returns each as it arrives, so that computing
+        can begin before the last one is there. A server is asked for the first ones with the highest priority. At most
+        256 MiB are loaded ahead.
 
         ::
 
@@ -407,16 +408,16 @@ class File(Mapping[str, "Tensor"]):
                     ...
 
         Args:
-            order: Names, in the order in which they are needed; all tensors, in the file's order, unless said. Small neighbours
-                come together, and what comes sooner than what stands before it is handed out sooner.
+            order: Names, in the order in which they are needed; by default all tensors, in the file's order. Small neighbours
+                arrive together, and a tensor that arrives before an earlier one is returned before it.
             check: Digests that are checked, as for :func:`open`.
 
         Returns:
-            An iterator over names and read-only arrays; of a tensor that is not dense over names and dicts of the storage
-            elements of its components, by role.
+            An iterator over names and read-only arrays; for a tensor that is not dense, the dict of its components' storage
+            elements by role.
 
         Raises:
-            NotFound: a name is none of the file's.
+            NotFound: the file has no tensor of a name.
         """
         names = list(self) if order is None else _names(order)
         return Arriving(self._native.stream(names, check), self.name)
@@ -430,7 +431,7 @@ class File(Mapping[str, "Tensor"]):
         check: Optional[Check] = None,
         progress: Progress = None,
     ) -> None:
-        """Reads tensors into memory that is there: see :func:`holdall.load_into`."""
+        """Reads tensors into existing memory: see :func:`holdall.load_into`."""
         if not isinstance(buffers, Mapping):
             raise TypeError("buffers is a mapping of names to writable arrays")
         wanted = []

@@ -1,4 +1,4 @@
-"""What is done with whole files."""
+"""Operations on whole files."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def load(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> dict[str, "np.ndarray[Any, Any]"]:
-    """Loads tensors into writable NumPy arrays in fresh memory, on all cores, digests checked.
+    """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests.
 
     Args:
         source: What :func:`holdall.open` takes, or an open file.
-        names: The tensors to load, in this order; all of them unless said.
-        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and to leave out, in place of names.
-        dtype, saturate: The float type that dense tensors of floats are rounded into, or one for each pattern: see
+        names: The tensors to load, in this order; all tensors by default.
+        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and of those to leave out, instead of names.
+        dtype, saturate: The float type that dense float tensors are rounded to, or one for each pattern: see
             :func:`holdall.convert`.
-        dense: Whether sparse and quantized tensors are loaded too, as dense copies.
-        tied: Dense tensors that have the same bytes in the file (tied weights) are arrays over one memory: who changes
-            one changes the other. ``"copy"`` gives each memory of its own.
-        threads: One for each core unless said.
-        progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+        dense: Whether sparse and quantized tensors are also loaded, as dense copies.
+        tied: Dense tensors that have the same bytes in the file (tied weights) share their memory, so that changing one
+            changes the other. ``"copy"`` gives each its own memory.
+        threads: Number of threads; by default one for each core.
+        progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        NotFound: there is no tensor of that name, or none that a pattern matches.
-        Integrity: a digest is not that of the bytes.
-        Unsupported: another layout than dense (without ``dense``), or an element type that needs ml_dtypes.
+        NotFound: there is no tensor of that name, or no pattern matches one.
+        Integrity: the bytes do not match their digest.
+        Unsupported: a layout other than dense (without ``dense``), or an element type that needs ml_dtypes.
     """
     with _opened(source, io=io, check=check) as file:
         return file.load(
@@ -89,15 +89,15 @@ def load_into(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> None:
-    """Reads dense tensors into memory that is there: writable contiguous arrays (NumPy's, torch's on the host,
-    pinned ones too, or anything with the buffer protocol), each with as many bytes as its tensor.
+    """Reads dense tensors into existing memory: writable contiguous arrays (NumPy arrays, torch tensors on the host,
+    also pinned, or anything with the buffer protocol), each with exactly the bytes of its tensor.
 
     Args:
-        raw: Whether a buffer of other elements gets the bytes as they are. Otherwise it has elements of the tensor's type;
-            ``bytearray`` and the like, which are bytes and no elements, take any.
+        raw: Whether a buffer with another element type gets the bytes as they are. Otherwise its element type must be the
+            tensor's; a ``bytearray`` and other plain bytes take any.
 
     Raises:
-        Misuse: a buffer is read-only, not contiguous, of another length or of other elements, or overlaps another.
+        Misuse: a buffer is read-only, not contiguous, has another length or element type, or overlaps another.
     """
     with _opened(source, io=io, check=check) as file:
         file.load_into(buffers, raw=raw, threads=threads, check=check, progress=progress)
@@ -140,38 +140,38 @@ def convert(
         source: What :func:`holdall.open` takes, or an open file; a folder of ``.npy`` files, which are named
             after their paths.
         target: A path, or an object with ``write``.
-        encoding: ``"raw"`` or ``"zstd"`` for every component; else each stays as it is.
-        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to take, and to leave out.
+        encoding: ``"raw"`` or ``"zstd"`` for every component; by default each stays as it is.
+        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to write, and of those to leave out.
         rename: Rules such as ``"model.*=*"``.
-        sharing: What becomes of components with the same bytes.
+        sharing: What to do with components that have the same bytes.
         dense: Whether sparse and quantized tensors are written as dense ones.
-        raw_types: Whether types that the target lacks are written as their storage elements.
+        raw_types: Whether types that the target format lacks are written as their storage elements.
         drop_attributes: Whether attributes that the target cannot hold are left out.
-        dtype: The float type that dense tensors of floats are rounded into (``"bfloat16"``, ``np.float16``,
-            ``"f8_e4m3fn"``), to nearest, ties to even; or one for each pattern, the first that matches counts:
-            ``{"*.norm.*": "keep", "*": "bf16"}``. A tensor that is named, not by a pattern, and has no floats is
-            refused.
-        saturate: Whether numbers beyond the largest of ``dtype`` become that, not infinite or NaN.
-        sparse: Writes tensors as sparse ones where that is smaller: ``"csr"`` (matrices) or ``"coo"``; or one for each
-            pattern, as with ``dtype``. A tensor that is named becomes sparse, or is refused.
-        quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row);
+        dtype: The float type that dense float tensors are rounded to (``"bfloat16"``, ``np.float16``,
+            ``"f8_e4m3fn"``), to nearest, ties to even; or one for each pattern, of which the first that matches applies:
+            ``{"*.norm.*": "keep", "*": "bf16"}``. A tensor that is given by its name, without wildcards, must hold
+            floats.
+        saturate: Whether values out of range of ``dtype`` are clamped to its largest finite number, instead of becoming infinity or NaN.
+        sparse: Writes tensors as sparse where that is smaller: ``"csr"`` (matrices) or ``"coo"``; or one for each
+            pattern, as with ``dtype``. A tensor that is given by its name becomes sparse in any case, or is an error.
+        quantize: Quantizes float tensors with at least two dimensions: ``"group:4:128"`` is 4 bits in groups of 128 (-1: a whole row);
             ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"q2_k"`` to ``"q6_k"``, ``"mxfp4"``, ``"tq1_0"`` and
-            ``"tq2_0"`` are blocks of GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
-        max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
-            safetensors with their index, as the Hugging Face hub has models, with ``format="gguf"`` the parts of a split
-            file, or with ``format="ztensor2"`` shards and the file that names them. Their names are in :attr:`ConvertReport.files`.
-        max_shard_tensors: The same with at most so many tensors in each file, alone or beside ``max_shard_size``.
-        graph: The ONNX model into whose graph tensors are written, by name; everything else of it stays as it is. Without it a
-            model is written into its own.
-        external: Of an ONNX model that is written: tensors of so many bytes and more (``"1MiB"``, a number) are in a file beside
-            it, or ``"none"``; else those that were.
-        attributes: The target's attributes in place of the source's.
-        overwrite: Whether a file that is there is replaced.
+            ``"tq2_0"`` are GGUF blocks; or one for each pattern. The report has the rounding error: :attr:`ConvertReport.reformed`.
+        max_shard_size: Writes a folder of files with at most this many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
+            safetensors with their index, as on the Hugging Face hub; with ``format="gguf"``, the parts of a split
+            file; with ``format="ztensor2"``, shards and the file that names them. Their names are in :attr:`ConvertReport.files`.
+        max_shard_tensors: The same with at most this many tensors in each file, alone or together with ``max_shard_size``.
+        graph: The ONNX model into whose graph tensors are written, by name; everything else in it stays unchanged. By default
+            a model is written into its own graph.
+        external: For ONNX: tensors of at least this many bytes (``"1MiB"``, a number) are stored in a file beside the model, or
+            ``"none"``; by default those that were there before.
+        attributes: Attributes for the target, instead of the source's.
+        overwrite: Whether an existing file is replaced.
 
     Raises:
-        Unsupported: what the target cannot hold; nothing was written then.
-        Misuse: the target is there and ``overwrite`` is false (``write/exists``).
-        Integrity, Malformed: bad bytes in the source. What was at the target stays.
+        Unsupported: the target format cannot hold something; nothing is written then.
+        Misuse: the target exists and ``overwrite`` is false (``write/exists``).
+        Integrity, Malformed: the source has bad bytes. An existing target stays unchanged.
     """
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
     converting = {
@@ -243,16 +243,16 @@ def salvage(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> SalvageReport:
-    """Takes what is sound out of a damaged file: every tensor that is all there and whose bytes are right, as far as the
-    file has digests to tell.
+    """Recovers what is intact in a damaged file: every tensor that is complete and whose bytes are correct, as far as
+    digests in the file can tell.
 
     Args:
-        source: The path of the damaged file, which stays as it is.
-        target: The path of the file to write, in the format of its extension, or else of the source.
-        overwrite: Whether a file that is there is replaced.
+        source: The path of the damaged file, which is not changed.
+        target: The path of the file to write, in the format of its extension, or of the source if it has none.
+        overwrite: Whether an existing file is replaced.
 
     Raises:
-        Malformed: not one tensor can be taken; nothing was written then. Io: the file cannot be read.
+        Malformed: no tensor is intact; nothing is written then. Io: the file cannot be read.
     """
     writing = _writing(format, version, None, None, None, None, None, overwrite, sync, threads)
     caps = dict(limits) if limits is not None else None
@@ -267,11 +267,11 @@ def scan(
     limits: Optional[Mapping[str, int]] = None,
     progress: Progress = None,
 ) -> ScanReport:
-    """What unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported, called or
-    unpickled.
+    """Finds what unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported,
+    called or unpickled.
 
-    The report is true where all is safe: where every pickle could be followed to its end, and imports nothing but what
-    tensors and plain values are made of.
+    The report is true if everything is safe: if every pickle could be followed to its end, and imports only what tensors
+    and plain values are made of.
 
     Args:
         source: The path of a file or folder, an address on the web, or ``ARCHIVE!/PATH``.
@@ -295,11 +295,11 @@ def verify(
 ) -> VerifyReport:
     """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
 
-    What is wrong is in the report, which is then false, and does not stop the rest. So is what keeps the file from being
-    opened: that it was cut short, or is not a tensor file at all.
+    Findings are in the report, which is then false; they do not stop the other checks. A file that cannot be opened,
+    because it was cut short or is not a tensor file, is a finding too.
 
     Args:
-        strict: Whether warnings are findings, too.
+        strict: Whether warnings are findings too.
 
     Raises:
         Io: the file cannot be read.
@@ -322,12 +322,12 @@ def diff(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> Diff:
-    """Compares two files of any formats: names, types, shapes, attributes, values. How something is stored is no
-    difference.
+    """Compares two files of any formats: names, types, shapes, attributes, values. How values are stored does not
+    matter.
 
     Args:
-        rtol, atol: Elements agree when ``|a - b| <= atol + rtol * |b|``; a NaN agrees with a NaN, and 0.0
-            with -0.0. One that is not given is 0; without both, elements of one type agree when they are the same bits.
+        rtol, atol: Elements are equal if ``|a - b| <= atol + rtol * |b|``; NaN equals NaN, and 0.0 equals -0.0.
+            The one not given is 0; if neither is given, elements of one type are equal if they have the same bits.
     """
     with _opened(a) as left, _opened(b) as right, listening(progress) as listener:
         native = left._native
@@ -336,14 +336,14 @@ def diff(
 
 
 def inspect(source: Union[Source, File]) -> dict[str, Any]:
-    """What a file contains, as plain values: format, version, attributes, warnings, and for each tensor its shape,
-    type, layout, attributes and components; of records also their members, as rows of :func:`holdall.schema.layout`.
+    """Describes a file in plain values: format, version, attributes, warnings, and for each tensor its shape,
+    type, layout, attributes and components; for records also their members, as rows of :func:`holdall.schema.layout`.
 
-    Of a tar archive or a zip that is no file of tensors itself, ``files`` are those in it: ``path``, ``len`` and ``stored_len`` in bytes,
-    ``method`` of those that are compressed, and the ``format`` of those that ``ARCHIVE!/PATH`` opens.
+    For a tar archive or a zip that is not a tensor file itself, ``files`` are the files in it: ``path``, ``len`` and ``stored_len``
+    in bytes, ``method`` if compressed, and ``format`` if ``ARCHIVE!/PATH`` can open it.
 
-    Of the folder of a model, ``folder`` is what stands beside its tensors: the main facts of ``config.json`` (``config``), and the
-    files of a tokenizer (``tokenizer``)."""
+    For the folder of a model, ``folder`` describes what is beside its tensors: the main facts of ``config.json`` (``config``), and
+    the files of a tokenizer (``tokenizer``)."""
     try:
         found = _inspected(source)
         if isinstance(source, (str, os.PathLike)):

@@ -89,7 +89,7 @@ class Component:
 
 
 class Tensor:
-    """One tensor of an open file. Its bytes are fetched when they are asked for.
+    """One tensor of an open file. Its bytes are read when they are asked for.
 
     It is an array for NumPy (``numpy.asarray(t)``), for DLPack (``torch.from_dlpack(t)``) and for
     ``memoryview``; indexing it (``t[10:20]``, ``t[3, :, 0]``) reads only the rows that are needed.
@@ -117,7 +117,7 @@ class Tensor:
 
     @property
     def fault(self) -> Optional[HoldallError]:
-        """Why it cannot be read: reading it raises this. ``None`` where it can be."""
+        """The error that reading it raises; ``None`` if it can be read."""
         return self._native().fault(self._at)
 
     @property
@@ -150,7 +150,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its components decode to, as far as the file tells."""
+        """Decoded bytes of its components, as far as the file says."""
         return sum(c.nbytes or 0 for c in self.components.values())
 
     @property
@@ -165,8 +165,8 @@ class Tensor:
 
     @property
     def location(self) -> dict[str, tuple[int, int]]:
-        """Where the stored bytes of each component are in the file: start and end, in bytes. Components that the manifest
-        states as numbers are not among them."""
+        """Start and end of each component's stored bytes in the file. Components that are numbers in the manifest are left
+        out."""
         found = self.components.items()
         return {role: (c.start, c.end) for role, c in found if c.start is not None and c.end is not None}
 
@@ -179,13 +179,13 @@ class Tensor:
         """A dense tensor as a NumPy array of its shape.
 
         Args:
-            copy: ``None``: read-only, without a copy where the file is mapped and the bytes are stored as they
+            copy: ``None``: read-only, without a copy if the file is mapped and the bytes are stored as they
                 are. ``True``: writable, in memory of its own. ``False``: read-only, and an error where a copy
                 is needed.
 
         Raises:
-            Misuse: another layout, a closed file, or ``copy=False`` where bytes must be decoded.
-            Unsupported: an element type that needs ml_dtypes, which is not there.
+            Misuse: the tensor has another layout, the file is closed, or ``copy=False`` although bytes must be decoded.
+            Unsupported: the element type needs ml_dtypes, which is not installed.
         """
         native = self._file._native
         if copy is None:
@@ -202,13 +202,13 @@ class Tensor:
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def torch(self, device: Any = None) -> "torch.Tensor":
-        """A tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
+        """A tensor as a torch tensor in its own memory, on ``device`` (by default the host).
 
-        Dense tensors come dense, of their shape; FP4 lie in pairs there (``torch.float4_e2m1fn_x2``), so that the
-        last dimension is half as long. Sparse ones come as ``torch.sparse_csr`` or ``torch.sparse_coo``.
+        Dense tensors stay dense and keep their shape, except FP4, which torch stores in pairs (``torch.float4_e2m1fn_x2``),
+        so that the last dimension is half as long. Sparse ones become ``torch.sparse_csr`` or ``torch.sparse_coo``.
 
         Raises:
-            Unsupported: torch is not there, or lacks the element type.
+            Unsupported: torch is not installed, or lacks the element type.
             Malformed: indices of a sparse tensor outside its shape.
             Misuse: another layout, or a closed file.
         """
@@ -225,12 +225,12 @@ class Tensor:
         return out
 
     def to_dense(self) -> "np.ndarray[Any, Any]":
-        """A dense copy, writable, whatever the layout: sparse with their zeros, quantized as float32, others as the
-        description says that the file was opened with (``layouts``).
+        """A writable dense copy of a tensor of any layout: sparse ones with their zeros, quantized ones as float32, others as
+        described by the ``layouts`` that the file was opened with.
 
         Raises:
             Malformed: indices outside the shape.
-            Limit: more bytes than ``limits["decoded_len"]``.
+            Limit: the copy has more bytes than ``limits["decoded_len"]``.
             Unsupported: a layout that has no elements.
         """
         if self.layout == "dense":
@@ -267,7 +267,7 @@ class Tensor:
         """A sparse tensor as ``scipy.sparse.csr_array`` or ``coo_array``.
 
         Raises:
-            Unsupported: SciPy is not there.
+            Unsupported: SciPy is not installed.
             Malformed: indices outside the shape.
             Misuse: another layout.
         """
@@ -287,7 +287,7 @@ class Tensor:
         return records(self)
 
     def blob(self) -> "Blob":
-        """The runs of bytes of a blob (layout ``blob``): text, JSON, bytes or arrays.
+        """The entries of a blob (layout ``blob``): text, JSON, bytes or arrays.
 
         Raises:
             Misuse: another layout, or a closed file.
@@ -298,17 +298,17 @@ class Tensor:
         return blob(self)
 
     def read_into(self, buffer: Any, *, raw: bool = False) -> None:
-        """Decodes it into memory that is there: a writable, contiguous array or buffer of its bytes' number, and of its
+        """Decodes it into existing memory: a writable, contiguous array or buffer with exactly its bytes, and with its
         element type unless ``raw`` is true: see :func:`holdall.load_into`.
 
         Raises:
-            Misuse: a buffer that is read-only, not contiguous, of another length or of other elements.
+            Misuse: the buffer is read-only, not contiguous, or has another length or element type.
         """
         self._dense("read_into")
         self._native().read_into(self._at, "data", writable(buffer, None if raw else self))
 
     def stats(self, bins: int = 16, *, threads: Optional[int] = None, progress: Progress = None) -> Stats:
-        """Extremes, moments, oddities and a histogram of its values, in bounded memory.
+        """Minimum, maximum, mean, standard deviation, counts of special values, and a histogram, in bounded memory.
 
         Raises:
             Unsupported: a layout that has no elements.
@@ -317,7 +317,7 @@ class Tensor:
             return Stats._of(self._native().stats(self._at, bins, threads, listener))
 
     def verify(self) -> VerifyReport:
-        """Checks its digests, and what its layout demands."""
+        """Checks its digests, and the rules of its layout."""
         return VerifyReport._of(self._native().verify_tensor(self._at))
 
     @overload

@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import FP4, PACKED, PAIRS
+from ._arrays import FP4, PACKED, PAIRS, finished
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
 from .errors import Misuse, Unsupported
@@ -117,7 +117,7 @@ def load(file: "File", device: Any = None) -> dict[str, Any]:
         dense = list(range(len(native))) if positions is None else positions
         out = _cuda.load(native, dense, _cuda.Cuda(host))
     else:
-        out = native.load(positions, None, None, None, False, True, make)
+        out = finished(native.load(positions, None, None, None, False, True), make)
     for at in others:
         t = Tensor(file, at)
         out[t.name] = t.torch(host)

@@ -56,9 +56,9 @@ def save(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> None:
-    """Writes arrays to a file, which appears at its path when it is whole.
+    """Writes arrays to a file, which appears at its path when it is complete.
 
-    Arrays are NumPy's, torch's, jax's, SciPy's and torch's sparse ones, tensors of open files, or anything with
+    Arrays may be from NumPy, torch or JAX, sparse ones from SciPy or torch, tensors of open files, or anything with
     DLPack, ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
     row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB. Structured arrays become
     datasets of records (zTensor, Metatensor), as :class:`Dataset` does of records with texts, lists, optional and union
@@ -67,22 +67,23 @@ def save(
     Args:
         target: A path, or an object with ``write``; for the latter ``format`` is needed.
         tensors: Arrays by name.
-        format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another that is written; else the path's extension says it.
-        attributes: The file's attributes. safetensors holds text best; other values are kept as JSON.
-        encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (3 unless said).
-        digest: ``"crc32c"`` or else ``"xxh3"`` (where the format has a place for it, the default), ``"sha256"``, ``"none"``.
-        align: Bytes that the start of every component is a multiple of: a power of two.
-        version: Of the format; the newest unless said.
-        tied: Arrays that are the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;
-            ``"auto"`` shares them but in safetensors, where other readers would miss all but the first.
-        overwrite: Whether a file that is there is replaced.
-        sync: Whether the bytes are on the disk before the file appears.
-        progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+        format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another that is written; by default
+            the one of the path's extension.
+        attributes: The file's attributes. safetensors has only text; other values are written as JSON.
+        encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (default 3).
+        digest: ``"crc32c"``, ``"xxh3"``, ``"sha256"`` or ``"none"``; by default the first of these that the format can store.
+        align: The start of every component is a multiple of this many bytes, a power of two.
+        version: Version of the format; by default the newest.
+        tied: Arrays with the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;
+            ``"auto"`` shares them except in safetensors, where other readers would miss all but the first.
+        overwrite: Whether an existing file is replaced.
+        sync: Whether the file appears only when its bytes are on disk.
+        progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        Unsupported: what the format cannot hold; nothing was written then.
-        Misuse: no format is known, or the file is there and ``overwrite`` is false.
-        Io: the disk is full, for example. What was at the path stays.
+        Unsupported: the format cannot hold something; nothing is written then.
+        Misuse: the format is not known, or the file exists and ``overwrite`` is false.
+        Io: the disk is full, for example. An existing file stays unchanged.
     """
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
@@ -141,8 +142,8 @@ def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> by
 
 
 class Writer:
-    """Writes a file tensor by tensor, in bounded memory. A context manager: the file appears at the end of a
-    ``with`` block that ends well, and not at all after an exception.
+    """Writes a file tensor by tensor, in bounded memory. A context manager: the file appears when the ``with`` block
+    ends, and not at all after an exception.
 
     ::
 
@@ -178,7 +179,7 @@ class Writer:
         self._folder = _folder(target)
 
     def declare(self, tensors: Iterable[TensorSpec]) -> None:
-        """Says which dense tensors come, in their order."""
+        """Declares the dense tensors that will be written, in order."""
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
     def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
@@ -254,15 +255,15 @@ class Writer:
             self._native.write(chunk)
 
     def close(self) -> None:
-        """Writes what is left and publishes the file.
+        """Writes what is left, then makes the file appear at its path.
 
         Raises:
-            Misuse: the last tensor lacks bytes, or the writer was closed before.
+            Misuse: the last tensor is not complete, or the writer is already closed.
         """
         self._native.finish()
 
     def abort(self) -> None:
-        """Gives up: no file appears, and what was at the path stays."""
+        """Gives up: no file appears, and an existing file stays unchanged."""
         self._native.abort()
 
     @property

@@ -380,7 +380,7 @@ impl Maker<'_> {
             }
             // The column was made for the kind.
             (kind, _) => {
-                Err(ARROW.broken(format!("a column that is no `TypeDef:{}`", kind.as_str())))
+                Err(ARROW.broken(format!("the column is not a `TypeDef:{}`", kind.as_str())))
             }
         }
     }

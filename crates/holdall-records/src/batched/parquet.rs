@@ -76,7 +76,7 @@ fn check_footer(source: &Source) -> Result<()> {
             let most = source.limits.depth;
             Err(COLUMNS_LIMIT.broken(format!("columns nest {depth} deep, at most {most}")))
         }
-        Err(_) => broken(format!("the {size} bytes before its end are no footer")),
+        Err(_) => broken(format!("the {size} bytes before its end are not a footer")),
     }
 }
 

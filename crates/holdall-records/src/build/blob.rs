@@ -163,7 +163,7 @@ impl BlobWriter {
 
     #[cold]
     fn not(&self, what: &str) -> Error {
-        self.place(CONTENT.broken(format!("a blob of {} is not one of {what}", self.content)))
+        self.place(CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)))
     }
 
     #[cold]

@@ -162,11 +162,11 @@ impl<'t> Reader<'t> {
                 self.quoted().ok_or_else(|| self.wrong("has a `\"` without its other one"))?;
             let (value, rest) = self.rest.split_at(end);
             let value = serde_json::from_str(value)
-                .map_err(|_| self.wrong("has a value in quotes that is no JSON string"))?;
+                .map_err(|_| self.wrong("has a quoted value that is not a JSON string"))?;
             self.rest = rest.trim_start();
             return match is_end(self.rest) {
                 true => Ok(Cow::Owned(value)),
-                false => Err(self.wrong("goes on after a value in quotes")),
+                false => Err(self.wrong("has text after a quoted value")),
             };
         }
         // An apostrophe that nothing closes is a character like others.

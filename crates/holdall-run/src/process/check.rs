@@ -188,7 +188,7 @@ fn protocols(tried: &Tried<'_>) -> Result<()> {
     expect(&ready, Kind::Ready)?;
     match ready.header.get("protocol").and_then(Json::as_u64) {
         Some(PROTOCOL | 1_000_000) => Ok(()),
-        _ => Err(HANDSHAKE.broken("`protocol` is none of the versions that were offered")),
+        _ => Err(HANDSHAKE.broken("`protocol` is not one of the versions that were offered")),
     }
 }
 
@@ -226,7 +226,7 @@ fn not_a_frame(tried: &Tried<'_>) -> Result<()> {
     let mut process = tried.ready(SHARED_FROM)?;
     match process.ends_after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
         true => Ok(()),
-        false => Err(FRAME.broken("it goes on after bytes that are not a frame")),
+        false => Err(FRAME.broken("it does not stop after bytes that are not a frame")),
     }
 }
 
@@ -237,7 +237,7 @@ fn not_json(tried: &Tried<'_>) -> Result<()> {
     bytes.extend_from_slice(b"{\"a\"");
     match process.ends_after(&bytes) {
         true => Ok(()),
-        false => Err(FRAME.broken("it goes on after a header that is not JSON")),
+        false => Err(FRAME.broken("it does not stop after a header that is not JSON")),
     }
 }
 
@@ -246,14 +246,14 @@ fn bye(tried: &Tried<'_>) -> Result<()> {
     let frame = Frame::new(Kind::Bye, 2, json!({})).encode()?;
     match process.ends_after(&frame) {
         true => Ok(()),
-        false => Err(ORDER.broken("it goes on after `bye`")),
+        false => Err(ORDER.broken("it does not stop after `bye`")),
     }
 }
 
 fn closed(tried: &Tried<'_>) -> Result<()> {
     match tried.ready(SHARED_FROM)?.ends_when_closed() {
         true => Ok(()),
-        false => Err(ORDER.broken("it goes on after the wire was closed")),
+        false => Err(ORDER.broken("it does not stop after the connection was closed")),
     }
 }
 

@@ -20,8 +20,7 @@ holdall_error::rules! {
 
     /// Nothing in the language is like such a record.
     pub NO_MIRROR: Unsupported "schema/no-mirror"
-        "Rust, NumPy and WGSL mirror records that are numbers, fixed arrays or structs: what lies in a heap, and, but for \
-         WGSL, unions, have no fixed bytes."
+        "Rust, NumPy and WGSL types exist for records of numbers, fixed arrays and structs. Members in a heap have no fixed bytes, and neither have unions, except in WGSL."
         hint "make it a member of a struct; TypeScript has types for every record";
 }
 

@@ -6,13 +6,11 @@ crate::error::rules! {
 
     /// A required member without a value.
     pub NO_DEFAULT: Misuse "evolve/no-default"
-        "A required member that a file lacks, or may lack, has a `default` in the schema that it is \
-         read with."
+        "A required member that the file lacks, or may lack, has a `default` in the schema that the file is read with."
         hint "give the member a `default`, make it optional, or say what it was called before";
     /// A value that does not become another by itself.
     pub NO_CONVERTER: Misuse "evolve/no-converter"
-        "What a file has is what the schema it is read with has, or widens to it, or has a \
-         converter.";
+        "Everything in the file is in the schema that it is read with: unchanged, widened, or by a converter.";
     /// A converter that there is not.
     pub CONVERTER: Misuse "evolve/converter"
         "A converter is one of those that have a name, with the arguments that it takes."
@@ -21,8 +19,8 @@ crate::error::rules! {
               with `|` between them";
     /// A value that a converter does not take, or that the new schema does not hold.
     pub VALUE: Misuse "evolve/value"
-        "A converter is given values that it takes, and gives values that the new schema holds.";
+        "A converter gets values that it accepts, and produces values that the new schema allows.";
     /// A member that would be lost.
     pub DROPS_MEMBER: Misuse "evolve/drops-member"
-        "A migration leaves out members of a file only when told to.";
+        "A migration drops members of a file only when it is told to.";
 }

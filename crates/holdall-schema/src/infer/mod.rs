@@ -17,7 +17,7 @@ crate::error::rules! {
 
     /// Records that no one schema describes.
     pub MIXED: Unsupported "infer/mixed"
-        "What stands at a path is of one type in all records that a schema is made from."
+        "The values at one path have the same type in all records that a schema is inferred from."
         hint "let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` \
               holds any JSON object";
 }

@@ -5,26 +5,26 @@ crate::error::rules! {
     pub static RULES;
 
     /// Another number of bytes than a record has.
-    pub LENGTH: Misuse "record/length" "The bytes of a record are as many as its kind has.";
+    pub LENGTH: Misuse "record/length" "A record has exactly as many bytes as its kind.";
     /// A boolean that is neither.
-    pub BOOL_BYTE: Malformed "record/bool-byte" "A boolean is a byte of 0 or 1.";
+    pub BOOL_BYTE: Malformed "record/bool-byte" "A boolean is the byte 0 or 1.";
     /// An enum that stands for nothing.
-    pub ENUM_INDEX: Malformed "record/enum-index" "An enum is a place in its list.";
+    pub ENUM_INDEX: Malformed "record/enum-index" "An enum value is the index of an item in its list.";
     /// A tag that stands for nothing.
-    pub UNION_TAG: Malformed "record/union-tag" "A union's tag is the place of a variant.";
+    pub UNION_TAG: Malformed "record/union-tag" "The tag of a union is the index of a variant.";
     /// Presence bits and bytes that do not fit together.
     pub PRESENCE: Malformed "record/presence"
-        "The bytes of absent members are zero, and so are presence bits of no member.";
+        "The bytes of absent members are zero, and so are presence bits without a member.";
     /// Bytes beside a variant.
     pub UNION_PADDING: Malformed "record/union-padding"
-        "The bytes of a union that its variant does not take are zero.";
+        "The bytes of a union that its variant does not use are zero.";
     /// An entry that leaves the heap.
     pub ENTRY_BOUNDS: Malformed "record/entry-bounds" "An entry lies inside its heap.";
     /// An empty entry that points somewhere.
     pub ENTRY_EMPTY: Malformed "record/entry-empty" "An entry of length 0 has the offset 0.";
     /// Part of an element.
     pub ENTRY_LENGTH: Malformed "record/entry-length"
-        "The bytes of a variable array are a whole number of strides.";
+        "The bytes of a variable array are a whole number of elements.";
     /// Elements that do not lie at their alignment.
     pub ENTRY_ALIGN: Malformed "record/entry-align"
         "A variable array starts at a multiple of its elements' alignment in the heap.";
@@ -35,31 +35,30 @@ crate::error::rules! {
         "A `TypeDef:Record` is one JSON object in UTF-8 with unique keys.";
     /// Entries that share bytes so that they stand for too many.
     pub TOO_LARGE: Limit "record/too-large"
-        "What the entries of a record stand for, shared bytes counted each time, is at most \
-         `Limits::decoded_len` bytes.";
+        "A record expands to at most `Limits::decoded_len` bytes, where shared bytes count each time.";
     /// A number that its kind does not have.
     pub RANGE: Misuse "record/range" "A number is within the range of its kind.";
     /// JSON of another type.
-    pub TYPE: Misuse "record/type" "A value has the type of its kind.";
+    pub TYPE: Misuse "record/type" "A value has the type that its kind requires.";
     /// A required member that is missing.
     pub MISSING_MEMBER: Misuse "record/missing-member"
-        "Every required member is there, or has a default.";
+        "Every required member is present, or has a default.";
     /// A member that the struct does not have.
     pub UNKNOWN_MEMBER: Misuse "record/unknown-member" "Every member is one that the struct has.";
     /// Too few elements, or too many.
-    pub COUNT: Misuse "record/count" "A fixed array and a tensor have their number of elements.";
+    pub COUNT: Misuse "record/count" "A fixed array or tensor has exactly its number of elements.";
     /// A string that an enum does not have.
-    pub ENUM_VALUE: Misuse "record/enum-value" "The string of an enum is one of its list.";
+    pub ENUM_VALUE: Misuse "record/enum-value" "The string of an enum is in its list.";
     /// A union without its key.
     pub UNION_KEY: Misuse "record/union-key"
-        "The discriminator of a union is there and holds the key of a variant.";
+        "The discriminator of a union is present and holds the key of a variant.";
     /// A time that is none, or out of reach.
     pub TIMESTAMP: Misuse "record/timestamp"
-        "A time is RFC 3339 without leap seconds, to the nanosecond, from 1677-09-21 to 2262-04-11.";
+        "A time is RFC 3339 without leap seconds, with nanosecond precision, from 1677-09-21 to 2262-04-11.";
     /// Text that is not base64.
-    pub BASE64: Misuse "record/base64" "Bytes are base64 of the standard alphabet, with padding.";
+    pub BASE64: Misuse "record/base64" "Bytes are base64 in the standard alphabet, with padding.";
     /// A member read as what it is not.
-    pub ACCESS: Misuse "record/access" "A member is read and written as a type that its kind has.";
+    pub ACCESS: Misuse "record/access" "A member is read and written as a type that its kind allows.";
     /// A value that a standard keyword refuses.
-    pub KEYWORD: Misuse "record/keyword" "A value is as the standard keywords beside its kind say.";
+    pub KEYWORD: Misuse "record/keyword" "A value satisfies the standard keywords beside its kind.";
 }

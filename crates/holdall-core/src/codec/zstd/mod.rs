@@ -33,7 +33,7 @@ crate::error::rules! {
     pub static RULES;
 
     /// The stored bytes are not zstd, or end inside a frame.
-    pub BROKEN: Malformed "zstd/broken" "A zstd component is one or more whole frames.";
+    pub BROKEN: Malformed "zstd/broken" "A zstd component consists of one or more complete frames.";
     /// More or fewer bytes than declared.
     pub LENGTH: Malformed "zstd/length"
         "A zstd component decodes to exactly the length that the file or the shape declares.";
@@ -42,9 +42,7 @@ crate::error::rules! {
         "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.";
     /// The component decodes to more than the caller allows.
     pub DECODED_LEN: Limit "zstd/decoded-len"
-        "Compressed components decode to at most `Limits::decoded_len` bytes, or \
-         `Limits::expansion` times what they store if that is more: each of them, and all that are \
-         loaded at once."
+        "Compressed components decode to at most `Limits::decoded_len` bytes, or `Limits::expansion` times their stored bytes if that is more. This holds for each of them, and for all that are loaded at once."
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// The library refused to compress.
     pub ENCODE: Misuse "zstd/encode" "The compression level is one that zstd has.";

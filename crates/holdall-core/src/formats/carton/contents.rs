@@ -17,12 +17,14 @@ use crate::limits::Limits;
 use crate::model::{Warning, element_count};
 use bytes::Bytes;
 use sha2::Digest as _;
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
 /// A file that was found, in a zip or on a disk; folders are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Found<'a> {
     /// Path in the package, parts separated by `/`.
-    pub path: String,
+    pub path: Cow<'a, str>,
     /// Its bytes; of a symbolic link anything.
     pub len: u64,
     /// What it leads to, as it stands, where it is a symbolic link.
@@ -50,9 +52,7 @@ pub struct Texts {
 pub struct Contents {
     /// What `carton.toml` says.
     pub description: Description,
-    /// The `MANIFEST`.
-    pub manifest: Option<Manifest>,
-    /// The model's hash: SHA-256 of the `MANIFEST`'s bytes.
+    /// The model's hash: SHA-256 of the `MANIFEST`'s bytes. A folder may have no `MANIFEST`.
     pub hash: Option<[u8; 32]>,
     /// Where missing files are.
     pub links: Links,
@@ -88,25 +88,26 @@ impl Contents {
     ///
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
-    pub fn new(found: Vec<Found>, texts: &Texts, limits: &Limits) -> Result<Contents> {
+    pub fn new(found: Vec<Found<'_>>, texts: &Texts, limits: &Limits) -> Result<Contents> {
         let parsed = texts.description.as_deref().map(|text| Description::parse(text, limits));
         let (description, warnings) = parsed.transpose()?.unwrap_or_default();
         let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
         let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
+        let manifest = manifest.transpose()?;
         let mut contents = Contents {
             description,
-            manifest: manifest.transpose()?,
             hash: texts.manifest.as_deref().map(sha256),
             links: links.transpose()?.unwrap_or_default(),
             warnings,
             ..Contents::default()
         };
-        contents.files = contents.gather(found, limits)?;
+        contents.files = gather(manifest, found, &contents.links, limits)?;
         // What `MANIFEST` lists was checked with its lines.
         for file in contents.files.iter().filter(|file| file.sha256.is_none()) {
             paths::check(&file.path)?;
         }
-        contents.twins = paths::check_apart(contents.files.iter().map(|file| file.path.as_str()))?;
+        let paths: Vec<&str> = contents.files.iter().map(|file| file.path.as_str()).collect();
+        contents.twins = paths::check_apart(&paths)?;
         symlinks::resolve(&mut contents.files)?;
         let index = texts.tensors.as_deref();
         match &texts.description {
@@ -156,45 +157,6 @@ impl Contents {
         match &file.target {
             Some(target) => self.file(target),
             None => Some(file),
-        }
-    }
-
-    /// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
-    fn gather(&self, mut found: Vec<Found>, limits: &Limits) -> Result<Vec<PackedFile>> {
-        let rows = self.manifest.as_ref().map_or(&[][..], |m| &m.rows);
-        let count = found.len().max(rows.len()) as u64;
-        if count > limits.files {
-            return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
-        }
-        // Stable, because that sort makes use of runs: most zips have their files in order.
-        sort_by(&mut found, |a, b| a.path.cmp(&b.path));
-        let linked = self.links.hashes();
-        let mut files = Vec::with_capacity(found.len().max(rows.len()));
-        let (mut rows, mut found) = (rows.iter().peekable(), found.into_iter().peekable());
-        loop {
-            let row_is_next = match (rows.peek(), found.peek()) {
-                (Some(row), Some(file)) => row.0 < file.path,
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (None, None) => return Ok(files),
-            };
-            if row_is_next {
-                files.extend(rows.next().map(|row| linked_file(row, &linked)).transpose()?);
-                continue;
-            }
-            let Some(file) = found.next() else { continue };
-            let row = rows.next_if(|row| row.0 == file.path);
-            if row.is_none() && self.manifest.is_some() && is_listed(&file.path) {
-                let path = file.path.shown();
-                return Err(UNLISTED.broken(format!("`{MANIFEST_NAME}` does not list `{path}`")));
-            }
-            files.push(PackedFile {
-                path: file.path,
-                len: Some(file.len),
-                sha256: row.map(|(_, sha256)| *sha256),
-                target: file.target,
-                found: Some(file.at),
-            });
         }
     }
 
@@ -285,6 +247,56 @@ impl Contents {
     }
 }
 
+/// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
+fn gather(
+    manifest: Option<Manifest>,
+    mut found: Vec<Found<'_>>,
+    links: &Links,
+    limits: &Limits,
+) -> Result<Vec<PackedFile>> {
+    let is_complete = manifest.is_some();
+    let rows = manifest.unwrap_or_default().rows;
+    let count = found.len().max(rows.len());
+    if count as u64 > limits.files {
+        return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
+    }
+    // Stable, because that sort makes use of runs: most zips have their files in order.
+    sort_by(&mut found, |a, b| a.path.cmp(&b.path));
+    let linked = links.hashes();
+    // `MANIFEST` and `LINKS` are not among the rows.
+    let mut files = Vec::with_capacity(count.saturating_add(2));
+    let (mut rows, mut found) = (rows.into_iter().peekable(), found.into_iter().peekable());
+    loop {
+        let order = match (rows.peek(), found.peek()) {
+            (Some((path, _)), Some(file)) => path.as_str().cmp(&file.path),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(files),
+        };
+        let row = if order.is_le() { rows.next() } else { None };
+        let file = if order.is_ge() { found.next() } else { None };
+        files.push(match (row, file) {
+            (Some((path, sha256)), None) => linked_file(path, sha256, &linked)?,
+            (row, Some(file)) => {
+                if row.is_none() && is_complete && is_listed(&file.path) {
+                    let path = file.path.shown();
+                    let message = format!("`{MANIFEST_NAME}` does not list `{path}`");
+                    return Err(UNLISTED.broken(message));
+                }
+                let (path, sha256) = row.unzip();
+                PackedFile {
+                    path: path.unwrap_or_else(|| file.path.into_owned()),
+                    len: Some(file.len),
+                    sha256,
+                    target: file.target,
+                    found: Some(file.at),
+                }
+            }
+            (None, None) => return Ok(files),
+        });
+    }
+}
+
 /// The error for a package that has everything but what describes it.
 #[cold]
 fn no_description() -> Error {
@@ -304,22 +316,15 @@ fn is_listed(path: &str) -> bool {
 }
 
 /// A file that was not found.
-fn linked_file(row: &(String, [u8; 32]), linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
-    let (path, sha256) = row;
-    if !linked.contains(sha256) {
+fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
+    if !linked.contains(&sha256) {
         let shown = path.shown();
         let message =
             format!("`{shown}` is listed, but neither in the package nor in `{LINKS_NAME}`");
         let e = MISSING_FILE.broken(message);
         return Err(if path == CARTON_TOML { e.with_hint(PUT_BACK) } else { e });
     }
-    Ok(PackedFile {
-        path: path.clone(),
-        len: None,
-        sha256: Some(*sha256),
-        target: None,
-        found: None,
-    })
+    Ok(PackedFile { path, len: None, sha256: Some(sha256), target: None, found: None })
 }
 
 /// The error for a file whose bytes have another hash than `MANIFEST` says.

@@ -92,6 +92,7 @@ pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
     let mut out = [0; 32];
     let mut all = 0;
     for (byte, &[high, low]) in out.iter_mut().zip(pairs) {
+        let digit = |byte: u8| DIGITS.get(usize::from(byte)).copied().unwrap_or(16);
         let (high, low) = (digit(high), digit(low));
         *byte = high << 4 | low;
         all |= high | low;
@@ -100,8 +101,19 @@ pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
     (all < 16).then_some(out)
 }
 
-/// The value of a lower-case hex digit; 16 for what is none.
-fn digit(byte: u8) -> u8 {
+/// The value of each byte as a lower-case hex digit; 16 for what is none.
+static DIGITS: [u8; 256] = {
+    let (mut digits, mut byte) = ([16; 256], 0);
+    let mut left: &mut [u8] = &mut digits;
+    while let Some((first, rest)) = left.split_first_mut() {
+        *first = digit(byte);
+        byte = byte.wrapping_add(1);
+        left = rest;
+    }
+    digits
+};
+
+const fn digit(byte: u8) -> u8 {
     match (byte.wrapping_sub(b'0'), byte.wrapping_sub(b'a')) {
         (digit, _) if digit < 10 => digit,
         (_, letter) if letter < 6 => letter.wrapping_add(10),

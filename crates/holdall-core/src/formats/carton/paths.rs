@@ -1,7 +1,7 @@
 //! Paths of a package: the same on every system, and never out of it.
 
 use super::rules::*;
-use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
+use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX};
 use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
@@ -87,13 +87,49 @@ pub type Twins = (String, String);
 ///
 /// # Errors
 /// [`COLLISION`], where a file is in the place of a folder, or of another.
-pub(super) fn check_apart<'a>(
-    paths: impl IntoIterator<Item = &'a str> + Clone,
-) -> Result<Vec<Twins>> {
-    let missing = |name: &&str| !paths.clone().into_iter().any(|path| path == *name);
-    let missing: Vec<&str> = RESERVED.into_iter().filter(missing).collect();
-    apart(paths.into_iter().chain(missing))
+pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<Twins>> {
+    if are_usual(paths) {
+        return Ok(Vec::new());
+    }
+    let missing = RESERVED.into_iter().filter(|name| !paths.contains(name));
+    apart(paths.iter().copied().chain(missing))
 }
+
+/// Whether no two of these paths can meet, nor one with a package's own, at a glance: they are sorted, each is its own key
+/// but for its slashes, and no file stands where another has a folder.
+fn are_usual(paths: &[&str]) -> bool {
+    let is_text = |path: &&str| [MANIFEST_NAME, LINKS_NAME].contains(path);
+    let is_key = |path: &&str| {
+        !path.bytes().fold(false, |odd, byte| odd | !byte.is_ascii() | byte.is_ascii_uppercase())
+    };
+    let rises = paths.iter().zip(paths.iter().skip(1)).all(|(a, b)| a < b);
+    if !rises || !paths.iter().all(|path| is_key(path) || is_text(path)) {
+        return false;
+    }
+    let is_file = |path: &str| paths.binary_search(&path).is_ok();
+    let mut last = "";
+    for path in paths {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if folder == last {
+            continue;
+        }
+        last = folder;
+        let mut next = Some(folder);
+        while let Some(folder) = next {
+            if is_file(folder) || OWN_FILES.contains(&folder) {
+                return false;
+            }
+            next = folder.rsplit_once('/').map(|(outer, _)| outer);
+        }
+    }
+    !OWN_PLACES.into_iter().any(is_file)
+}
+
+/// The files of a package's own, and how systems that ignore case may spell those that are upper-case.
+const OWN_FILES: [&str; 6] =
+    [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX, "manifest", "links"];
+/// Where no file may be, for a package's own file or folder is there, spelled as its key is.
+const OWN_PLACES: [&str; 4] = ["manifest", "links", "model", TENSOR_DATA];
 
 /// The same of these paths alone. A folder itself ends in a slash.
 ///
@@ -227,7 +263,7 @@ mod tests {
 
     fn check_all(paths: &[&str]) -> Result<Vec<Twins>> {
         paths.iter().try_for_each(|path| check(path))?;
-        check_apart(paths.iter().copied())
+        check_apart(paths)
     }
 
     /// Nothing, the code of the error, or `twins`.
@@ -307,6 +343,36 @@ mod tests {
                 assert!(!differ_where_keys_do(&a, &b) || apart, "{a:?} {b:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_apart_at_a_glance_is_apart() {
+        let own = ["carton.toml", "MANIFEST", "LINKS", "tensor_data", "model"];
+        let own =
+            own.iter().flat_map(|own| [own.to_string(), own.to_lowercase(), format!("{own}/x")]);
+        let index = ["tensor_data/index.toml", "tensor_data/index.toml/x", "links/x", "manifest/x"];
+        let mut paths = short(&['a', 'A', '-', '/']);
+        paths.extend(own.chain(index.map(str::to_owned)));
+        paths.retain(|path| path.len() != 4 && check(path).is_ok());
+        paths.sort();
+        paths.dedup();
+        let (mut usual, mut sets) = (0, 0);
+        for (i, a) in paths.iter().enumerate() {
+            for (j, b) in paths.iter().enumerate().skip(i + 1) {
+                for c in paths.iter().skip(j + 1) {
+                    let set = [a.as_str(), b, c];
+                    let missing = RESERVED.into_iter().filter(|name| !set.contains(name));
+                    sets += 1;
+                    if are_usual(&set) {
+                        let apart = apart(set.into_iter().chain(missing));
+                        assert!(apart.is_ok_and(|twins| twins.is_empty()), "{set:?}");
+                        usual += 1;
+                    }
+                }
+            }
+        }
+        assert!(usual > 0 && usual < sets, "{usual} of {sets}");
+        assert!(are_usual(&["MANIFEST", "carton.toml", "model/a/b", "model/a.b", "tensor_data/x"]));
     }
 
     #[test]

@@ -11,49 +11,41 @@ crate::error::rules! {
         "Every table of the texts has the fields that the specification requires.";
     /// A field of another type.
     pub FIELD: Malformed "carton/field"
-        "Every field that the specification names has the type that it gives it.";
+        "Every field that the specification names has the type that the specification gives.";
     /// An element type that is not known.
     pub DTYPE: Unsupported "carton/dtype"
-        "A `dtype` is one of the 11 of the specification; in `tensor_data/index.toml` also \
-         `nested`.";
+        "A `dtype` is one of the 11 that the specification names, or `nested` in `tensor_data/index.toml`.";
     /// A shape that is none.
     pub SHAPE: Malformed "carton/shape"
-        "A declared shape is a text or a list of texts and of whole numbers from 0 on; a tensor's \
-         shape a list of the latter whose product fits 64 bits. Both have at most `Limits::rank` \
-         dimensions.";
+        "A declared shape is a string, or a list of strings and non-negative integers. The shape of a tensor is a list of non-negative integers whose product fits in 64 bits. Both have at most `Limits::rank` dimensions.";
     /// Two things of one name.
     pub DUPLICATE_NAME: Malformed "carton/duplicate-name"
-        "No two inputs have one name, no two outputs, and no two tensors.";
+        "Inputs have unique names, and so do outputs and tensors.";
     /// A requirement that no version can be checked against.
     pub FRAMEWORK_VERSION: Malformed "carton/framework-version"
         "`required_framework_version` is a requirement as Cargo writes it: `=1.12.1`, `>=2, <3`.";
     /// A reference that leads nowhere.
     pub REFERENCE: Malformed "carton/reference"
-        "What self-tests and examples refer to is `@tensor_data/` and the name of a tensor of \
-         `tensor_data/index.toml`, or, in examples, `@misc/` and the path of a file in `misc`.";
+        "A self-test refers to a tensor as `@tensor_data/NAME`, where `tensor_data/index.toml` lists NAME. An example may also refer to a file as `@misc/PATH`.";
     /// A zip without `MANIFEST`.
     pub NO_MANIFEST: Malformed "carton/no-manifest" "A package in a zip has a `MANIFEST`.";
     /// A line of `MANIFEST` that is not a row.
     pub MANIFEST: Malformed "carton/manifest"
-        "Each line of `MANIFEST` is a path, `=` and 64 lower-case hex digits, and ends in one line \
-         feed; none is for `MANIFEST` or `LINKS`.";
+        "Each line of `MANIFEST` is a path, `=`, 64 lower-case hex digits and a line feed. `MANIFEST` and `LINKS` themselves are not listed.";
     /// `MANIFEST` is not sorted.
     pub MANIFEST_ORDER: Malformed "carton/manifest-order"
-        "The lines of `MANIFEST` rise in the order of the bytes of their paths; no path is twice.";
+        "The lines of `MANIFEST` are sorted by the bytes of their paths, and no path is listed twice.";
     /// `LINKS` says something else than it can.
     pub LINKS: Malformed "carton/links"
-        "`LINKS` maps hashes, 64 lower-case hex digits, to lists of one address or more.";
+        "`LINKS` maps each hash, 64 lower-case hex digits, to a list of at least one address.";
     /// Another version of `LINKS`.
     pub LINKS_VERSION: Unsupported "carton/links-version" "`version` of `LINKS` is 1.";
     /// A path that leads out of the package, or that not every system has.
     pub PATH: Malformed "carton/path"
-        "A path has parts separated by `/`, none of them empty, `.` or `..`, and neither \
-         backslashes, control characters, nor drives; it has at most 1024 bytes, each part 255.";
+        "A path consists of parts separated by `/`. No part is empty, `.` or `..`; there are no backslashes, control characters or drive letters; a part has at most 255 bytes and the path at most 1024.";
     /// Two paths that cannot both be.
     pub COLLISION: Malformed "carton/collision"
-        "No file stands where another path has a folder, and paths that differ only in case or in the form \
-         of Unicode are unpacked to a place that keeps them apart. The names of the texts and of the folder \
-         `model` are paths in this, also of packages without them. Of such paths it is warned.";
+        "No file has the path of another file's folder. Paths that differ only in case or Unicode form cause a warning, and can only be unpacked where the file system tells them apart. The names of a package's own texts, and of the folder `model`, count as paths, even in packages without them.";
     /// A file that `MANIFEST` does not list.
     pub UNLISTED: Malformed "carton/unlisted"
         "`MANIFEST` lists every file but itself and `LINKS`."
@@ -67,56 +59,47 @@ crate::error::rules! {
         hint "the file was changed after the package was made: get it again from where it came";
     /// A symbolic link that leads elsewhere.
     pub SYMLINK: Malformed "carton/symlink"
-        "A symbolic link is relative, leads to a file in the same top folder, not round in a loop, \
-         and its row of `MANIFEST` has the hash of that file.";
+        "A symbolic link is relative, leads to a file in the same top folder, is not part of a loop, and is listed in `MANIFEST` with the hash of that file.";
     /// Tensor files without a table of tensors.
     pub NO_TENSOR_INDEX: Malformed "carton/no-tensor-index"
-        "Where there are files in `tensor_data`, one of them is `index.toml`.";
+        "If there are files in `tensor_data`, one of them is `index.toml`.";
     /// A tensor whose file is not there.
     pub TENSOR_FILE: Malformed "carton/tensor-file"
         "The `file` of a tensor is the path of a file below `tensor_data`, and not `index.toml`.";
     /// A tensor file of another length.
     pub TENSOR_LEN: Malformed "carton/tensor-len"
-        "The file of a tensor of numbers has exactly product(shape) elements of its dtype.";
+        "The file of a numeric tensor holds exactly product(shape) elements of its dtype.";
     /// Nested tensors that do not fit.
     pub NESTED: Malformed "carton/nested"
-        "The `inner` tensors of a nested tensor exist, are not nested, and have one dtype and one \
-         rank; the first dimension of its `shape`, if given, is their number.";
+        "The `inner` tensors of a nested tensor exist, are not nested themselves, and share one dtype and one rank. The first dimension of `shape`, if given, is how many there are.";
     /// Texts of another number.
     pub STRINGS: Malformed "carton/strings"
-        "The file of a tensor of texts is TOML whose `data` is a list of exactly product(shape) \
-         texts.";
+        "The file of a string tensor is TOML whose `data` is a list of exactly product(shape) strings.";
     /// A self-test that does not fit what is declared: told when the package is opened.
     pub SELF_TEST: Malformed "carton/self-test"
-        "The tensors of a self-test are those that are declared: every input and no other, dtypes and shapes as \
-         declared. It is a warning, unless the package is verified strictly.";
+        "A self-test gives every declared input and no other tensor, each with the declared dtype and shape. Breaking this is a warning, or an error where the package is verified strictly.";
     /// An example of something else.
     pub EXAMPLE: Malformed "carton/example"
-        "An example has inputs or outputs, and they are declared ones. It is a warning, unless the package is verified \
-         strictly.";
+        "An example has inputs or outputs, and all of them are declared. Breaking this is a warning, or an error where the package is verified strictly.";
     /// Inputs, and no outputs.
     pub NO_OUTPUTS: Malformed "carton/no-outputs"
-        "A package that declares an input declares its outputs, too. It is a warning, unless the package is verified \
-         strictly.";
+        "A package that declares inputs declares outputs too. Breaking this is a warning, or an error where the package is verified strictly.";
     /// Tests of what is not said.
     pub NOTHING_DECLARED: Malformed "carton/nothing-declared"
-        "A package with self-tests or examples declares inputs and outputs. It is a warning, unless the package is \
-         verified strictly.";
+        "A package with self-tests or examples declares its inputs and outputs. Breaking this is a warning, or an error where the package is verified strictly.";
     /// Nothing to run.
     pub NO_MODEL: Malformed "carton/no-model"
-        "A package has a file in `model`. It is a warning, unless the package is verified strictly.";
+        "A package has a file in `model`. Breaking this is a warning, or an error where the package is verified strictly.";
     /// A platform that no program would call so.
     pub PLATFORM: Malformed "carton/platform"
-        "`required_platforms` lists target triples: `x86_64-unknown-linux-gnu`. It is a warning, unless the package is \
-         verified strictly."
+        "`required_platforms` lists target triples, such as `x86_64-unknown-linux-gnu`. Breaking this is a warning, or an error where the package is verified strictly."
         hint "no program has a platform of that name, so that the model runs nowhere";
     /// A link that leads nowhere, or where it must not.
     pub DESCRIPTION_LINK: Malformed "carton/description-link"
-        "Links and pictures of `model_description` lead to whole `https` addresses, or to `@misc/` and the path of a \
-         file in `misc`. It is a warning, unless the package is verified strictly.";
+        "Links and pictures in `model_description` have absolute `https` addresses, or `@misc/` and the path of a file in `misc`. Breaking this is a warning, or an error where the package is verified strictly.";
     /// HTML, which is not shown as such.
     pub DESCRIPTION_HTML: Malformed "carton/description-html"
-        "`model_description` has no HTML. It is a warning, unless the package is verified strictly.";
+        "`model_description` contains no HTML. Breaking this is a warning, or an error where the package is verified strictly.";
     /// Too many files.
     pub TOO_MANY_FILES: Limit "carton/too-many-files"
         "A package has at most `Limits::files` files, and `MANIFEST` at most `Limits::text_len` \

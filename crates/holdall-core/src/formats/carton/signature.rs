@@ -26,7 +26,7 @@ crate::error::rules! {
         "Every input that a model declares is given.";
     /// An input is there that is not declared, or is there twice.
     pub INPUT_UNKNOWN: Misuse "signature/input-unknown"
-        "An input that is given is one that the model declares, and given once.";
+        "An input that is given is declared by the model, and given once.";
     /// The elements of an input have another type.
     pub INPUT_TYPE: Misuse "signature/input-type"
         "An input has the declared type.";
@@ -38,14 +38,14 @@ crate::error::rules! {
         "A dimension of an input has the declared size.";
     /// A symbol in the shape of an input stands for something else elsewhere.
     pub INPUT_SYMBOL: Misuse "signature/input-symbol"
-        "A symbol in the shapes of inputs stands for one size, or one whole shape, in all of them.";
+        "A symbol in the shapes of inputs stands for the same size, or the same whole shape, in all of them.";
 
     /// A declared output is not there.
     pub OUTPUT_MISSING: Malformed "signature/output-missing"
-        "A model gives every output that is declared.";
+        "A model returns every declared output.";
     /// An output is there that is not declared, or is there twice.
     pub OUTPUT_UNKNOWN: Malformed "signature/output-unknown"
-        "A model gives outputs that are declared, each once.";
+        "A model returns only declared outputs, each once.";
     /// The elements of an output have another type.
     pub OUTPUT_TYPE: Malformed "signature/output-type"
         "An output has the declared type.";
@@ -57,8 +57,7 @@ crate::error::rules! {
         "A dimension of an output has the declared size.";
     /// A symbol in the shape of an output stands for something else elsewhere.
     pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
-        "A symbol in the shapes of outputs stands for what it stands for in the inputs and in the \
-         other outputs.";
+        "A symbol in the shapes of outputs has the same meaning as in the inputs and in the other outputs.";
 }
 
 /// What can be wrong with the values of one side.

@@ -132,8 +132,7 @@ crate::error::rules! {
 
     /// A value whose parts do not fit each other.
     pub VALUE: Misuse "signature/value"
-        "A tensor has as many elements as its shape says; tensors inside a nested one are of one \
-         type and rank, and not nested.";
+        "A tensor has as many elements as its shape says. The tensors inside a nested one share one type and one rank, and are not nested.";
 }
 
 impl TensorValue {

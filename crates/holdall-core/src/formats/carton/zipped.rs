@@ -25,8 +25,7 @@ pub fn read(
     fetched: Option<&Bytes>,
 ) -> Result<Contents, Stop> {
     check_names(directory)?;
-    let texts = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
-    let texts = texts.map(|name| directory.get(name).or_else(|| rooted(directory, name)));
+    let texts = texts(directory);
     let is_link = |entry: &Entry<'_>| entry.kind() == EntryKind::Symlink;
     if let Some(text) = texts.into_iter().flatten().find(is_link) {
         let message = format!("`{}` is a link", text.name());
@@ -62,7 +61,7 @@ pub fn read(
             _ => None,
         };
         found.push(Found {
-            path: path_of(entry.name()).to_owned(),
+            path: path_of(entry.name()).into(),
             len: entry.decoded_len(),
             target,
             at: entry.position(),
@@ -78,6 +77,12 @@ pub fn read(
         contents.warnings = noted.0;
     }
     Ok(contents)
+}
+
+/// `carton.toml`, `MANIFEST`, `LINKS` and the table of tensors, as far as they are there.
+pub(super) fn texts(directory: &Directory) -> [Option<Entry<'_>>; 4] {
+    let names = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
+    names.map(|name| directory.get(name).or_else(|| rooted(directory, name)))
 }
 
 /// Whether a zip is one of a package, if perhaps of one that lacks what describes it.

@@ -52,22 +52,20 @@ crate::error::rules! {
     pub static RULES;
 
     /// A key that names nothing.
-    pub KEY: Malformed "flax/key" "The keys of maps are texts in UTF-8, or whole numbers, each once.";
+    pub KEY: Malformed "flax/key" "The keys of maps are UTF-8 strings or integers, each used once.";
     /// An array that is none.
     pub ARRAY: Malformed "flax/array"
-        "An array is a list of its shape, which has no negative dimensions, the name of its type, and its bytes.";
+        "An array is a list of its shape, without negative dimensions, the name of its type, and its bytes.";
     /// An element type that is not known.
     pub ELEMENT_TYPE: Unsupported "flax/element-type"
-        "The elements of an array are of a type of NumPy's or JAX's of 8 bits or more that is known."
+        "The elements of an array have a known type of NumPy or JAX with 8 bits or more."
         remedies [LeaveOut];
     /// Chunks that make no array.
     pub CHUNKS: Malformed "flax/chunks"
-        "An array in chunks has its mark first, then its shape, then chunks of one type, in order, that have as many elements as \
-         the shape.";
+        "A chunked array has its mark first, then its shape, then its chunks in order: all of one type, with as many elements together as the shape.";
     /// Nesting.
-    pub DEPTH: Limit "flax/depth" "Maps and lists are at most `Limits::depth` deep in each other.";
+    pub DEPTH: Limit "flax/depth" "Maps and lists nest at most `Limits::depth` deep.";
     /// Too much beside the arrays.
     pub TOO_MANY: Limit "flax/too-many-values"
-        "Names take at most `Limits::header_len` bytes together, a text at most `Limits::text_len`, and values that are no arrays are at \
-         most `Limits::attribute_values`.";
+        "Names take at most `Limits::header_len` bytes together, a string at most `Limits::text_len`, and there are at most `Limits::attribute_values` values that are not arrays.";
 }

@@ -79,28 +79,27 @@ crate::error::rules! {
         "The header has at most `Limits::header_len` bytes.";
     /// Too many values.
     pub TOO_MANY_VALUES: Limit "gguf/too-many-values"
-        "Key–values hold at most `Limits::attribute_values` values, items of arrays among them.";
+        "Key–values hold at most `Limits::attribute_values` values, array items included.";
     /// A key that is none.
     pub KEY: Malformed "gguf/key" "Keys are UTF-8, not empty, and unique.";
     /// A type of values that is not known.
     pub VALUE_TYPE: Malformed "gguf/value-type"
-        "The type of a value is one of the 13 of GGUF, and items of an array are not arrays.";
+        "The type of a value is one of the 13 of GGUF, and array items are not arrays.";
     /// Text that is too long.
     pub STRING: Malformed "gguf/string"
-        "Strings have at most 2^30 bytes, and arrays as many items.";
+        "Strings have at most 2^30 bytes, and arrays at most 2^30 items.";
     /// An alignment that is none.
     pub ALIGNMENT: Malformed "gguf/alignment"
         "`general.alignment` is a u32 that is a power of two.";
     /// A name that ggml does not take.
-    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 of less than 64 bytes.";
+    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 64 bytes.";
     /// Too many dimensions.
     pub RANK: Malformed "gguf/rank" "A tensor has at most 4 dimensions, none negative.";
     /// An element type that is not known.
-    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor is one of those that ggml has.";
+    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor is one that ggml has.";
     /// Rows that are not whole blocks.
     pub ROWS: Malformed "gguf/rows"
-        "The first dimension of a tensor in blocks is a multiple of the elements of a block, and its \
-         elements are less than 2^63.";
+        "The first dimension of a tensor in blocks is a multiple of the block's elements, and the tensor has fewer than 2^63 elements.";
     /// An offset that is not the next.
     pub OFFSET: Malformed "gguf/offset"
         "The offset of a tensor is the sum of the sizes of those before it, each padded to the \
@@ -110,26 +109,26 @@ crate::error::rules! {
         remedies [Salvage];
     /// Blocks of a big-endian file.
     pub BIG_ENDIAN_BLOCKS: Unsupported "gguf/big-endian-blocks"
-        "Tensors of a big-endian file are not in blocks of IQ2_XXS, which ggml does not read there as it wrote them.";
+        "A big-endian file has no IQ2_XXS tensors: ggml does not read them there as it wrote them.";
 
     /// A layout that the format cannot hold.
-    pub LAYOUT: Unsupported "gguf/layout" "A tensor that is written is dense or in blocks."
+    pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense or in blocks."
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "gguf/element-type"
-        "Elements that are written are f64, f32, f16, bf16, or integers with a sign."
+        "Elements to be written are f64, f32, f16, bf16 or signed integers."
         remedies [LeaveOut];
     /// A tensor that ggml would not take.
     pub FIT: Unsupported "gguf/fit"
-        "A tensor that is written has at most 4 dimensions, and a name of less than 64 bytes.";
+        "A tensor to be written has at most 4 dimensions, and a name shorter than 64 bytes.";
     /// Not what was declared.
     pub DECLARED: Misuse "gguf/declared"
-        "Tensors are declared before the first byte is written, and written as declared, in order.";
+        "Tensors are declared before the first byte is written, then written as declared, in order.";
     /// Compression or a digest.
     pub ENCODING: Unsupported "gguf/encoding" "Components are stored raw, without a digest."
         remedies [StoreRaw];
     /// An alignment that cannot be.
-    pub ALIGN: Misuse "gguf/align" "The alignment is a power of two from 8 up to 2^26.";
+    pub ALIGN: Misuse "gguf/align" "The alignment is a power of two from 8 to 2^26.";
 }
 
 /// The first bytes of a file.

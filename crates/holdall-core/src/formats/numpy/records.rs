@@ -50,7 +50,7 @@ pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<St
         return Err(super::DECLARED.broken(message));
     }
     let Kind::Struct(_) = schema.ty(ty).kind else {
-        return Err(refused("its records are no structs"));
+        return Err(refused("its records are not structs"));
     };
     let mut descr = String::new();
     let mut shape = Vec::new();

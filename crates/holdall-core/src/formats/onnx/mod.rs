@@ -75,50 +75,46 @@ crate::error::rules! {
     pub GRAPH: Malformed "onnx-file/graph" "A model has one graph.";
     /// Nesting.
     pub DEPTH: Limit "onnx-file/depth"
-        "Messages are at most `Limits::depth` deep in each other: graphs are in graphs where a model branches.";
+        "Messages nest at most `Limits::depth` deep; graphs nest where a model branches.";
     /// Text that is too long.
     pub TEXT: Limit "onnx-file/text"
-        "A name, a text, and the description of an input or output have at most `Limits::text_len` bytes, the key–values and values of \
-         the graph together at most `Limits::attribute_values` items.";
+        "A name, a text, and the description of an input or output have at most `Limits::text_len` bytes; the key–values and values of the graph have at most `Limits::attribute_values` items together.";
     /// An element type that is not known.
     pub ELEMENT_TYPE: Unsupported "onnx-file/element-type"
-        "The elements of a tensor are of one of the types 1 to 28 of ONNX, and no texts."
+        "The elements of a tensor have one of the ONNX types 1 to 28, and are not strings."
         remedies [LeaveOut];
     /// Dimensions that are none.
     pub DIMS: Malformed "onnx-file/dims" "Dimensions are not negative.";
     /// Elements that cannot be made out.
     pub DATA: Malformed "onnx-file/data"
-        "A tensor has its elements once: as bytes, as numbers in the field of their type, or in another file; and as many as \
-         its dimensions say.";
+        "A tensor has its elements in one place: as bytes, as numbers in the field of their type, or in another file. There are as many as its dimensions say.";
     /// Too many numbers in fields.
     pub NUMBERS: Limit "onnx-file/numbers"
-        "Elements that are taken out of fields of numbers take at most `Limits::header_len` bytes, all tensors of a file together.";
+        "Elements in numeric fields take at most `Limits::header_len` bytes, all tensors of a file together.";
     /// Indices that are none.
     pub INDICES: Malformed "onnx-file/indices"
-        "The indices of a sparse tensor are 64-bit integers inside of its shape, one or as many as it has dimensions for each value.";
+        "The indices of a sparse tensor are 64-bit integers inside its shape: one for each value, or one per dimension for each value.";
     /// A file that is not inside of the model's folder.
     pub LOCATION: Malformed "onnx-file/location"
-        "External data is in a file in the model's folder or below it, named by a relative path without `..`, and no \
-         link leads out of there.";
+        "External data is in a file in or below the model's folder, named by a relative path without `..`, and no link leads out of that folder.";
     /// Elements that are not here.
     pub EXTERNAL: Unsupported "onnx-file/external"
-        "External data is there, where the model is opened with the files beside it, and is as long as the model says."
+        "A model with external data is opened together with the files beside it, and each is as long as the model says."
         hint "open the model in its folder, with all of its files";
 
     /// Weights without a graph.
     pub NO_GRAPH: Misuse "onnx-file/no-graph"
-        "What is written as ONNX goes into the graph of a model, and nothing else does.";
+        "Tensors are written as ONNX only into the graph of a model, and nothing else is written there.";
     /// A layout that the format cannot hold.
-    pub FORM: Unsupported "onnx-file/form" "A tensor that is written is dense."
+    pub FORM: Unsupported "onnx-file/form" "A tensor to be written is dense."
         remedies [MakeDense];
     /// A tensor that the graph does not have.
     pub FIT: Unsupported "onnx-file/fit"
-        "A tensor that is written has the name and the shape of one of the graph."
+        "A tensor to be written has the name and shape of a tensor in the graph."
         remedies [LeaveOut];
     /// Elements that the graph does not take.
     pub TYPE: Unsupported "onnx-file/type"
-        "Elements that are written are of the type that the graph has, or of one that was asked for and that the model's version can cast \
-         to it: of an initializer that is not in a function, and no input."
+        "Elements to be written have the graph's type, or one that was asked for and that the model's version can cast to the graph's; casting applies to initializers that are neither inputs nor inside a function."
         hint "write elements of the type that the graph has";
     /// A graph that is too long.
     pub GRAPH_LEN: Limit "onnx-file/graph-len"
@@ -133,7 +129,7 @@ crate::error::rules! {
         hint "let all tensors be in the model, or write it to a folder";
     /// Not what was declared.
     pub DECLARED: Misuse "onnx-file/declared"
-        "Tensors are declared before the first byte is written, and written as declared, in order.";
+        "Tensors are declared before the first byte is written, then written as declared, in order.";
     /// Compression or a digest.
     pub ENCODING: Unsupported "onnx-file/encoding" "Components are stored raw, without a digest."
         remedies [StoreRaw];

@@ -115,7 +115,8 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let directory = Directory::read(window, limits)?.with_optional_sums();
+    let directory =
+        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_sums();
     let saved = top(&directory);
     let top = match saved {
         Some(_) => saved,

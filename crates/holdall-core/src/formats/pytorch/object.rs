@@ -431,7 +431,7 @@ impl<'g> Objects<'g> {
     fn dtype(&self, id: Id) -> Result<Element> {
         let name = match self.graph.get(id) {
             Node::Global(module, name) if module == "torch" => name.as_str(),
-            _ => return Err(CALL.broken("a dtype is not one of torch")),
+            _ => return Err(CALL.broken("a dtype is not one that torch has")),
         };
         if name == PAIRS {
             return Ok(Element::PAIR);

@@ -84,7 +84,7 @@ crate::error::rules! {
 
     /// No room for the header's length.
     pub TOO_SHORT: Malformed "safetensors/too-short"
-        "A file starts with 8 bytes that say how long the header is.";
+        "A file starts with 8 bytes that give the length of the header.";
     /// The header reaches past the end of the file.
     pub HEADER_BOUNDS: Malformed "safetensors/header-bounds" "The header lies inside the file.";
     /// The header is too long.
@@ -108,14 +108,13 @@ crate::error::rules! {
         "A tensor's dtype is one of the 22 that release 0.8 of the reference names.";
     /// `data_offsets` is not a range.
     pub OFFSETS: Malformed "safetensors/offsets"
-        "`data_offsets` is two numbers, start and end, the start not after the end.";
+        "`data_offsets` is two numbers, a start and an end that is not before the start.";
     /// Bytes that belong to no tensor.
     pub HOLE: Malformed "safetensors/hole"
-        "Tensors tile the data: each starts where the one before it ends, the first at 0.";
+        "Tensors fill the data without gaps: the first starts at 0, each other where the one before it ends.";
     /// Bytes that belong to two tensors.
     pub OVERLAP: Malformed "safetensors/overlap"
-        "No byte belongs to two tensors, and an empty tensor lies between two others, not inside \
-         one.";
+        "No byte belongs to two tensors, and an empty tensor lies between others, not inside one.";
     /// The file ends before its last tensor does.
     pub TRUNCATED: Malformed "safetensors/truncated"
         "The file has all the bytes that its header describes."
@@ -152,7 +151,7 @@ crate::error::rules! {
     pub ALIGN: Misuse "safetensors/align" "An alignment is a power of two, at most 2^26.";
     /// The writer was not told the truth.
     pub DECLARED: Misuse "safetensors/declared"
-        "What is written is what was declared: unique names, these sizes, in this order, all of it.";
+        "What is written matches what was declared: unique names, these sizes, in this order, nothing missing.";
 }
 
 /// The key of the file's attributes in a header.

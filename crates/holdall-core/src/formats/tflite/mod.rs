@@ -49,22 +49,22 @@ crate::error::rules! {
     pub static RULES;
 
     /// Another version.
-    pub VERSION: Unsupported "tflite/version" "A model says version 3.";
+    pub VERSION: Unsupported "tflite/version" "The version of a model is 3.";
     /// A buffer that is none.
     pub BUFFER: Malformed "tflite/buffer"
-        "The buffer of a tensor is one that the model has, and its bytes are in the file.";
+        "The buffer of a tensor is in the model, and its bytes are in the file.";
     /// Dimensions that are none.
     pub DIMS: Malformed "tflite/dims" "Dimensions of tensors with elements are not negative.";
     /// An element type that is not known.
     pub ELEMENT_TYPE: Unsupported "tflite/element-type"
-        "The elements of a tensor are numbers or truth values."
+        "The elements of a tensor are numbers or booleans."
         remedies [LeaveOut];
     /// Elements that are left out.
-    pub SPARSE: Unsupported "tflite/sparse" "The elements of a tensor are all stored."
+    pub SPARSE: Unsupported "tflite/sparse" "All elements of a tensor are stored."
         remedies [LeaveOut];
     /// Too much beside the elements.
     pub TOO_MUCH: Limit "tflite/too-much"
-        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together, what is pointed at twice counts twice.";
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; what two things point to counts twice.";
 }
 
 /// The element type of that number, and the bits of one.

@@ -185,7 +185,7 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
         return Ok(());
     }
     Err(COMPONENTS.broken(format!(
-        "{len} bytes are no `{}` of shape {shape:?} and dtype {dtype} in layout `{}`",
+        "{len} bytes do not fit `{}` of shape {shape:?} and dtype {dtype} in layout `{}`",
         c.role, tensor.layout
     )))
 }

@@ -6,11 +6,10 @@ crate::error::rules! {
 
     /// A container of a generation this version does not read.
     pub UNSUPPORTED_CONTAINER: Unsupported "ztensor/unsupported-container"
-        "The file starts with `ZTEN0001` (zTensor 0.1) or `ZTEN1000` (1.0 to 1.2); of zTensor 2 it starts otherwise.";
+        "The file starts with `ZTEN0001` (zTensor 0.1) or `ZTEN1000` (1.0 to 1.2).";
     /// Too short for a footer.
     pub TOO_SHORT: Malformed "ztensor/too-short"
-        "A file holds a magic number, a manifest and a footer: at least 17 bytes, or 25 where it \
-         ends in a magic number."
+        "A file holds a magic number, a manifest and a footer: at least 17 bytes, or 25 if it ends with a magic number."
         hint "the file was cut short: fetch or write it again";
     /// A manifest that does not fit in the file.
     pub MANIFEST_BOUNDS: Malformed "ztensor/manifest-bounds"
@@ -19,18 +18,16 @@ crate::error::rules! {
         remedies [Salvage];
     /// A manifest of no bytes.
     pub EMPTY_MANIFEST: Malformed "ztensor/empty-manifest"
-        "The manifest has at least one byte, in a file without tensors too.";
+        "The manifest has at least one byte, even in a file without tensors.";
     /// A manifest over the limit.
     pub MANIFEST_LEN: Limit "ztensor/manifest-len"
         "The manifest has at most `Limits::manifest_len` bytes.";
     /// Container and manifest are of different generations.
     pub CONTAINER: Malformed "ztensor/container"
-        "A file that ends in a magic number lists `objects` (1.1 and later); one that does not \
-         lists `tensors` (1.0).";
+        "A file that ends with a magic number lists `objects` (1.1 and later); other files list `tensors` (1.0).";
     /// A required field is missing.
     pub MISSING_FIELD: Malformed "ztensor/missing-field"
-        "The manifest, every tensor and every component have all fields that the specification \
-         requires.";
+        "The manifest, every tensor and every component have all the fields that the specification requires.";
     /// A version that is not one.
     pub VERSION_SYNTAX: Malformed "ztensor/version-syntax"
         "`version` is `major.minor` or `major.minor.patch`.";
@@ -57,9 +54,7 @@ crate::error::rules! {
 
     /// A layout that the version written lacks.
     pub LAYOUT: Unsupported "ztensor/layout"
-        "A tensor written is of a layout that the version has: 0.1 dense, sparse_csr, sparse_coo or packed sparse; 1.0 \
-         dense, sparse_csr, sparse_coo; 1.2 quantized_group, records and blob too; 1.x any layout \
-         that is unknown."
+        "A tensor to be written has a layout that the version has: 0.1 has dense, sparse_csr, sparse_coo and packed sparse; 1.0 has dense, sparse_csr and sparse_coo; 1.2 also quantized_group, records and blob; 1.x also any unknown layout."
         remedies [MakeDense, LeaveOut];
     /// A logical type that the version written lacks.
     pub LOGICAL_TYPE: Unsupported "ztensor/logical-type"
@@ -67,7 +62,7 @@ crate::error::rules! {
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];
     /// Attributes of the file that the version written cannot hold.
     pub FILE_ATTRIBUTES: Unsupported "ztensor/file-attributes"
-        "A file's attributes are text in 1.0, and in 0.1 there is a tensor to hold them."
+        "In version 1.0, a file's attributes are text; in 0.1, the file has a tensor to hold them."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Attributes of a tensor that the version written cannot hold.
     pub TENSOR_ATTRIBUTES: Unsupported "ztensor/tensor-attributes"
@@ -79,8 +74,7 @@ crate::error::rules! {
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Components of two dtypes in a version that has one dtype per tensor.
     pub ONE_DTYPE: Unsupported "ztensor/one-dtype"
-        "The components of a tensor written as 1.0 have one dtype, but for sparse indices, which \
-         are u64."
+        "The components of a tensor that is written as 1.0 have one dtype, except sparse indices, which are u64."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, LeaveOut];
     /// Sparse indices to be written that are not u64.
     pub WIDE_INDICES: Unsupported "ztensor/wide-indices"
@@ -88,15 +82,13 @@ crate::error::rules! {
         remedies [MakeDense, LeaveOut];
     /// A tensor to be written that no decoder would accept.
     pub COMPONENTS: Misuse "ztensor/components"
-        "A tensor written has the components of its layout, each once, and of the lengths that \
-         shape and dtype give.";
+        "A tensor to be written has the components of its layout, each once, with the lengths that shape and dtype require.";
     /// An alignment that is not one.
     pub ALIGN: Misuse "ztensor/align"
-        "An alignment asked for is a power of two from 64 to 2097152 (2 MiB).";
+        "The requested alignment is a power of two from 64 to 2097152 (2 MiB).";
     /// The encoder was not told the truth.
     pub DECLARED: Misuse "ztensor/declared"
-        "What is written is what was declared: unique names, the components of a tensor one after \
-         the other, all of it.";
+        "What is written matches what was declared: unique names, the components of a tensor one after the other, nothing missing.";
 }
 
 /// Codes of warnings: what is odd about a file but does not make it bad.

@@ -76,7 +76,7 @@ fn lacking(value: &Value, levels: usize) -> Option<String> {
         Value::Map(pairs) => {
             let of_pair = |(key, value): &(Value, Value)| match key {
                 Value::Array(_) | Value::Map(_) => {
-                    Some("a map with a key that is no single value".into())
+                    Some("a map with a key that is not a scalar".into())
                 }
                 key => lacking(key, inner).or_else(|| lacking(value, inner)),
             };

@@ -45,23 +45,22 @@ crate::error::rules! {
 
     /// A description that cannot be read.
     pub DESCRIPTION: Malformed "layouts/description"
-        "A description of layouts has the keys that are known, with values of their kinds.";
+        "A description of layouts has only known keys, with values of the right types.";
     /// An expression that cannot be read.
     pub EXPRESSION: Malformed "layouts/expression"
-        "An expression is made of numbers, names of its description, the operations that are known, and no more than \
-         256 of them.";
+        "An expression consists of numbers, names from its description and known operations, at most 256 of them.";
     /// A description of what needs none, or the second of one layout.
     pub TAKEN: Malformed "layouts/taken"
-        "A layout is described once, and not where it has a meaning already.";
+        "A layout is described only once, and only if it has no meaning yet.";
     /// A tensor that is not as its layout is described.
     pub FIT: Malformed "layouts/fit"
-        "A tensor of a described layout has the dimensions, attributes and components of its description.";
+        "A tensor of a described layout has the dimensions, attributes and components that the description asks for.";
     /// A build without what reads descriptions.
     pub NOT_BUILT: Unsupported "layouts/not-built"
-        "Descriptions of layouts are read by a build that has the feature `layouts`.";
+        "Descriptions of layouts are read by builds with the feature `layouts`.";
     /// An element without a value.
     pub VALUE: Malformed "layouts/value"
-        "Subscripts lie inside what they are of, whole numbers are below 2^63, and nothing is divided by zero.";
+        "Subscripts are in range, integers are below 2^63, and nothing is divided by zero.";
 }
 
 /// Elements that are computed at a time.

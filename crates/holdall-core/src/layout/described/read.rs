@@ -62,7 +62,7 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         Some(e) => {
             let name = e.text()?;
             let known = || list(FloatType::ALL.into_iter().map(FloatType::as_str));
-            let wrong = || e.wrong(format!("`{}` is none of {}", name.shown(), known()));
+            let wrong = || e.wrong(format!("`{}` is not one of {}", name.shown(), known()));
             FloatType::from_name(name).ok_or_else(wrong)?
         }
     };

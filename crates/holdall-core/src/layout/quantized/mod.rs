@@ -57,31 +57,27 @@ crate::error::rules! {
 
     /// An attribute that is missing or not of its type.
     pub ATTRIBUTE: Malformed "quantized/attribute"
-        "A quantized tensor has `bits` and `group_size`, and its attributes have their types and \
-         are in their ranges: neither `bits` nor `group_size` is 0, and an axis is one of the \
-         shape's.";
+        "A quantized tensor has `bits` and `group_size`, neither of them 0. Its attributes have the right types and are in range, and an axis is one of the shape's.";
     /// A number of bits that is not known.
     pub BITS: Unsupported "quantized/bits" "A quantized element has 1 to 8 bits.";
     /// A packing that is not known.
     pub PACKING: Unsupported "quantized/packing"
-        "A packing is `n_per_t` or `n_per_w_t` of integer words, in an order that is known.";
+        "A packing is `n_per_t` or `n_per_w_t` of integer words, in a known order.";
     /// A packing that cannot be: elements that have no room in their words.
     pub FIT: Malformed "quantized/fit"
-        "The elements of a packing fit its words, and its words are as wide as the dtype of the \
-         component.";
+        "The elements of a packing fit in its words, and its words are as wide as the dtype of the component.";
     /// A direction that is not known.
     pub AXIS: Unsupported "quantized/axis"
         "Groups and packing run along the last axis, or down the rows of a matrix.";
     /// A component whose length does not fit the shape.
     pub COUNTS: Malformed "quantized/counts"
-        "There are as many words, scales and zero points as shape, packing and group size take.";
+        "The numbers of words, scales and zero points match the shape, the packing and the group size.";
     /// Zero points that are missing or of a type that is none.
     pub ZEROS: Malformed "quantized/zeros"
-        "Zero points are floats or integers, and there when quantization is not symmetric.";
+        "Zero points are floats or integers, and are present if quantization is not symmetric.";
     /// A row's group that is not there.
     pub GROUP_INDEX: Malformed "quantized/group-index"
-        "`g_idx` is one integer for each row, each the number of a group, and groups run down the \
-         rows.";
+        "`g_idx` has one integer for each row, the number of a group, and groups run down the rows.";
 }
 
 /// The decoded components of a quantized tensor.

@@ -52,7 +52,8 @@ impl Matrices {
         };
         let (&rows, &columns, [height, width]) = (rows, columns, block);
         if !rows.is_multiple_of(height) || !columns.is_multiple_of(width) {
-            let message = format!("{rows} × {columns} are no whole blocks of {height} × {width}");
+            let message =
+                format!("{rows} × {columns} is not a whole number of blocks of {height} × {width}");
             return Err(ATTRIBUTE.broken(message));
         }
         let (count, inner) = (count_of(batch)?, count_of(inner)?);

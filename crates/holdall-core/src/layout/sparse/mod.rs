@@ -38,10 +38,10 @@ crate::error::rules! {
     pub static RULES;
 
     /// A shape that the layout cannot have.
-    pub RANK: Malformed "sparse/rank" "A tensor by compressed rows has two dimensions.";
+    pub RANK: Malformed "sparse/rank" "A tensor in compressed rows has two dimensions.";
     /// Attributes that say nothing, or what cannot be.
     pub ATTRIBUTE: Malformed "sparse/attribute"
-        "The attributes of a tensor whose entries are arrays say what these are: `compressed`, `block` and `batch`, or `coordinates`.";
+        "The attributes of a tensor whose entries are arrays describe these: `compressed`, `block` and `batch`, or `coordinates`.";
     /// Indices that are not integers.
     pub INDEX_DTYPE: Malformed "sparse/index-dtype" "Indices are integers of 8 to 64 bits.";
     /// An index below 0.
@@ -53,17 +53,17 @@ crate::error::rules! {
     /// The first row pointer.
     pub INDPTR_START: Malformed "sparse/indptr-start" "The first row pointer is 0.";
     /// A row that ends before it starts.
-    pub INDPTR_ORDER: Malformed "sparse/indptr-order" "Row pointers never fall.";
+    pub INDPTR_ORDER: Malformed "sparse/indptr-order" "Row pointers never decrease.";
     /// The last row pointer.
     pub INDPTR_END: Malformed "sparse/indptr-end" "The last row pointer is the number of values.";
     /// An index past the shape.
     pub INDEX_BOUNDS: Malformed "sparse/index-bounds" "Every index lies inside the shape.";
     /// One component for everything, of a size that cannot be.
     pub PACKED: Malformed "sparse/packed"
-        "A packed sparse component has the size that its shape and number of entries take.";
+        "A packed sparse component has exactly the size that its shape and number of entries require.";
     /// Two values for one place that cannot be summed.
     pub SUM: Unsupported "sparse/sum"
-        "Values that share a place have a type whose sums this version can take.";
+        "Values at the same position have a type that this version can add.";
 }
 
 /// The decoded bytes of a component that the layout cannot do without.

@@ -355,6 +355,5 @@ crate::error::rules! {
          lacks.";
     /// A value handed to a writer that would not be read back.
     pub NOT_JSON: Misuse "json/not-json"
-        "A value to be written as JSON is read back as it is: integers from -2^64 to 2^64 - 1, keys \
-         that are unique, and no deeper than readers go.";
+        "A value to be written as JSON can be read back unchanged: integers from -2^64 to 2^64 - 1, unique keys, and no deeper than readers go.";
 }

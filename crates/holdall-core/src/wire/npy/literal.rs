@@ -75,7 +75,7 @@ impl<'a> Literal<'a> {
 
     /// What follows a backslash, as `repr` writes it.
     fn escape(&mut self) -> Result<char> {
-        let broken = || HEADER.broken("a string has an escape that is none");
+        let broken = || HEADER.broken("a string has an invalid escape");
         let mut rest = self.rest.chars();
         let kind = rest.next().ok_or_else(broken)?;
         self.rest = rest.as_str();

@@ -45,7 +45,7 @@ crate::error::rules! {
 
     /// Not an `.npy` file.
     pub MAGIC: Malformed "npy/magic"
-        "An .npy file starts with 93 `NUMPY` and version 1.0, 2.0 or 3.0.";
+        "An .npy file starts with byte 0x93, `NUMPY`, and version 1.0, 2.0 or 3.0.";
     /// It ends inside the header.
     pub TRUNCATED: Malformed "npy/truncated"
         "The header is as long as it says, and at most 64 KiB.";
@@ -54,12 +54,11 @@ crate::error::rules! {
         "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.";
     /// Elements that are not numbers.
     pub DTYPE: Unsupported "npy/dtype"
-        "The elements of an .npy file are bool, integers, floats or complex numbers of a known \
-         width; in a file of tensors also times, texts, bytes and records of all these."
+        "The elements of an .npy file are booleans, integers, floats or complex numbers of a known width; in a file of tensors also times, strings, bytes, and records of all these."
         hint "save it from Python with another dtype: objects as numbers, longdouble as float64";
     /// Fields that make no record.
     pub FIELDS: Malformed "npy/fields"
-        "The fields of a structured type have names, each of its own, and its records at most 2^63 bytes.";
+        "The fields of a structured type have unique names, and a record has at most 2^63 bytes.";
     /// A type that NumPy does not have.
     pub NO_DESCR: Unsupported "npy/no-such-type"
         "Elements written to an .npy file have a type that NumPy has.";

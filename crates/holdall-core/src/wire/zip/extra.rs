@@ -65,10 +65,9 @@ impl<'a> Extra<'a> {
         if small != FULL {
             return Ok(small);
         }
-        self.zip64
-            .as_mut()
-            .and_then(Cursor::u64_le)
-            .ok_or_else(|| ZIP64.broken("a number is to be in a zip64 extra field, and is not"))
+        self.zip64.as_mut().and_then(Cursor::u64_le).ok_or_else(|| {
+            ZIP64.broken("a number should be in a zip64 extra field, but is not there")
+        })
     }
 
     /// `small`, or the next 32 bits of the zip64 field where `small` says that it stands there.
@@ -79,9 +78,8 @@ impl<'a> Extra<'a> {
         if small != 0xffff {
             return Ok(small.into());
         }
-        self.zip64
-            .as_mut()
-            .and_then(Cursor::u32_le)
-            .ok_or_else(|| ZIP64.broken("a disk is to be in a zip64 extra field, and is not"))
+        self.zip64.as_mut().and_then(Cursor::u32_le).ok_or_else(|| {
+            ZIP64.broken("a disk number should be in a zip64 extra field, but is not there")
+        })
     }
 }

@@ -28,6 +28,7 @@ pub mod write;
 
 pub use rules::*;
 
+use self::end::End;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Encoding;
@@ -35,6 +36,7 @@ use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How the bytes of an entry are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -133,12 +135,17 @@ struct Row {
 }
 
 impl Directory {
-    /// Reads the directory of the zip in `window`: its end, then all of it.
+    /// Reads the directory of the zip in `window`: its end, then all of it. The window keeps it, for several formats are
+    /// zips, and a decoder that needs more bytes is called again.
     ///
     /// # Errors
     /// [`RULES`], but for [`LOCAL_HEADER`], [`DESCRIPTOR`] and [`CRC32`].
-    pub fn read(window: &Window, limits: &Limits) -> Result<Directory, Stop> {
+    pub fn read(window: &Window, limits: &Limits) -> Result<Arc<Directory>, Stop> {
         let end = end::find(window, limits)?;
+        window.once(|| Directory::of(end, window))
+    }
+
+    fn of(end: End, window: &Window) -> Result<Directory, Stop> {
         let bytes = window.bytes(end.directory.clone())?;
         let mut directory = Directory { place: end.directory.clone(), ..Directory::default() };
         // `end` held the count against the bytes of the directory.
@@ -220,6 +227,11 @@ impl Directory {
         local::likely(entry)
     }
 
+    /// The same with the stored bytes behind it: what [`Directory::contents`] will ask for.
+    pub fn whole(&self, entry: Entry<'_>) -> Range<u64> {
+        local::likely_whole(entry)
+    }
+
     fn name(&self, at: usize) -> &str {
         let start = at.checked_sub(1).and_then(|before| self.rows.get(before));
         let start = start.map_or(0, |row| row.name_end);
@@ -230,9 +242,15 @@ impl Directory {
     fn sort_names(&mut self) -> Result<()> {
         let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let mut by_name: Vec<u32> = (0..count).collect();
-        // Quick where names come sorted, as most do.
-        by_name.sort_by(|&a, &b| self.name(a as usize).cmp(self.name(b as usize)));
-        for (&a, &b) in by_name.iter().zip(by_name.iter().skip(1)) {
+        // Quick where names come sorted, as most do. Two that are the same are compared by every way to sort.
+        let mut are_unique = true;
+        by_name.sort_by(|&a, &b| {
+            let order = self.name(a as usize).cmp(self.name(b as usize));
+            are_unique &= order.is_ne() || a == b;
+            order
+        });
+        let neighbours = by_name.iter().zip(by_name.iter().skip(1));
+        for (&a, &b) in neighbours.filter(|_| !are_unique) {
             let name = self.name(a as usize);
             if name == self.name(b as usize) {
                 let message = format!("two entries are named `{}`", name.shown());

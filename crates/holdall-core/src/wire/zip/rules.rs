@@ -6,25 +6,22 @@ crate::error::rules! {
 
     /// No end record.
     pub END: Malformed "zip/end"
-        "A zip ends in one whole end record and its comment."
+        "A zip ends with one complete end record and its comment."
         hint "the file was cut short, perhaps by a download that broke off: get it again";
     /// Something follows the end record.
     pub TRAILING: Malformed "zip/trailing"
-        "The comment of the end record reaches to the last byte of the file, and no second end \
-         record is in it."
+        "The comment of the end record extends to the last byte of the file, and contains no second end record."
         hint "something was put after the zip: cut it off, or write the zip anew";
     /// A part of a zip of several disks.
     pub MULTI_DISK: Unsupported "zip/multi-disk"
-        "A zip is one file, not a part of several."
+        "A zip is a single file, not one of several parts."
         hint "join the parts into one zip";
     /// The records for large files are wrong.
     pub ZIP64: Malformed "zip/zip64"
-        "A number that does not fit is in a zip64 record, which is whole, in its place, and agrees \
-         with those that do fit.";
+        "A number that does not fit its field is in a zip64 record, which is complete, in its place, and agrees with the numbers that do fit.";
     /// The directory is not where, or as long as, the end record says.
     pub DIRECTORY: Malformed "zip/directory"
-        "The directory ends where the end records start, and holds exactly the entries that these \
-         count.";
+        "The directory ends where the end records start, and has exactly as many entries as they say.";
     /// The directory is too long.
     pub DIRECTORY_LEN: Limit "zip/directory-len"
         "The directory of a zip has at most `Limits::header_len` bytes.";
@@ -32,26 +29,23 @@ crate::error::rules! {
     pub TOO_MANY_ENTRIES: Limit "zip/too-many-entries" "A zip has at most `Limits::files` entries.";
     /// An encrypted entry.
     pub ENCRYPTED: Unsupported "zip/encrypted"
-        "No entry is encrypted, nor is the directory."
+        "Neither entries nor the directory are encrypted."
         hint "write the zip anew without a password";
     /// A method that is not known.
     pub METHOD: Unsupported "zip/method"
-        "The bytes of an entry are stored as they are, or by Deflate or zstd.";
+        "The bytes of an entry are stored, or compressed by Deflate or zstd.";
     /// A name that readers do not agree on.
     pub NAME: Malformed "zip/name"
-        "The name of an entry is text in UTF-8, marked so unless it is ASCII, neither empty nor \
-         with a NUL, and has no second spelling.";
+        "The name of an entry is UTF-8, marked as such unless it is ASCII. It is not empty, contains no NUL and has no second spelling.";
     /// An entry that is neither file nor folder nor link.
     pub KIND: Malformed "zip/kind"
-        "An entry is a file, a symbolic link, or a folder; only a folder's name ends in `/`, and it \
-         has no bytes.";
+        "An entry is a file, a symbolic link or a folder. Only a folder's name ends in `/`, and a folder has no bytes.";
     /// Extra fields that cannot be read.
     pub EXTRA: Malformed "zip/extra"
-        "Extra fields of the directory are whole, and those that matter come once.";
+        "Extra fields in the directory are complete, and those that matter appear once.";
     /// Lengths that no data has.
     pub LENGTH: Malformed "zip/length"
-        "An entry's two lengths fit its method: the same where it is stored as it is, at most 1032 \
-         to 1 by Deflate and 32768 to 1 by zstd.";
+        "An entry's stored and decoded lengths fit its method: equal if it is stored, at most 1 to 1032 by Deflate and 1 to 32768 by zstd.";
     /// Two entries of one name.
     pub DUPLICATE_NAME: Malformed "zip/duplicate-name" "The names of a zip's entries are unique.";
     /// Two entries with common bytes.
@@ -60,15 +54,13 @@ crate::error::rules! {
     pub BOUNDS: Malformed "zip/bounds" "Every entry ends before the directory starts.";
     /// The header at the entry says something else.
     pub LOCAL_HEADER: Malformed "zip/local-header"
-        "The header before an entry's bytes says what the directory says of it: name, method, \
-         flags, lengths, CRC-32.";
+        "The header before an entry's bytes agrees with the directory: name, method, flags, lengths, CRC-32.";
     /// What follows the entry says something else.
     pub DESCRIPTOR: Malformed "zip/descriptor"
-        "Where a descriptor follows an entry's bytes, it says what the directory says: lengths and \
-         CRC-32.";
+        "A descriptor after an entry's bytes gives the same lengths and CRC-32 as the directory.";
     /// The bytes are not those that were packed.
     pub CRC32: Integrity "zip/crc32"
-        "The decoded bytes of an entry have the CRC-32 that the directory says."
+        "The decoded bytes of an entry match the CRC-32 in the directory."
         hint "the file was damaged after it was written: get it again";
     /// An entry to be held in memory is too long.
     pub ENTRY_LEN: Limit "zip/entry-len"
