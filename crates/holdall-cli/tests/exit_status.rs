@@ -329,7 +329,7 @@ fn files_of_other_kinds_are_named() {
     std::fs::copy(accept("safetensors/made-dtypes.safetensors"), at("hub/model.safetensors"))
         .unwrap();
     let found = holdall(["unpack", &at("hub")]);
-    assert!(found.err.contains("has a model, and is no package"), "{found:?}");
+    assert!(found.err.contains("has a model, but is not a package"), "{found:?}");
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl Window {
 
     /// What `read` makes of the file, which it makes once: a table that several formats look at, and that a decoder looks
     /// at whenever it is called. One table of a file is kept, the first; `read` makes the same of it at all times.
-    pub(crate) fn once<T: Any + Send + Sync>(
+    pub fn once<T: Any + Send + Sync>(
         &self,
         read: impl FnOnce() -> Result<T, Stop>,
     ) -> Result<Arc<T>, Stop> {

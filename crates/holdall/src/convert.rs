@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-/// What a caller chooses about a conversion.
+/// Options of a conversion.
 #[derive(Debug, Clone)]
 pub struct Convert {
     write: WriteOptions,
@@ -50,11 +50,11 @@ pub struct Convert {
     external: ExternalData,
 }
 
-/// Which tensors of an ONNX model are in a file beside it.
+/// Which tensors of an ONNX model are stored in a file beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ExternalData {
-    /// Those that were before; of a model that would have 2 GiB and more, all of 1 KiB and more.
+    /// Those that were before; for a model of 2 GiB or more, all tensors of at least 1 KiB.
     #[default]
     AsItIs,
     /// Those of at least so many bytes.
@@ -64,8 +64,8 @@ pub enum ExternalData {
 }
 
 impl Convert {
-    /// Everything as it is in the source, but for what `write` says. Components keep their encoding;
-    /// see [`Convert::with_encoding`].
+    /// Everything stays as it is in the source, except for what `write` says. Components keep their encoding; see
+    /// [`Convert::with_encoding`].
     pub fn new(write: WriteOptions) -> Convert {
         Convert {
             write,
@@ -86,104 +86,107 @@ impl Convert {
         }
     }
 
-    /// Encodes every component anew as the write options say (raw unless they say zstd), rather than
-    /// passing compressed ones on as they are.
+    /// Encodes every component again as the write options say (raw unless they say zstd), instead of copying
+    /// compressed ones.
     pub fn with_encoding(mut self) -> Convert {
         self.keep_encoding = false;
         self
     }
 
-    /// Takes these tensors only.
+    /// Writes only these tensors.
     pub fn with_select(mut self, select: Select) -> Convert {
         self.select = select;
         self
     }
 
-    /// Renames tensors: the first rule that matches a name gives the new one.
+    /// Renames tensors: the first rule that matches a name applies.
     pub fn with_renames(mut self, renames: Vec<Rename>) -> Convert {
         self.renames = renames;
         self
     }
 
-    /// What becomes of components with the same bytes.
+    /// What to do with components that have the same bytes.
     pub fn with_sharing(mut self, sharing: Sharing) -> Convert {
         self.sharing = sharing;
         self
     }
 
-    /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type that
-    /// their description says. They are made piece by piece.
+    /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type
+    /// that their description gives. They are converted piece by piece.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
         self
     }
 
-    /// Writes tensors in this form: sparse where that is smaller, quantized where they are floats of two dimensions and
-    /// more; others, and tensors that [`Convert::with_forms`] has a pattern for, are left alone. They are made piece by piece; of
-    /// a tensor that is made sparse every element is looked at several times. What became of them, and the error that quantizing makes, is in the report.
+    /// Writes tensors in this form: sparse where that is smaller, or quantized if they hold floats and have at
+    /// least two dimensions. Other tensors, and those that a pattern of [`Convert::with_forms`] matches, stay as
+    /// they are. Tensors are converted piece by piece; a tensor that becomes sparse is read several times. The
+    /// report says what became of them, with the error of quantizing.
     pub fn with_form(self, to: Form) -> Convert {
         self.with_forms([Reform::all(to)])
     }
 
-    /// Writes tensors in the forms that these rules say: the first whose pattern matches the name that a tensor has in
-    /// the source counts, else the one without a pattern. Patterns pass over what [`Convert::with_form`] leaves
-    /// alone; a tensor that is named gets the form, or is refused.
+    /// Writes tensors in the forms that these rules give: the first rule whose pattern matches the tensor's name in
+    /// the source applies, otherwise the one without a pattern. Patterns skip what [`Convert::with_form`] leaves
+    /// alone; a tensor that is given by its name gets the form, or is an error.
     pub fn with_forms(mut self, rules: impl IntoIterator<Item = Reform>) -> Convert {
         self.reforms.extend(rules);
         self
     }
 
-    /// Rounds dense tensors of floats into this type, to nearest, ties to even; others, and tensors that
-    /// [`Convert::with_dtypes`] has a pattern for, are left alone. What overflows is counted in the report.
+    /// Rounds dense float tensors to this type, to nearest, ties to even. Other tensors, and those that a pattern
+    /// of [`Convert::with_dtypes`] matches, stay as they are. The report counts what overflows.
     pub fn with_dtype(self, to: FloatType) -> Convert {
         self.with_dtypes([Cast::all(to)])
     }
 
-    /// Rounds dense tensors of floats into the types that these rules say: the first whose pattern matches the name that
-    /// a tensor has in the source counts, else the one without a pattern. Patterns pass over what has no floats; a
-    /// tensor that is named is refused then. Of compressed tensors the encoding is that of the write options.
+    /// Rounds dense float tensors to the types that these rules give: the first rule whose pattern matches the
+    /// tensor's name in the source applies, otherwise the one without a pattern. Patterns skip tensors without
+    /// floats; such a tensor given by its name is an error. Compressed tensors get the encoding of the write
+    /// options.
     pub fn with_dtypes(mut self, rules: impl IntoIterator<Item = Cast>) -> Convert {
         self.casts.extend(rules);
         self
     }
 
-    /// What becomes of numbers beyond the largest of their new type.
+    /// What to do with numbers that are out of range of their new type.
     pub fn with_overflow(mut self, overflow: Overflow) -> Convert {
         self.casts.set_overflow(overflow);
         self
     }
 
-    /// Writes logical types that the target does not have as the storage elements they are made of: a
-    /// complex tensor gets a last dimension of 2, sub-byte types count bytes.
+    /// Writes logical types that the target lacks as the storage elements that they consist of: a complex tensor
+    /// gets a last dimension of 2, and types below 8 bits become bytes.
     pub fn with_raw_types(mut self) -> Convert {
         self.raw_types = true;
         self
     }
 
-    /// Leaves out the attributes, of the file and of tensors, that the target cannot hold.
+    /// Leaves out attributes, of the file and of tensors, that the target cannot hold.
     pub fn with_drop_attributes(mut self) -> Convert {
         self.drop_attributes = true;
         self
     }
 
-    /// Gives the target these file attributes in place of the source's.
+    /// Gives the target these file attributes instead of the source's.
     pub fn with_attributes(mut self, attributes: Attributes) -> Convert {
         self.attributes = Some(attributes);
         self
     }
 
-    /// Writes a folder of files, each of at most so many bytes of tensors, as the Hugging Face hub puts models in several:
-    /// greedily, in the order in which tensors lie in the source; a larger tensor gets a file of its own, and
-    /// tensors that share their bytes are together. `model-00001-of-00003.safetensors` and so on with
-    /// `model.safetensors.index.json`, or the parts of a split GGUF file, in the format of the write options or of the
-    /// folder's extension, else safetensors; only `model.safetensors` where all fits. The folder appears when it is whole.
+    /// Writes a folder of files, each with at most this many bytes of tensors, as the Hugging Face hub stores
+    /// models in several files. Files are filled greedily, in the order of the source; a larger tensor gets its own
+    /// file, and tensors that share their bytes stay together. The files are `model-00001-of-00003.safetensors` and
+    /// so on with `model.safetensors.index.json`, or the parts of a split GGUF file, in the format of the write
+    /// options or of the folder's extension, by default safetensors; if everything fits, there is only
+    /// `model.safetensors`. The folder appears when it is complete.
     pub fn with_max_shard_len(mut self, bytes: u64) -> Convert {
         self.max_shard_len = Some(bytes);
         self
     }
 
-    /// The same with at most so many tensors in a file, and at least one: alone, or beside a limit on bytes. Tensors that share
-    /// their bytes stay together.
+    /// Writes a folder of files, each with at most this many tensors and at least one, alone or together with a
+    /// limit on bytes. Tensors that share their bytes stay together.
     pub fn with_max_shard_tensors(mut self, count: u64) -> Convert {
         self.max_shard_tensors = Some(count);
         self
@@ -196,21 +199,21 @@ impl Convert {
         is_limited.then(|| (or_all(self.max_shard_len), or_all(self.max_shard_tensors)))
     }
 
-    /// Writes the tensors into the graph of this ONNX model, and everything else of it as it is; the target is ONNX. Without
-    /// this a model is written into its own graph. Types stay those of the graph, but for what [`Convert::with_dtypes`]
-    /// asks for: the graph makes of that what it goes on with.
+    /// Writes the tensors into the graph of this ONNX model, and everything else of it unchanged; the target is
+    /// ONNX. By default a model is written into its own graph. Types stay those of the graph, except for what
+    /// [`Convert::with_dtypes`] asks for: the graph then casts back to what it expects.
     pub fn with_graph(mut self, graph: File) -> Convert {
         self.graph = Some(graph);
         self
     }
 
-    /// Which tensors of an ONNX model that is written are in a file beside it, `model.onnx.data`.
+    /// Which tensors of an ONNX model are written to a file beside it, `model.onnx.data`.
     pub fn with_external(mut self, external: ExternalData) -> Convert {
         self.external = external;
         self
     }
 
-    /// How the work is done, in place of what the write options say: threads, progress in decoded bytes,
+    /// How the work is done, instead of what the write options say: threads, progress in decoded bytes,
     /// cancellation.
     pub fn with_work(mut self, work: Work) -> Convert {
         self.write.work = work;
@@ -218,55 +221,56 @@ impl Convert {
     }
 }
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConvertReport {
     /// Tensors written.
     pub tensors: u64,
-    /// Of their components, those that share the bytes of another.
+    /// How many of their components share the bytes of another.
     pub shared: u64,
-    /// Decoded bytes of all components with bytes of their own.
+    /// Decoded bytes of all components that have their own bytes.
     pub decoded_len: u64,
     /// Bytes of the source.
     pub source_len: u64,
     /// Bytes of the target; 0 for a dry run.
     pub target_len: u64,
-    /// What the source says that this version does not know, and the target therefore does not say: the first 8
+    /// What the source contains that this version does not know, and that the target therefore lacks: the first 8
     /// things, in words.
     pub left_behind: Vec<String>,
-    /// What is odd about the source, as far as it is about what was written; and how many tensors a pattern for blocks passed over,
-    /// because their rows are not whole ones (`convert/not-formed`).
+    /// Warnings about the source, as far as they concern what was written, and how many tensors a pattern for
+    /// blocks skipped because their rows are not a whole number of blocks (`convert/not-formed`).
     pub warnings: Vec<Warning>,
-    /// Tensors whose elements were rounded into another float type, or became a wider one.
+    /// Tensors whose elements were rounded to another float type, or widened.
     pub cast: u64,
-    /// Numbers of these that overflowed: finite ones beyond the largest of the type, and infinities where it has none. They
-    /// became infinite, NaN where the type has no infinities, or the largest, as [`Convert::with_overflow`] says.
+    /// How many of these numbers overflowed: finite ones out of range of the type, and infinities if the type has
+    /// none. They became infinite, NaN if the type has no infinities, or the largest number, as
+    /// [`Convert::with_overflow`] says.
     pub overflowed: u64,
-    /// In which tensors they are.
+    /// The tensors that contain them.
     pub overflows: Vec<Overflowed>,
-    /// Tensors that were made sparse or quantized; of a dry run, without the errors.
+    /// Tensors that became sparse or quantized; for a dry run, without the errors.
     pub reformed: Vec<Reformed>,
-    /// The names of the files in the folder that was written, or of an ONNX model and the file beside it; none where there is
-    /// one file.
+    /// The names of the files in the folder that was written, or of an ONNX model and the file beside it; empty for
+    /// a single file.
     pub files: Vec<String>,
 }
 
-/// A tensor of which numbers overflowed when they were rounded into another type.
+/// A tensor with numbers that overflowed when they were rounded to another type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overflowed {
     /// Its name in the target.
     pub name: String,
-    /// What its elements were.
+    /// The type of its elements before.
     pub from: ElementType,
-    /// What they became.
+    /// Their type after.
     pub to: FloatType,
     /// How many overflowed.
     pub count: u64,
 }
 
-/// Writes what `file` contains to `path`, which appears when it is whole: a file, or a folder of them
+/// Writes what `file` contains to `path`, which appears when it is complete: a file, or a folder of files
 /// ([`Convert::with_max_shard_len`], [`Convert::with_max_shard_tensors`]).
 ///
 /// # Errors
@@ -286,7 +290,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
     run(file, sink, prepared).map(|(report, ())| report)
 }
 
-/// Writes what `file` contains to `to` as it goes. The options name the format.
+/// Writes what `file` contains to `to`, as it is produced. The options name the format.
 ///
 /// # Errors
 /// As [`convert`]; what was written before an error stays written.
@@ -301,7 +305,7 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
     run(file, StreamSink::new(to), prepared)
 }
 
-/// What [`convert`] would write, in order, having checked all that is checked before writing.
+/// What [`convert`] would write, in order, after all checks that come before writing.
 ///
 /// # Errors
 /// As [`convert`], before anything is written.

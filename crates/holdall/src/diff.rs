@@ -17,7 +17,7 @@ use holdall_io::File;
 use holdall_io::select::Select;
 use holdall_io::{Work, with_work};
 
-/// What a caller chooses about a comparison.
+/// Options of a comparison.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
@@ -33,10 +33,10 @@ impl DiffOptions {
         DiffOptions::default()
     }
 
-    /// Lets elements agree when `|a - b| <= atol + rtol * |b|`, as NumPy's `allclose` does; a NaN
-    /// agrees with a NaN, an infinity only with itself, and 0.0 with -0.0, also where both are 0. Without a
-    /// tolerance, the default, elements of one type agree when they are the same bits, elements of two types when
-    /// they are the same number. Elements of an unknown logical type are not numbers: of them bits count always.
+    /// Treats elements as equal if `|a - b| <= atol + rtol * |b|`, as NumPy's `allclose` does. NaN equals NaN, an
+    /// infinity equals only itself, and 0.0 equals -0.0, even if both tolerances are 0. Without a tolerance, the
+    /// default, elements of one type are equal if they have the same bits, and elements of two types if they are
+    /// the same number. Elements of an unknown logical type are not numbers, so their bits are always compared.
     pub fn with_tolerance(mut self, rtol: f64, atol: f64) -> DiffOptions {
         self.tolerance = Some(Tolerance { rtol, atol });
         self

@@ -11,7 +11,7 @@ use holdall_io::{Work, with_work};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// What a caller chooses about statistics.
+/// Options of statistics.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StatsOptions {
@@ -25,7 +25,7 @@ impl StatsOptions {
         StatsOptions { bins: 16, work: Work::default() }
     }
 
-    /// A histogram of so many bins, at most 65536. With none the values are read once, not twice.
+    /// A histogram with this many bins, at most 65536. With 0 the values are read once, not twice.
     pub fn with_bins(mut self, bins: usize) -> StatsOptions {
         self.bins = bins.min(1 << 16);
         self

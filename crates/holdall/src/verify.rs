@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 /// Findings that are kept; more are counted.
 const MAX_FINDINGS: usize = 1000;
 
-/// What a caller chooses about a verification.
+/// Options of a verification.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
@@ -43,7 +43,7 @@ impl VerifyOptions {
         self
     }
 
-    /// Takes what is odd for this: as what is told, or as findings that make the file bad.
+    /// How to treat warnings: report them, or count them as findings, which make the file bad.
     pub fn with_strictness(mut self, strictness: Strictness) -> VerifyOptions {
         self.strictness = strictness;
         self
@@ -52,52 +52,51 @@ impl VerifyOptions {
 
 with_work!(VerifyOptions);
 
-/// What a verification did, found, and could not do.
+/// The result of a verification.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Tensors that were looked at.
+    /// Tensors that were checked.
     pub tensors: u64,
     /// Their components.
     pub components: u64,
     /// Bytes of the file that those components take; bytes that several share count once.
     pub stored_len: u64,
-    /// Those of them that were read for a check, each counted once. Bytes that
-    /// nothing can be checked about are not read.
+    /// How many of these bytes were read for a check, each counted once. Bytes that cannot be checked are not read.
     pub read_len: u64,
-    /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.
-    /// Of a package, its files whose hash is right.
+    /// Components whose bytes match their digest, by algorithm, for the algorithms that occur. For a package, files
+    /// with the right hash.
     pub digests: Vec<(Algorithm, u64)>,
-    /// The digest of what the file holds, however it lies in files, where its format defines one (zTensor 2) and all of it was
-    /// found right: `sha256:…`.
+    /// The digest of the content, independent of how it is divided into files, if the format defines one (zTensor
+    /// 2) and all of it is correct: `sha256:…`.
     pub content: Option<String>,
-    /// Compressed components that decode to the length declared.
+    /// Compressed components that decode to the declared length.
     pub decoded: u64,
-    /// Components of dtype `bool` that hold nothing but 0 and 1.
+    /// Components of dtype `bool` that contain only 0 and 1.
     pub bools: u64,
     /// Sparse tensors whose indices fit their shape.
     pub sparse: u64,
     /// Quantized tensors whose components fit their shape and parameters.
     pub quantized: u64,
-    /// Tensors of described layouts whose every element has a value.
+    /// Tensors of described layouts in which every element has a value.
     pub described: u64,
-    /// Tensors of records whose every record is one of their schema.
+    /// Tensors of records in which every record fits the schema.
     pub records: u64,
-    /// Blobs whose every entry lies inside, and is what it should be.
+    /// Blobs whose entries all lie inside and are valid.
     pub blobs: u64,
-    /// What is wrong, in the file's own order: the first 1000.
+    /// What is wrong, in the file's order: the first 1000 findings.
     pub findings: Vec<Error>,
-    /// How much is wrong in all.
+    /// How many findings there are.
     pub finding_count: u64,
     /// What could not be verified, and why.
     pub unverified: Vec<Unverified>,
-    /// What is odd about the file, found when it was opened or now. Where that counts ([`Strictness::Strict`]), it is
-    /// among the findings too; else it does not make the file bad.
+    /// Warnings about the file, from opening or verifying it. With [`Strictness::Strict`] they are findings too;
+    /// otherwise they do not make the file bad.
     pub warnings: Vec<Warning>,
 }
 
 impl VerifyReport {
-    /// What it comes to.
+    /// The verdict.
     pub fn verdict(&self) -> Verdict {
         if self.finding_count > 0 {
             Verdict::Bad
@@ -108,8 +107,8 @@ impl VerifyReport {
         }
     }
 
-    /// Whether nothing is wrong, and nothing was in the way of checks that there are. Bytes without a
-    /// digest, say, could not be checked all the same: see [`VerifyReport::unverified`].
+    /// Whether nothing is wrong, and no possible check was prevented. Bytes without a digest, for example, may
+    /// still be unchecked: see [`VerifyReport::unverified`].
     pub fn is_sound(&self) -> bool {
         self.verdict() == Verdict::Sound
     }
@@ -160,22 +159,22 @@ impl Reason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unverified {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The first case, in words.
     pub message: String,
-    /// The first tensor it is about.
+    /// The first tensor that it concerns.
     pub tensor: String,
-    /// The component of that tensor, unless it is about the whole.
+    /// The component of that tensor, unless it concerns the whole tensor.
     pub component: Option<String>,
-    /// How many components, or tensors, it is true of.
+    /// How many components, or tensors, it concerns.
     pub count: u64,
     /// The first tensor's number in the file.
     at: usize,
 }
 
-/// Checks everything about `file` that can be checked. What is wrong is in the report and does not
-/// stop the rest. Of a package that is every file of it; the bytes of the report are then those of its files.
+/// Checks everything about `file` that can be checked. Findings are in the report and do not stop other checks. For
+/// a package, every file is checked, and the bytes in the report are those of its files.
 ///
 /// # Errors
 /// Io, when the bytes cannot be read; NotFound, when the selection names a tensor that is not there.

@@ -297,7 +297,7 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
         (
             with("dtype", "'i8'"),
             "layouts/description",
-            "line 4: `layouts.x.dtype`: `i8` is none of",
+            "line 4: `layouts.x.dtype`: `i8` is not one of",
         ),
         (with("shape", "['n', 'm']"), "layouts/description", "1 names for 2"),
         (with("shape", "['i']"), "layouts/description", "`i` is a name twice"),

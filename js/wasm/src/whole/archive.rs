@@ -5,12 +5,13 @@ use crate::file::stopped;
 use crate::json::{self, CALL, Object};
 use holdall_core::wire::zip::{Directory, EntryKind};
 use holdall_core::{Bytes, Error, Limits, Stop, Window};
+use std::sync::Arc;
 
 /// An open zip.
 pub(crate) struct Archive {
     limits: Limits,
     window: Window,
-    directory: Option<Directory>,
+    directory: Option<Arc<Directory>>,
 }
 
 impl Archive {

@@ -11,12 +11,13 @@ use holdall_core::formats::carton::{
 use holdall_core::read::{ComponentDecoder, Decoded, Digests};
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
+use std::sync::Arc;
 
 /// A package in a zip.
 pub(crate) struct Package {
     limits: Limits,
     window: Window,
-    read: Option<(Directory, Contents)>,
+    read: Option<(Arc<Directory>, Contents)>,
     current: Option<Current>,
 }
 
@@ -132,7 +133,7 @@ impl Package {
     }
 
     fn read(&self) -> Result<(&Directory, &Contents), Error> {
-        let read = self.read.as_ref().map(|(directory, contents)| (directory, contents));
+        let read = self.read.as_ref().map(|(directory, contents)| (&**directory, contents));
         read.ok_or_else(|| CALL.broken("no package is open"))
     }
 

@@ -372,7 +372,7 @@ mod tests {
             }
         }
         assert!(usual > 0 && usual < sets, "{usual} of {sets}");
-        assert!(are_usual(&["MANIFEST", "carton.toml", "model/a/b", "model/a.b", "tensor_data/x"]));
+        assert!(are_usual(&["MANIFEST", "carton.toml", "model/a.b", "model/a/b", "tensor_data/x"]));
     }
 
     #[test]
