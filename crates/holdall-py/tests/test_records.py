@@ -412,7 +412,7 @@ def test_nothing_stays_mapped(photos, tmp_path):
     def maps():
         return pathlib.Path("/proc/self/maps").read_text().count(str(path))
 
-    for _ in range(50):
+    for _ in range(10):
         with holdall.open(path, io="map") as f:
             r = f["records"].records()
             kept = [list(r), r.column("label"), r.texts("caption"), r.column("at"), r[1:].numpy()]
