@@ -55,12 +55,10 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     // All of them is what the rest of the workspace is built with. Of what makes a build large, each is left out once.
     compile(&["holdall", "holdall-cli"], "")?;
     compile(&["holdall", "holdall-cli"], "http,ztensor,metatensor,safetensors")?;
-    compile(&["holdall"], "stores")?;
-    compile(&["holdall", "holdall-cli"], "parquet,metatensor")?;
-    compile(&["holdall", "holdall-cli"], "quic")?;
-    compile(&["holdall-net"], "")?;
-    // The second engine for ONNX, without the first.
-    compile(&["holdall-run", "holdall-cli"], "onnxruntime")
+    compile(&["holdall", "holdall-cli"], "stores,parquet,metatensor")?;
+    // With the second engine for ONNX, without the first.
+    compile(&["holdall", "holdall-run", "holdall-cli"], "quic,onnxruntime")?;
+    compile(&["holdall-net"], "")
 }
 
 /// The cargo feature that brings a format.
