@@ -416,10 +416,13 @@ impl NativeFile {
         NativeArriving::begin(py, &self.get(py)?, &names, &load_options(py, check)?)
     }
 
-    /// The element types of tensors, each once.
-    fn dtypes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    /// The element types of tensors (all, or those of these numbers), each once.
+    #[pyo3(signature = (positions))]
+    fn dtypes(&self, py: Python<'_>, positions: Option<Vec<usize>>) -> PyResult<Vec<String>> {
+        let file = self.get(py)?;
+        let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
         let mut found = Vec::new();
-        for tensor in self.get(py)?.index().tensors() {
+        for tensor in positions.into_iter().filter_map(|at| file.index().at(at)) {
             let one = tensor.dtype().map(|dtype| (dtype, tensor.logical_type()));
             if let Some(one) = one.filter(|one| !found.contains(one)) {
                 found.push(one);

@@ -350,7 +350,7 @@ class File(Mapping[str, "Tensor"]):
             positions = [at for at in wanted if at not in apart]
         if dtype is not None:
             return self._rounded([native.info(at)[0] for at in wanted], dtype, saturate, dense, tied, threads, progress)
-        know(native.dtypes())
+        know(native.dtypes(positions))
         with listening(progress) as listener:
             out = finished(native.load(positions, threads, check, listener, True, tied == "share"), self._array)
         if others:

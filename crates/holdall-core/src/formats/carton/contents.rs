@@ -170,9 +170,7 @@ impl Contents {
 
     /// Whether the table of tensors must be fetched before anything is known of them.
     fn needs_index(&self, index: Option<&[u8]>) -> Result<bool> {
-        let in_folder = |file: &&PackedFile| {
-            file.path.strip_prefix(TENSOR_DATA).is_some_and(|rest| rest.starts_with('/'))
-        };
+        let in_folder = |file: &&PackedFile| paths::is_in_tensor_data(&file.path);
         if index.is_some() {
             return Ok(false);
         }

@@ -4,7 +4,7 @@ use super::contents::{Contents, PackedFile};
 use super::description::{Description, DimSpec, Runner, ShapeSpec, ValueSpec};
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
-use super::{FORMAT, LINKED, NESTED, STRINGS, TENSOR_DATA, write, zipped};
+use super::{FORMAT, LINKED, NESTED, STRINGS, paths, write, zipped};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
@@ -42,11 +42,9 @@ fn looks_like_zip(window: &Window) -> Result<bool, Stop> {
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
     // What tensors will be asked for comes with the texts, and these are read once.
-    let texts = zipped::texts(&directory).into_iter().flatten();
-    let texts = texts.filter(|text| text.stored_len() <= limits.text_len);
-    let texts = texts.map(|text| directory.whole(text));
+    let texts: Vec<Entry<'_>> = zipped::texts(&directory).into_iter().flatten().collect();
     let headers = directory.entries().filter(is_tensor).map(|entry| directory.header(entry));
-    window.all(texts.chain(headers))?;
+    window.all(directory.likely(&texts, limits).chain(headers))?;
     let contents = zipped::read(&directory, window, limits, None)?;
     let data = 0..directory.place().start;
     let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
@@ -68,8 +66,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// Whether this may be the file of a tensor.
 fn is_tensor(entry: &Entry<'_>) -> bool {
-    let rest = entry.name().strip_prefix(TENSOR_DATA);
-    rest.is_some_and(|rest| rest.starts_with('/')) && entry.kind() == EntryKind::File
+    paths::is_in_tensor_data(entry.name()) && entry.kind() == EntryKind::File
 }
 
 fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile> {

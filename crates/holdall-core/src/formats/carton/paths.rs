@@ -73,6 +73,11 @@ fn check_closely(path: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether this is the path of a file in the folder of tensors.
+pub(super) fn is_in_tensor_data(path: &str) -> bool {
+    path.strip_prefix(TENSOR_DATA).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// What every package has or may get. No other path may meet them, whether or not they are there now.
 const RESERVED: [&str; 5] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX, MODEL];
 /// The folder of the model, which an unpacked package has.
@@ -98,17 +103,18 @@ pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<Twins>> {
 /// Whether no two of these paths can meet, nor one with a package's own, at a glance: they are sorted, each is its own key
 /// but for its slashes, and no file stands where another has a folder.
 fn are_usual(paths: &[&str]) -> bool {
-    let is_text = |path: &&str| [MANIFEST_NAME, LINKS_NAME].contains(path);
-    let is_key = |path: &&str| {
+    let is_key = |path: &str| {
         !path.bytes().fold(false, |odd, byte| odd | !byte.is_ascii() | byte.is_ascii_uppercase())
     };
+    let is_own = |path: &str| RESERVED.iter().any(|own| own.eq_ignore_ascii_case(path));
+    let is_usual = |path: &&str| RESERVED.contains(path) || (is_key(path) && !is_own(path));
     let rises = paths.iter().zip(paths.iter().skip(1)).all(|(a, b)| a < b);
-    if !rises || !paths.iter().all(|path| is_key(path) || is_text(path)) {
+    if !rises || !paths.iter().all(is_usual) {
         return false;
     }
     let is_file = |path: &str| paths.binary_search(&path).is_ok();
     let mut last = "";
-    for path in paths {
+    for path in paths.iter().chain(&RESERVED) {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         if folder == last {
             continue;
@@ -116,20 +122,14 @@ fn are_usual(paths: &[&str]) -> bool {
         last = folder;
         let mut next = Some(folder);
         while let Some(folder) = next {
-            if is_file(folder) || OWN_FILES.contains(&folder) {
+            if is_file(folder) || is_own(folder) {
                 return false;
             }
             next = folder.rsplit_once('/').map(|(outer, _)| outer);
         }
     }
-    !OWN_PLACES.into_iter().any(is_file)
+    true
 }
-
-/// The files of a package's own, and how systems that ignore case may spell those that are upper-case.
-const OWN_FILES: [&str; 6] =
-    [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX, "manifest", "links"];
-/// Where no file may be, for a package's own file or folder is there, spelled as its key is.
-const OWN_PLACES: [&str; 4] = ["manifest", "links", "model", TENSOR_DATA];
 
 /// The same of these paths alone. A folder itself ends in a slash.
 ///

@@ -227,11 +227,6 @@ impl Directory {
         local::likely(entry)
     }
 
-    /// The same with the stored bytes behind it: what [`Directory::contents`] will ask for.
-    pub fn whole(&self, entry: Entry<'_>) -> Range<u64> {
-        local::likely_whole(entry)
-    }
-
     fn name(&self, at: usize) -> &str {
         let start = at.checked_sub(1).and_then(|before| self.rows.get(before));
         let start = start.map_or(0, |row| row.name_end);

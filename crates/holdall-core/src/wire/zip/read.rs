@@ -86,6 +86,16 @@ impl Directory {
         all(entries, |entry| self.data(entry, window))
     }
 
+    /// The bytes that [`Directory::contents`] asks for: those of most entries are right behind their headers.
+    pub fn likely(
+        &self,
+        entries: &[Entry<'_>],
+        limits: &Limits,
+    ) -> impl Iterator<Item = Range<u64>> {
+        let is_small = |entry: &&Entry<'_>| entry.stored_len() <= limits.text_len;
+        entries.iter().filter(is_small).map(|entry| local::likely_whole(*entry))
+    }
+
     /// [`Directory::content`] of many entries, which asks for all that is missing at once.
     ///
     /// # Errors
@@ -96,9 +106,7 @@ impl Directory {
         window: &Window,
         limits: &Limits,
     ) -> Result<Vec<Bytes>, Stop> {
-        // Most are small, and their bytes are right behind their headers.
-        let is_small = |entry: &&Entry<'_>| entry.stored_len() <= limits.text_len;
-        window.all(entries.iter().filter(is_small).map(|entry| local::likely_whole(*entry)))?;
+        window.all(self.likely(entries, limits))?;
         all(entries, |entry| self.content(entry, window, limits))
     }
 }
