@@ -256,6 +256,12 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         let told = untold(given)?;
         return tip(e, told);
     }
+    if given.starts_with("-o") || given.starts_with("--output") {
+        if let Some(told) = last() {
+            e.remove(ContextKind::SuggestedArg);
+            return tip(e, told);
+        }
+    }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
         let like = like.trim_start_matches('-').to_owned();
@@ -283,15 +289,8 @@ fn having(name: &str) -> Option<String> {
 
 /// The option of the command that was called which `given` may be meant for: `-o`, or where that is there `--records`.
 fn untold(given: &str) -> Option<String> {
-    let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let words: Vec<String> = words.collect();
-    for word in &words {
-        if let Some(below) = command.find_subcommand(word).cloned() {
-            path = format!("{path} {word}");
-            command = below;
-        }
-    }
+    let words = words();
+    let (path, command) = called(&words);
     let has = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
     let has_o = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
     let is_named = words.iter().any(|word| word.starts_with("-o") || word.starts_with("--output"));
@@ -302,6 +301,30 @@ fn untold(given: &str) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// How the command that was called is told where to write, if it is by its last argument.
+fn last() -> Option<String> {
+    let (path, command) = called(&words());
+    let names: Vec<String> = command.get_positionals().map(|arg| arg.to_string()).collect();
+    let is_out = names.last()?.contains("OUT");
+    is_out.then(|| format!("the last argument names what is written: `{path} {}`", names.join(" ")))
+}
+
+fn words() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The command that was called, and what it is called.
+fn called(words: &[String]) -> (String, clap::Command) {
+    let (mut path, mut command) = ("holdall".to_owned(), Cli::command());
+    for word in words {
+        if let Some(below) = command.find_subcommand(word).cloned() {
+            path = format!("{path} {word}");
+            command = below;
+        }
+    }
+    (path, command)
 }
 
 /// The commands below `command` that have an option of that name.

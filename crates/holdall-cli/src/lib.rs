@@ -52,8 +52,12 @@ use std::ffi::OsString;
 
 /// Does what a command line says, of which the first argument is the name of the program; gives the exit
 /// status.
-pub fn run(args: Vec<OsString>) -> u8 {
+pub fn run(mut args: Vec<OsString>) -> u8 {
     signals::outlive_file_limits();
+    if args.get(1).is_some_and(|command| command == "help") {
+        // Whoever asks for help on help wants help.
+        args.retain(|arg| arg != "--help" && arg != "-h");
+    }
     let early = Early::of(args.iter().cloned());
     let command = Cli::command().color(early.color.clap());
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));

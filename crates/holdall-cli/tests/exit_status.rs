@@ -362,6 +362,12 @@ fn tips_about_options_are_true() {
     assert!(found.err.contains(tip) && !found.err.contains("is named by"), "{found:?}");
     let found = holdall(["unpack", &path, "-o", "out", "more"]).ends_with(2);
     assert!(!found.err.contains("tip:"), "{found:?}");
+    // An option for the target, where it is the last argument.
+    for option in ["-o", "-oout.zt", "--output"] {
+        let found = holdall(["salvage", &path, option, "out.zt"]).ends_with(2);
+        let tip = "tip: the last argument names what is written: `holdall salvage <IN> <OUT>`";
+        assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
+    }
     // A file, or an address, where a command is meant.
     for given in [&path, "https://host/model.zt"] {
         let found = holdall([given]).ends_with(2);
@@ -377,6 +383,14 @@ fn tips_about_options_are_true() {
     assert!(!found.err.contains("tip:") && !found.err.contains("\n\n\n"), "{found:?}");
     let found = holdall(["stats", &path]).ends_with(2);
     assert!(found.err.contains("tip: `holdall inspect` has it: `--stats`"), "{found:?}");
+}
+
+#[test]
+fn help_on_help_is_help() {
+    let help = holdall(["help"]).ends_with(0).out;
+    assert!(help.contains("Commands:"), "{help}");
+    assert_eq!(holdall(["help", "--help"]).ends_with(0).out, help);
+    assert_eq!(holdall(["help", "-h"]).ends_with(0).out, help);
 }
 
 #[test]

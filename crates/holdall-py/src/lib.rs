@@ -81,7 +81,7 @@ mod _holdall {
     use super::migrate::{schema_migrate, schema_plan, schema_view};
     #[cfg(feature = "carton")]
     #[pymodule_export]
-    use super::model::NativeModel;
+    use super::model::{NativeAnswers, NativeModel};
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::pack::{fetch, pack, shrink};

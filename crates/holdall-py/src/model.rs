@@ -4,18 +4,26 @@ use crate::errors::{Raise as _, misuse};
 use crate::work::run;
 use crate::{describe, plain, values};
 use holdall::carton::{Package, TensorValue};
-use holdall::{Result, Work};
+use holdall::{Cancel, Result, Work};
 use holdall_run::self_test::{Override, self_tests};
-use holdall_run::{LogLine, Model, Settings};
+use holdall_run::{LogLine, Model, Named, Settings, rules};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
+
+/// How long is waited for outputs between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Whoever waits for the model now: asked whether it is still wanted.
 type Waiting = Arc<Mutex<Option<Work>>>;
+
+/// A model, until it is closed.
+type Shared = Arc<Mutex<Option<Model>>>;
 
 /// What a caller says of how a model is loaded.
 #[derive(FromPyObject)]
@@ -60,9 +68,11 @@ impl Loading<'_> {
 /// A model that was loaded. Calls take turns.
 #[pyclass(frozen, name = "Model", module = "holdall._holdall")]
 pub(crate) struct NativeModel {
-    model: Mutex<Option<Model>>,
+    model: Shared,
     package: Package,
     waiting: Waiting,
+    /// The outputs that are being taken, and the thread that began to.
+    taken: Mutex<Weak<Taken>>,
     /// The process that loaded it. In one that was forked from that no lock is waited for: the thread that holds it
     /// is not there.
     process: u32,
@@ -114,12 +124,35 @@ impl NativeModel {
             Model::load(&package, &settings).map_err(|e| e.in_source(package.name()))
         })?;
         let process = std::process::id();
-        Ok(NativeModel { model: Mutex::new(Some(model)), package, waiting, process })
+        let model = Arc::new(Mutex::new(Some(model)));
+        Ok(NativeModel { model, package, waiting, taken: Mutex::default(), process })
     }
 
     /// Whether this process was forked from the one that loaded the model.
     fn is_elsewhere(&self) -> bool {
         self.process != std::process::id()
+    }
+
+    /// Checks that this process loaded it, and that a call would not wait for outputs that its own thread is to take.
+    fn check_here(&self, py: Python<'_>) -> PyResult<()> {
+        let name = self.package.name();
+        if self.is_elsewhere() {
+            let message = format!("{name}: the model was loaded in process {}", self.process);
+            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
+        }
+        let is_own = |taken: &Arc<Taken>| {
+            taken.thread == std::thread::current().id() && taken.is_open()
+        };
+        if self.taken().upgrade().as_ref().is_some_and(is_own) {
+            let message = format!("{name}: outputs of the call before are still being taken");
+            let hint = "take them all, or close what `stream` returned";
+            return Err(misuse(py, "python/streaming", &message, Some(hint)));
+        }
+        Ok(())
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Weak<Taken>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with the model: without the GIL, one call after the other.
@@ -128,11 +161,7 @@ impl NativeModel {
         py: Python<'_>,
         call: impl FnOnce(&mut Model) -> Result<T> + Send,
     ) -> PyResult<T> {
-        if self.is_elsewhere() {
-            let name = self.package.name();
-            let message = format!("{name}: the model was loaded in process {}", self.process);
-            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
-        }
+        self.check_here(py)?;
         let done = run(py, u64::MAX, |work| {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
             *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
@@ -173,6 +202,57 @@ impl NativeModel {
         values::named(py, &outputs)
     }
 
+    /// Begins to run the model, whose outputs are taken one after the other.
+    #[pyo3(signature = (names, given))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        names: Option<Vec<String>>,
+        given: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<NativeAnswers> {
+        self.check_here(py)?;
+        if self.closed() {
+            return Err(closed(py, self.package.name()));
+        }
+        let given: Vec<TensorValue> =
+            given.iter().map(values::from_python).collect::<PyResult<_>>()?;
+        let (give, answers) = sync_channel(1);
+        let cancel = Cancel::new();
+        let (model, waiting) = (Arc::clone(&self.model), Arc::clone(&self.waiting));
+        let (package, work) = (self.package.name().to_owned(), Work::new().with_cancel(&cancel));
+        let call = move || {
+            let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+            let Some(model) = model.as_mut() else {
+                let _ = give.send(Err(rules::CLOSED.broken("the model is closed").in_source(package)));
+                return;
+            };
+            let left = || rules::CLOSED.broken("nobody takes the outputs any more");
+            let inputs = match names {
+                Some(names) => Ok(names.into_iter().zip(given).collect()),
+                None => model.in_order(given),
+            };
+            let ran = inputs.and_then(|inputs| {
+                model.run_streaming(inputs, &mut |outputs| give.send(Ok(outputs)).map_err(|_| left()))
+            });
+            if let Err(e) = ran {
+                // Nobody may be left to be told.
+                let _ = give.send(Err(match e.source_name() {
+                    None => e.in_source(package),
+                    Some(_) => e,
+                }));
+            }
+        };
+        std::thread::Builder::new().spawn(call)?;
+        let taken = Arc::new(Taken {
+            answers: Mutex::new(Some(answers)),
+            cancel,
+            thread: std::thread::current().id(),
+        });
+        *self.taken() = Arc::downgrade(&taken);
+        Ok(NativeAnswers { taken, process: self.process })
+    }
+
     /// Runs the package's self-tests.
     #[pyo3(signature = (rtol, atol, equal_nan))]
     fn test<'py>(
@@ -198,34 +278,115 @@ impl NativeModel {
             // The runner and its files are in use over there.
             return;
         }
+        // Its call would never end: nobody would take what it gives.
+        if let Some(taken) = self.taken().upgrade() {
+            taken.end();
+        }
         py.detach(|| drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 
     #[getter]
-    fn closed(&self, py: Python<'_>) -> bool {
-        if self.is_elsewhere() {
-            return self.model.try_lock().is_ok_and(|model| model.is_none());
+    fn closed(&self) -> bool {
+        // Whoever holds it runs it.
+        match self.model.try_lock() {
+            Ok(model) => model.is_none(),
+            Err(TryLockError::Poisoned(model)) => model.into_inner().is_none(),
+            Err(TryLockError::WouldBlock) => false,
         }
-        py.detach(|| self.model.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 }
 
 impl Drop for NativeModel {
     /// Without the GIL, which the threads that hand on what the model prints may want.
     fn drop(&mut self) {
-        let model = self.model.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != std::process::id() {
-            std::mem::forget(model);
+            // The thread that holds it may be over there.
+            std::mem::forget(Arc::clone(&self.model));
             return;
         }
-        if model.is_none() {
+        let end = || drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // Where outputs are still being taken, the thread that runs the call has the model, and lets go of it in the end.
+        if self.taken().upgrade().is_some_and(|taken| taken.is_open()) {
             return;
         }
-        let model = Mutex::new(model);
-        let end = || drop(model.lock().unwrap_or_else(PoisonError::into_inner).take());
         if Python::try_attach(|py| py.detach(end)).is_none() {
             end();
         }
+    }
+}
+
+/// Outputs on their way from a call, and what ends it.
+struct Taken {
+    answers: Mutex<Option<Receiver<Result<Named>>>>,
+    cancel: Cancel,
+    thread: ThreadId,
+}
+
+impl Taken {
+    fn is_open(&self) -> bool {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Takes no more: the call ends when the model gives more, or soon after.
+    fn end(&self) {
+        drop(self.answers.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// The outputs of a call, as the model gives them.
+#[pyclass(frozen, name = "Answers", module = "holdall._holdall")]
+pub(crate) struct NativeAnswers {
+    taken: Arc<Taken>,
+    process: u32,
+}
+
+#[pymethods]
+impl NativeAnswers {
+    /// The next outputs; `None` after the last. Ctrl-C ends the call, and the model.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.process != std::process::id() {
+            let message = format!("the model was loaded in process {}", self.process);
+            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
+        }
+        loop {
+            let answer = py.detach(|| {
+                let answers = self.taken.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.as_ref().map(|answers| answers.recv_timeout(LOOK))
+            });
+            match answer {
+                Some(Ok(Ok(outputs))) => return Ok(Some(values::named(py, &outputs)?)),
+                Some(Ok(Err(e))) => {
+                    self.taken.end();
+                    return Err(e).raise(py);
+                }
+                None | Some(Err(RecvTimeoutError::Disconnected)) => {
+                    self.taken.end();
+                    return Ok(None);
+                }
+                Some(Err(RecvTimeoutError::Timeout)) => {
+                    if let Err(e) = py.check_signals() {
+                        self.taken.cancel.cancel();
+                        self.taken.end();
+                        return Err(e);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes no more.
+    fn close(&self) {
+        self.taken.end();
+    }
+}
+
+impl Drop for NativeAnswers {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(Arc::clone(&self.taken));
+            return;
+        }
+        self.taken.end();
     }
 }
 

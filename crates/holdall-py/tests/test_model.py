@@ -243,12 +243,88 @@ def test_a_timeout_ends_the_model(tmp_path):
         assert info.value.code == "run/closed"
 
 
+COUNTS = """
+import time
+def run(inputs):
+    for n in range(int(inputs["n"][0])):
+        yield {"y": np.array([n], np.int64)}
+        time.sleep(inputs["n"][1])
+"""
+
+
+def test_a_model_streams(tmp_path, double):
+    with carton.load(python_model(tmp_path / "counts", COUNTS)) as model:
+        n = {"n": np.array([3, 0.1])}
+        start, came = time.monotonic(), []
+        for outputs in model.stream(n):
+            came.append((outputs["y"].tolist(), time.monotonic() - start))
+            assert outputs["y"].flags.writeable and not model.closed
+        assert [y for y, _ in came] == [[0], [1], [2]] and came[0][1] < came[2][1] - 0.1
+        assert model.run(n)["y"].tolist() == [2]
+        assert model.inputs == ()
+        # A call by the thread that takes the outputs would wait for itself.
+        answers = model.stream(n)
+        next(answers)
+        for use in (lambda: model.run(n), lambda: model.stream(n), lambda: model.test()):
+            with pytest.raises(holdall.Misuse) as info:
+                use()
+            assert info.value.code == "python/streaming" and "`stream`" in info.value.hint
+        # One by another thread waits.
+        other = threading.Thread(target=lambda: came.append(model.run(n)["y"].tolist()))
+        other.start()
+        assert [outputs["y"].tolist() for outputs in answers] == [[1], [2]]
+        other.join(20)
+        assert came[-1] == [2]
+        # One that is left early ends, and the model goes on.
+        for outputs in model.stream(n):
+            break
+        assert model.run(n)["y"].tolist() == [2]
+        wrong = model.stream({"n": np.array(["a"])})
+        with pytest.raises(holdall.Malformed) as info:
+            list(wrong)
+        assert info.value.code == "runner/failed"
+        with pytest.raises(holdall.HoldallError) as info:
+            list(model.stream({"n": np.array([0, 0])}))
+        assert info.value.code == "run/nothing"
+        assert model.run(n)["y"].tolist() == [2]
+    with carton.load(double) as model:
+        assert [outputs["y"].tolist() for outputs in model.stream([[1, 2.5]])] == [[2, 5]]
+        with pytest.raises(holdall.Misuse) as info:
+            list(model.stream({"z": [1.0]}))
+        assert info.value.code.startswith("signature/")
+
+
+def test_a_stream_that_does_not_end_is_left_and_closed(tmp_path):
+    endless = python_model(tmp_path / "endless", COUNTS)
+    n = {"n": np.array([1e9, 0.01])}
+    start = time.monotonic()
+    with carton.load(endless) as model:
+        for outputs in model.stream(n):
+            break
+        with pytest.raises(holdall.Misuse) as info:
+            model.run({"n": np.array([1, 0])})
+        assert info.value.code == "run/closed"
+    with carton.load(endless) as model:
+        answers = model.stream(n)
+        next(answers)
+    assert model.closed and next(answers, None) is None
+    model = carton.load(endless)
+    answers = model.stream(n)
+    next(answers)
+    del model
+    gc.collect()
+    assert next(answers)["y"].tolist() == [1]
+    answers.close()
+    assert time.monotonic() - start < 60
+
+
 def test_closed(double):
     model = carton.load(double)
     model.close()
     model.close()
     assert model.closed
-    for use in (lambda: model(x=[1.0]), lambda: model.test(), lambda: model.warnings, lambda: model.__enter__()):
+    stream = lambda: model.stream({"x": [1.0]})  # noqa: E731
+    for use in (lambda: model(x=[1.0]), stream, lambda: model.test(), lambda: model.warnings, lambda: model.__enter__()):
         with pytest.raises(holdall.Misuse) as info:
             use()
         assert info.value.code == "python/closed"

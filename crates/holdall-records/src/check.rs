@@ -78,7 +78,7 @@ impl CheckReport {
 /// The `schema/…` rules.
 pub fn check_schema(schema: &Document, limits: &SchemaLimits) -> Result<()> {
     Checker::with_vocabulary(&schema.schema, &schema.json, &schema.vocabulary, limits)
-        .map(drop)
+        .and_then(|checker| checker.defaults(&schema.json, &schema.vocabulary))
         .map_err(|e| e.in_source(&schema.name))
 }
 

@@ -59,6 +59,14 @@ impl<'s> Checker<'s> {
         match self.never {}
     }
 
+    /// Checks every `default`.
+    ///
+    /// # Errors
+    /// None: there is no checker to ask.
+    pub fn defaults(&self, _: &Value, _: &Vocabulary) -> Result<()> {
+        match self.never {}
+    }
+
     /// The same, for the schema of one record.
     ///
     /// # Errors

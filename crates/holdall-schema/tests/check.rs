@@ -201,3 +201,67 @@ fn what_is_tried_on_a_value_is_bounded() {
     let own = json!({"d0": {"allOf": [of(1)]}, "d1": {"allOf": [of(0)]}});
     assert_eq!(checks(own, of(0), json!(1)), None);
 }
+
+/// What is wrong with the defaults of a record of a member `x`, and of a flat tensor `x`.
+fn default_of(member: Value, defs: Value) -> Option<String> {
+    let schema = json!({
+        "type": "object", "TypeDef:Struct": ["a", "x"],
+        "properties": {"a": {"TypeDef:Uint8": true}, "x": member}, "$defs": defs,
+    });
+    let limits = SchemaLimits::default();
+    let compiled = Schema::compile_record(&schema, &limits).unwrap();
+    let checker = Checker::new(&compiled, &schema, &limits).unwrap();
+    let found = checker.defaults(&schema, &Default::default());
+    found.err().map(|e| format!("{} {e}", e.code()))
+}
+
+#[test]
+fn defaults_are_values_of_what_has_them() {
+    let none = json!({});
+    for sound in [
+        json!({"TypeDef:Uint8": true, "default": 7, "maximum": 7}),
+        json!({"TypeDef:String": true, "default": "seven"}),
+        json!({"TypeDef:Array": true, "items": {"TypeDef:Int8": true}, "default": [1, -1]}),
+        json!({"TypeDef:Struct": ["y"], "required": ["y"], "default": {},
+               "properties": {"y": {"TypeDef:Int8": true, "default": 1}}}),
+    ] {
+        assert_eq!(default_of(sound.clone(), none.clone()), None, "{sound}");
+    }
+    let broken = [
+        (json!({"TypeDef:Uint8": true, "default": "seven"}), "record/type", "the default of `x`"),
+        (json!({"TypeDef:Uint8": true, "default": 256}), "record/range", "the default of `x`"),
+        (json!({"TypeDef:Uint8": true, "default": 8, "maximum": 7}), "record/keyword", "`x`"),
+        (
+            json!({"TypeDef:Struct": ["y"], "properties": {"y": {"TypeDef:Int8": true, "default": 200}}}),
+            "record/range",
+            "the default of `y`",
+        ),
+    ];
+    for (member, code, says) in broken {
+        let found = default_of(member.clone(), none.clone()).expect("an error");
+        assert!(found.starts_with(code) && found.contains(says), "{member}: {found}");
+    }
+    let defs = json!({"small": {"TypeDef:Uint8": true, "maximum": 7, "default": 9}});
+    let found = default_of(json!({"$ref": "#/$defs/small"}), defs).expect("an error");
+    assert!(found.starts_with("record/keyword") && found.contains("`x`"), "{found}");
+}
+
+#[test]
+fn defaults_of_flat_tensors_are_values_of_them() {
+    let found = |default: Value, shape: Value| {
+        let schema = json!({"type": "object", "properties": {
+            "w": {"type": "object", "TypeDef:Tensor": {"dtype": "U8", "shape": shape},
+                  "required": ["data_offsets"], "default": default}}});
+        let limits = SchemaLimits::default();
+        let compiled = Schema::compile(&schema, &limits).unwrap();
+        let checker = Checker::new(&compiled, &schema, &limits).unwrap();
+        checker.defaults(&schema, &Default::default()).err().map(|e| (e.code(), e.to_string()))
+    };
+    assert_eq!(found(json!(3), json!([2])), None);
+    assert_eq!(found(json!({"data": [1, 2]}), json!([2])), None);
+    let (code, text) = found(json!(300), json!([2])).expect("an error");
+    assert!(code == "record/range" && text.contains("`w`"), "{code} {text}");
+    assert!(found(json!({"data": [1]}), json!([2])).is_some());
+    // How long it is, a file says.
+    assert_eq!(found(json!(300), json!(["n"])), None);
+}

@@ -117,6 +117,9 @@ const PICKLE: Way = Way::Hint(
 const TABLE: Way = Way::Hint(
     "it is a table for other programs: read it with them, and write its columns or records again",
 );
+const MATLAB: Way = Way::Hint(
+    "save it in MATLAB with `-v7.3`, which is HDF5, or its arrays from Python: `scipy.io.loadmat`, then `numpy.savez`",
+);
 const UTF_8: Way = Way::Hint("write it anew as UTF-8: text of another kind is not read");
 const ONNX_TEXT: Way =
     Way::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
@@ -168,7 +171,7 @@ static KINDS: &[Kind] = &[
     Kind::new("text in UTF-16", 0, b"\xff\xfe", UTF_8),
     Kind::new("text in UTF-16", 0, b"\xfe\xff", UTF_8),
     Kind::new("a program", 0, b"\x7fELF", OTHER),
-    Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", TABLE),
+    Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", MATLAB),
 ];
 
 /// Whether this is a pickle by joblib of things with arrays: their bytes stand behind each, where pickles have opcodes.

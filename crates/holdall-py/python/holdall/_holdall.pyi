@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
+    "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "model_folder", "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
@@ -350,12 +350,18 @@ class Package:
 class Model:
     def warnings(self) -> list[str]: ...
     def run(self, names: Optional[list[str]], given: list[Any]) -> dict[str, Any]: ...
+    def stream(self, names: Optional[list[str]], given: list[Any]) -> Answers: ...
     def test(
         self, rtol: Optional[float], atol: Optional[float], equal_nan: Optional[bool]
     ) -> list[dict[str, Any]]: ...
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...
+
+@final
+class Answers:
+    def next(self) -> Optional[dict[str, Any]]: ...
+    def close(self) -> None: ...
 
 @final
 class Writer:

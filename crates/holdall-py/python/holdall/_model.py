@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _declared, _holdall
@@ -136,7 +136,7 @@ class Model:
         self.inputs, self.outputs = inputs, outputs
 
     def run(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> dict[str, Value]:
-        """Runs the model once. Of a model that streams, the last outputs are given.
+        """Runs the model once. Of a model that streams, the last outputs are given; :meth:`stream` gives all.
 
         Args:
             inputs: Arrays by name; or a list of arrays in the order of the declared inputs. Arrays must have the
@@ -150,18 +150,40 @@ class Model:
             Malformed: the model failed (``runner/failed``), took too long (``runner/timeout``), or its outputs are
                 not those that are declared. Unsupported: the runner cannot do it.
         """
+        found = self._native.run(*self._given(inputs))
+        return {name: value(v, writable=True) for name, v in found.items()}
+
+    def stream(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> Iterator[dict[str, Value]]:
+        """Runs the model once, and gives its outputs each time that it gives some; of a model that does not stream, once.
+
+        ::
+
+            for outputs in model.stream({"prompt": "hello"}):
+                print(outputs["text"])
+
+        Leaving the loop early ends the call: the model has two seconds to come to its end, and is ended otherwise. The time limit
+        is for each outputs. Until the last outputs were taken or the loop was left, other calls wait; one by the same thread is an error.
+
+        Args:
+            inputs: As for :meth:`run`.
+
+        Raises:
+            Misuse: as for :meth:`run`; ``python/streaming``: outputs of an earlier call are still being taken.
+            Malformed, Unsupported: as for :meth:`run`.
+        """
+        return _outputs(self._native.stream(*self._given(inputs)))
+
+    def _given(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> tuple[Optional[list[str]], list[Any]]:
+        """Names of inputs, where they have some, and their values."""
         types = {spec.name: spec.dtype for spec in self.inputs}
         if isinstance(inputs, Mapping):
-            names: Optional[list[str]] = [_name(name) for name in inputs]
-            values = [native(v, f"input {name!r}", types.get(name)) for name, v in inputs.items()]
-        elif isinstance(inputs, (list, tuple)):
-            names = None
+            return [_name(name) for name in inputs], [
+                native(v, f"input {name!r}", types.get(name)) for name, v in inputs.items()
+            ]
+        if isinstance(inputs, (list, tuple)):
             declared = [spec.dtype for spec in self.inputs] + [None] * len(inputs)
-            values = [native(v, f"input {at}", dtype) for at, (v, dtype) in enumerate(zip(inputs, declared))]
-        else:
-            raise TypeError("inputs is a mapping of names to arrays, or a list of arrays in the declared order")
-        found = self._native.run(names, values)
-        return {name: value(v, writable=True) for name, v in found.items()}
+            return None, [native(v, f"input {at}", dtype) for at, (v, dtype) in enumerate(zip(inputs, declared))]
+        raise TypeError("inputs is a mapping of names to arrays, or a list of arrays in the declared order")
 
     def __call__(self, *inputs: Any, **named: Any) -> dict[str, Value]:
         """Runs the model once: arrays in the declared order, or by name, or one mapping of names to arrays. See
@@ -227,3 +249,12 @@ def _name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"names of inputs are texts, not {type(name).__name__}")
     return name
+
+
+def _outputs(answers: _holdall.Answers) -> Iterator[dict[str, Value]]:
+    """The outputs of a call, one after the other."""
+    try:
+        while (found := answers.next()) is not None:
+            yield {name: value(v, writable=True) for name, v in found.items()}
+    finally:
+        answers.close()

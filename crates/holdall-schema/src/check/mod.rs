@@ -2,6 +2,7 @@
 //! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
 //! Built with the feature `validate`; `unchecked.rs` stands in without it.
 
+mod defaults;
 mod effort;
 
 use crate::error::{Error, Result, Rule, Shown as _};
@@ -158,23 +159,32 @@ impl<'s> Checker<'s> {
     fn part(&self, name: &str, value: Value, rule: &'static Rule, left: u64) -> Result<u64> {
         let most = left.saturating_add(EFFORT.saturating_mul(effort::values(&value)));
         let wrapped = Value::Object(Map::from_iter([(name.to_owned(), value)]));
-        let (is_valid, left) = effort::within(most, || self.validator.is_valid(&wrapped))?;
-        if is_valid {
-            return Ok(left);
-        }
-        // Errors of all variants are kept until one is told, so no more are tried than somebody would read.
-        let found = effort::within(EFFORT_TO_TELL, || self.validator.validate(&wrapped));
-        let Ok((Err(e), _)) = found else {
-            return Err(rule.broken("it is not as the schema says"));
+        let (at, text) = match ask(&self.validator, &wrapped, most)? {
+            Ok(left) => return Ok(left),
+            Err(found) => found,
         };
-        let path = e.instance_path().to_string();
-        let path = path.get(name.len().saturating_add(1)..).unwrap_or_default();
-        let text = e.masked().to_string();
-        Err(match path {
-            "" => rule.broken(shorten(&text).to_owned()),
-            path => rule.broken(format!("{}, at `{}`", shorten(&text), path.shown())),
+        Err(match at.get(name.len().saturating_add(1)..).unwrap_or_default() {
+            "" => rule.broken(text),
+            path => rule.broken(format!("{text}, at `{}`", path.shown())),
         })
     }
+}
+
+/// Asks about a value, which may try so many parts of the schema. Gives what is left; or where in the value something is not as the
+/// schema says, and what.
+fn ask(validator: &Validator, value: &Value, most: u64) -> Result<Result<u64, (String, String)>> {
+    let (is_valid, left) = effort::within(most, || validator.is_valid(value))?;
+    if is_valid {
+        return Ok(Ok(left));
+    }
+    // Errors of all variants are kept until one is told, so no more are tried than somebody would read.
+    let found = effort::within(EFFORT_TO_TELL, || validator.validate(value));
+    Ok(Err(match found {
+        Ok((Err(e), _)) => {
+            (e.instance_path().to_string(), shorten(&e.masked().to_string()).to_owned())
+        }
+        _ => (String::new(), "it is not as the schema says".to_owned()),
+    }))
 }
 
 /// Whether a value is what a node of a schema with these `$defs` says in standard keywords.

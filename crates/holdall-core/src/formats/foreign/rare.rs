@@ -8,6 +8,7 @@ const OLD_GGML: Way = Way::Hint(
     "it is older than GGUF: get the model as GGUF, or convert it by `convert_llama_ggml_to_gguf.py` of llama.cpp",
 );
 const MXNET: Way = Way::Hint("save its arrays from Python: `mxnet.nd.load`, then `numpy.savez`");
+const NETCDF: Way = Way::Hint("`nccopy -k nc4` rewrites it as HDF5, which can be opened");
 const CORE_ML: Way = Way::Hint("open the model that coremltools converted");
 const SAVED_MODEL: Way = Way::Hint(
     "the weights are beside it, in `variables/variables.index`: open that, or the folder",
@@ -35,7 +36,7 @@ static KINDS: &[Kind] = &[
     Kind::new("a file of R", 0, b"X\n\0\0\0", TABLE),
     Kind::new("a Feather file of before Arrow IPC", 0, b"FEA1", TABLE),
     Kind::new("a stream of Arrow", 0, b"\xff\xff\xff\xff", TABLE),
-    Kind::new("a NetCDF file of before HDF5", 0, b"CDF", TABLE),
+    Kind::new("a NetCDF file of before HDF5", 0, b"CDF", NETCDF),
 ];
 
 /// What a file is that is no text: of [`KINDS`], or a protocol buffer that begins as a known one.

@@ -1,0 +1,87 @@
+//! Whether each `default` of a schema is a value of what has it.
+
+use super::{Checker, adapt, ask, built, invalid};
+use crate::error::{Error, Result, Shown as _};
+use crate::kinds::Kind;
+use crate::record::rules::KEYWORD;
+use crate::refs::{Defs, children};
+use crate::schema::Node;
+use crate::vocabulary::Vocabulary;
+use serde_json::{Map, Value, json};
+
+impl Checker<'_> {
+    /// Checks every `default`: of members of records and of flat tensors, that it is a value of their kind; of members, that it
+    /// is what their standard keywords say, too. `source` and `vocabulary` are those that the checker was made with. What has a size only under symbols is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::value`](crate::record::Encoder::value) and of [`TensorSpec::filled`](crate::TensorSpec::filled); `record/keyword`;
+    /// `schema/too-large` where all of them try more than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes) parts of the schema.
+    pub fn defaults(&self, source: &Value, vocabulary: &Vocabulary) -> Result<()> {
+        for ty in self.schema.types() {
+            let Kind::Struct(members) = &ty.kind else { continue };
+            for member in &members.members {
+                if let Some(value) = &member.default
+                    && self.schema.extent(member.ty).is_ok()
+                {
+                    self.encodes(member.ty, value).map_err(|e| in_default(e, &member.name))?;
+                }
+            }
+        }
+        for node in &self.schema.nodes {
+            let Node::Object(object) = node else { continue };
+            for property in &object.properties {
+                if let Some(value) = &property.default
+                    && let Node::Flat { tensor, .. } = self.schema.node(property.node)
+                    && tensor.dtype.is_some()
+                    && tensor.known_shape().is_some()
+                {
+                    let filled = tensor.filled(value, &self.limits);
+                    filled.map_err(|e| e.within(format!("`{}`", property.name.shown())))?;
+                }
+            }
+        }
+        self.keywords_of_defaults(source, vocabulary)
+    }
+
+    /// All of them at once: a validator takes longer to build than to ask.
+    fn keywords_of_defaults(&self, source: &Value, vocabulary: &Vocabulary) -> Result<()> {
+        let defs = Defs::checked(source, &self.limits)?;
+        let (mut names, mut nodes, mut values) = (Vec::new(), Map::new(), Map::new());
+        let mut open = vec![source];
+        while let Some(Value::Object(node)) = open.pop() {
+            if let (true, Some(Value::Object(members))) =
+                (node.contains_key("TypeDef:Struct"), node.get("properties"))
+            {
+                for (name, member) in members {
+                    if let Some(default) = defs.resolve(member)?.default {
+                        let key = names.len().to_string();
+                        names.push(name);
+                        nodes.insert(key.clone(), member.clone());
+                        values.insert(key, default.clone());
+                    }
+                }
+            }
+            node.iter().for_each(|(keyword, value)| children(keyword, value, |c| open.push(c)));
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut document = json!({ "properties": nodes });
+        if let (Some(all), Some(document)) = (defs.all(), document.as_object_mut()) {
+            document.insert("$defs".to_owned(), Value::Object(all.clone()));
+        }
+        adapt(&mut document, &defs)?;
+        let validator = built(&document, vocabulary).map_err(|e| invalid(&e, e.schema_path()))?;
+        let values = Value::Object(values);
+        let most = self.limits.max_nodes();
+        let Err((at, text)) = ask(&validator, &values, most)? else { return Ok(()) };
+        let mut steps = at.split('/').skip(1);
+        let name = steps.next().and_then(|key| names.get(key.parse::<usize>().ok()?));
+        Err(in_default(KEYWORD.broken(text), name.map_or("", |name| name)))
+    }
+}
+
+fn in_default(e: Error, name: &str) -> Error {
+    e.within(format!("the default of `{}`", name.shown()))
+}
