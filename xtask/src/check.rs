@@ -54,10 +54,9 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     }
     // All of them is what the rest of the workspace is built with. Of what makes a build large, each is left out once.
     compile(&["holdall", "holdall-cli"], "")?;
-    compile(&["holdall", "holdall-cli"], "http,ztensor,metatensor,safetensors")?;
-    compile(&["holdall", "holdall-cli"], "stores,parquet,metatensor")?;
+    compile(&["holdall", "holdall-cli"], "http,parquet,metatensor,safetensors")?;
     // With the second engine for ONNX, without the first.
-    compile(&["holdall", "holdall-run", "holdall-cli"], "quic,onnxruntime")?;
+    compile(&["holdall", "holdall-run", "holdall-cli"], "stores,quic,onnxruntime")?;
     compile(&["holdall-net"], "")
 }
 

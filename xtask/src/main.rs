@@ -74,9 +74,9 @@ const TASKS: &[Task] = &[
         fuzz::smoke,
     ),
     task(
-        "hostile",
-        "files cut short and changed at every byte, more of them than `test` does",
-        test::hostile,
+        "whole",
+        "what `test` tries a part of: files cut short and changed, inputs of the fuzzer, records",
+        test::whole,
     ),
     task(
         "big-endian",

@@ -16,8 +16,8 @@ const STAGES: &[Stage] = &[
     ("tests", tests),
     ("Parquet and Arrow files", columns),
     ("GPU", gpu::gpu),
-    ("a million records", a_million_records),
-    ("fuzzing", fuzz::smoke),
+    ("records", records),
+    ("fuzzing", some_inputs),
     ("other packages", interop::interop),
     ("stores", stores::stores),
     ("JavaScript", js::js),
@@ -142,19 +142,32 @@ fn as_released(tests: Run) -> Run {
         .args(["--config", "profile.dev.debug-assertions=false"])
 }
 
-/// `cargo xtask hostile`: what a machine has no time for before each change. All files of the corpus are cut short everywhere and changed, with
-/// arithmetic that is checked; then all tests about whole files, and those of the crates that decode, are run without the checks. They find no
-/// more than before as long as nothing overflows, which is what the checks are for.
-pub(crate) fn hostile(_args: &[String]) -> Outcome {
-    above("test").args(["--test", "truncate"]).env("HOLDALL_HOSTILE", "whole").run()?;
+/// A third of the inputs of each target of the fuzzer, all of what once broke something among them.
+fn some_inputs(_args: &[String]) -> Outcome {
+    fuzz::smoke(&["--part", "3"].map(str::to_owned))
+}
+
+/// `cargo xtask whole`: what a machine has no time for before each change, of which [`all`] tries a part. All files of the corpus are cut short
+/// everywhere and changed, with arithmetic that is checked; all inputs of the fuzzer are tried; datasets have the size that people have; then
+/// all tests about whole files, and those of the crates that decode, are run without the checks. They find no more than before as long as
+/// nothing overflows, which is what the checks are for.
+pub(crate) fn whole(_args: &[String]) -> Outcome {
+    let more = |test: &str| above("test").args(["--test", test]).env("HOLDALL_WHOLE", "1");
+    more("truncate").run()?;
+    more("cli").args(["many_records::"]).run()?;
+    dataset("1000000")?;
+    fuzz::smoke(&[])?;
     let tests = ["corpus*", "truncate", "windowed"].into_iter().flat_map(|test| ["--test", test]);
     as_released(below("test", ["holdall"])).args(tests).run()?;
     as_released(below("test", ["holdall-json", "holdall-core"])).args(["--tests"]).run()
 }
 
-/// Datasets of the size that people have, from the command and from the library.
-fn a_million_records(_args: &[String]) -> Outcome {
-    above("test").args(["--test", "cli", "--", "--ignored", "million::"]).run()?;
+/// A dataset from the library, of some records.
+fn records(_args: &[String]) -> Outcome {
+    dataset("100000")
+}
+
+fn dataset(count: &str) -> Outcome {
     above("build").args(["--example", "dataset"]).run()?;
-    program(target().join("debug/examples/dataset")).args(["1000000"]).run()
+    program(target().join("debug/examples/dataset")).args([count]).run()
 }

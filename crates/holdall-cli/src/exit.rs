@@ -256,11 +256,11 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         let told = untold(given)?;
         return tip(e, told);
     }
-    if given.starts_with("-o") || given.starts_with("--output") {
-        if let Some(told) = last() {
-            e.remove(ContextKind::SuggestedArg);
-            return tip(e, told);
-        }
+    if (given.starts_with("-o") || given.starts_with("--output"))
+        && let Some(told) = last()
+    {
+        e.remove(ContextKind::SuggestedArg);
+        return tip(e, told);
     }
     let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
     if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {

@@ -140,9 +140,8 @@ impl NativeModel {
             let message = format!("{name}: the model was loaded in process {}", self.process);
             return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
         }
-        let is_own = |taken: &Arc<Taken>| {
-            taken.thread == std::thread::current().id() && taken.is_open()
-        };
+        let is_own =
+            |taken: &Arc<Taken>| taken.thread == std::thread::current().id() && taken.is_open();
         if self.taken().upgrade().as_ref().is_some_and(is_own) {
             let message = format!("{name}: outputs of the call before are still being taken");
             let hint = "take them all, or close what `stream` returned";
@@ -224,7 +223,8 @@ impl NativeModel {
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             let Some(model) = model.as_mut() else {
-                let _ = give.send(Err(rules::CLOSED.broken("the model is closed").in_source(package)));
+                let _ =
+                    give.send(Err(rules::CLOSED.broken("the model is closed").in_source(package)));
                 return;
             };
             let left = || rules::CLOSED.broken("nobody takes the outputs any more");
@@ -233,7 +233,9 @@ impl NativeModel {
                 None => model.in_order(given),
             };
             let ran = inputs.and_then(|inputs| {
-                model.run_streaming(inputs, &mut |outputs| give.send(Ok(outputs)).map_err(|_| left()))
+                model.run_streaming(inputs, &mut |outputs| {
+                    give.send(Ok(outputs)).map_err(|_| left())
+                })
             });
             if let Err(e) = ran {
                 // Nobody may be left to be told.

@@ -203,11 +203,11 @@ fn model() -> Vec<u8> {
 }
 
 /// Two tests, so that they run at once.
-fn changed_bytes_are_the_same(check: Check) {
+fn changed_bytes_are_the_same(check: Check, changes: usize) {
     let bytes = model();
     wait(async {
         assert_eq!(same(bytes.clone().into(), check, "sound").await, 18);
-        for at in (0..bytes.len()).step_by(bytes.len() / 23) {
+        for at in (0..bytes.len()).step_by(bytes.len() / changes) {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x41;
             same(bytes.into(), check, &format!("byte {at}, {check:?}")).await;
@@ -217,12 +217,12 @@ fn changed_bytes_are_the_same(check: Check) {
 
 #[test]
 fn a_model_is_the_same_whole_and_with_any_byte_changed() {
-    changed_bytes_are_the_same(Check::Read);
+    changed_bytes_are_the_same(Check::Read, 17);
 }
 
 #[test]
 fn a_model_is_the_same_with_any_byte_changed_where_digests_are_not_checked() {
-    changed_bytes_are_the_same(Check::Off);
+    changed_bytes_are_the_same(Check::Off, 11);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
-/// How much is tried. `cargo xtask test` does it with checked arithmetic and without, at other places, and `cargo xtask hostile`
-/// at all of them (`HOLDALL_HOSTILE=whole`).
+/// How much is tried: at some places, or with `HOLDALL_WHOLE`, as `cargo xtask whole` sets it, at all of them; without checked arithmetic
+/// at other places than with it.
 struct Effort {
     /// Files up to this many bytes are cut and changed at every byte; longer ones at as many places as this and around the
     /// edges of their structure.
@@ -27,7 +27,7 @@ struct Effort {
 }
 
 static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
-    let is_whole = std::env::var_os("HOLDALL_HOSTILE").is_some_and(|v| v == "whole");
+    let is_whole = std::env::var_os("HOLDALL_WHOLE").is_some();
     match (cfg!(debug_assertions), is_whole) {
         (true, false) => Effort { every: 160, flips: 1, decoded: 256 << 20 },
         (false, false) => Effort { every: 140, flips: 2, decoded: 256 << 20 },

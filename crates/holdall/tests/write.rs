@@ -105,7 +105,13 @@ fn every_version_and_encoding_reads_back() {
                     continue;
                 }
                 write(&path, &options);
-                for io in [Io::Map, Io::Read, Io::Direct, Io::Auto] {
+                // How a file is read and what it is are apart: all ways once for each format and encoding.
+                let ways: &[Io] = match digest {
+                    Some(Algorithm::Sha256) => &[Io::Auto],
+                    Some(_) => &[Io::Map, Io::Direct],
+                    None => &[Io::Read],
+                };
+                for &io in ways {
                     let open = OpenOptions::new().with_io(io).with_check(Check::All);
                     check(&open.open(&path).unwrap());
                 }

@@ -15,7 +15,7 @@ impl Checker<'_> {
     /// looked at.
     ///
     /// # Errors
-    /// Those of [`Encoder::value`](crate::record::Encoder::value) and of [`TensorSpec::filled`](crate::TensorSpec::filled); `record/keyword`;
+    /// Those of [`Encoder::value`](crate::record::Encoder::value) and of [`TensorType::filled`](crate::TensorType::filled); `record/keyword`;
     /// `schema/too-large` where all of them try more than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes) parts of the schema.
     pub fn defaults(&self, source: &Value, vocabulary: &Vocabulary) -> Result<()> {
         for ty in self.schema.types() {

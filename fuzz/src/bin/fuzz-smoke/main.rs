@@ -21,12 +21,13 @@ use supervisor::Known;
 const FIRST_SEED: u64 = 1;
 
 const USAGE: &str = "\
-cargo xtask fuzz-smoke [--targets a,b] [--seconds N] [--seed N]
+cargo xtask fuzz-smoke [--targets a,b] [--seconds N] [--seed N] [--part N]
 cargo xtask fuzz-smoke --target T --input FILE
 
   --targets a,b   these targets only
   --seconds N     go on with further seeds until N seconds are over
   --seed N        begin with this seed; the default is 1
+  --part N        try the first Nth of the inputs of each target
   --input FILE    run this one input of target T";
 
 /// What was asked for.
@@ -38,6 +39,7 @@ struct Args {
     record: Option<PathBuf>,
     seconds: u64,
     seed: Option<u64>,
+    part: Option<u64>,
     from: u64,
     to: u64,
     is_worker: bool,
@@ -66,6 +68,7 @@ fn args() -> Result<Args, String> {
             "--record" => out.record = Some(value()?.into()),
             "--seconds" => out.seconds = number(value()?)?,
             "--seed" => out.seed = Some(number(value()?)?),
+            "--part" => out.part = Some(number(value()?)?),
             "--from" => out.from = number(value()?)?,
             "--to" => out.to = number(value()?)?,
             "--worker" => out.is_worker = true,
@@ -98,7 +101,8 @@ fn run(args: Args) -> Result<u8, String> {
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut which = Known::First;
     for seed in seed.. {
-        let failures = supervisor::run(supervisor::jobs(&targets, seed, which)?);
+        let failures =
+            supervisor::run(supervisor::jobs(&targets, seed, which, args.part.unwrap_or(1))?);
         if failures > 0 {
             return Err(format!("{failures} inputs went wrong"));
         }

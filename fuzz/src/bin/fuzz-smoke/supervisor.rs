@@ -42,17 +42,19 @@ pub(crate) enum Known {
     Done,
 }
 
-/// The jobs of all targets under one seed: each target's inputs in two parts.
+/// The jobs of all targets under one seed: each target's inputs, or the first Nth of those that are made, in two parts.
 pub(crate) fn jobs(
     targets: &[&'static Target],
     seed: u64,
     which: Known,
+    part: u64,
 ) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for target in targets {
         let known = Inputs::of(target)?.known();
         let start = if which == Known::First { 0 } else { known };
-        let (middle, end) = (known + target.runs / 2, known + target.runs);
+        let runs = target.runs / part.max(1);
+        let (middle, end) = (known + runs / 2, known + runs);
         for numbers in [start..middle, middle..end] {
             jobs.push(Job { target, seed, numbers });
         }
