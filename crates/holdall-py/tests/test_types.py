@@ -16,18 +16,25 @@ def test_the_package_is_typed():
     assert (PACKAGE / "py.typed").exists() and (PACKAGE / "_holdall.pyi").exists()
 
 
-def test_stubs_are_those_of_the_native_half():
-    pytest.importorskip("mypy")
+def test_stubs_are_those_of_the_native_half(mypy):
     run = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "holdall._holdall"], capture_output=True, text=True, timeout=300
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]
 
 
-def test_types_hold():
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory):
+    """The command: what it found out about NumPy it keeps for the next time."""
     pytest.importorskip("mypy")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYPY_CACHE_DIR", str(tmp_path_factory.mktemp("mypy")))
+        yield [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports"]
+
+
+def test_types_hold(mypy):
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "-p", "holdall"],
+        [*mypy, "-p", "holdall"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -75,11 +82,10 @@ wrong = t.torch()
 """
 
 
-def test_what_is_given_has_a_type(tmp_path):
-    pytest.importorskip("mypy")
+def test_what_is_given_has_a_type(tmp_path, mypy):
     (tmp_path / "typed.py").write_text(TYPED)
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", str(tmp_path / "typed.py")],
+        [*mypy, str(tmp_path / "typed.py")],
         capture_output=True,
         text=True,
         timeout=300,

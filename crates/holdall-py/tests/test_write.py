@@ -439,7 +439,7 @@ class Stop(Exception):
 def test_what_progress_raises_is_heard_while_zstd_works(tmp_path, at_end):
     import time
 
-    data = np.random.default_rng(0).integers(0, 16, 12 << 20, dtype=np.uint8)
+    data = np.random.default_rng(0).integers(0, 16, 7 << 20, dtype=np.uint8)
     said = []
 
     def progress(done, total):
