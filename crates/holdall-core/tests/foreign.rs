@@ -63,6 +63,8 @@ fn files_of_other_kinds_are_named() {
         (b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "a pickle", "to load a pickle"),
         (b"(dp0\nVa\np1\n.", "a pickle", "to load a pickle is to run"),
         (b"SQLite format 3\0aaaa", "an SQLite database", "table"),
+        (b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file", "-v7.3"),
+        (b"CDF\x01\0\0\0\x01", "a NetCDF file of before HDF5", "nccopy -k nc4"),
         (
             b"Invalid username or password.",
             "text that begins “Invalid username or password.”",

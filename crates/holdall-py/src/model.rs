@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -71,8 +72,8 @@ pub(crate) struct NativeModel {
     model: Shared,
     package: Package,
     waiting: Waiting,
-    /// The outputs that are being taken, and the thread that began to.
-    taken: Mutex<Weak<Taken>>,
+    /// The outputs that are being taken.
+    taken: Mutex<Vec<Weak<Taken>>>,
     /// The process that loaded it. In one that was forked from that no lock is waited for: the thread that holds it
     /// is not there.
     process: u32,
@@ -140,9 +141,8 @@ impl NativeModel {
             let message = format!("{name}: the model was loaded in process {}", self.process);
             return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
         }
-        let is_own =
-            |taken: &Arc<Taken>| taken.thread == std::thread::current().id() && taken.is_open();
-        if self.taken().upgrade().as_ref().is_some_and(is_own) {
+        let is_own = |taken: &Arc<Taken>| taken.thread == std::thread::current().id();
+        if self.taken().iter().any(is_own) {
             let message = format!("{name}: outputs of the call before are still being taken");
             let hint = "take them all, or close what `stream` returned";
             return Err(misuse(py, "python/streaming", &message, Some(hint)));
@@ -150,8 +150,11 @@ impl NativeModel {
         Ok(())
     }
 
-    fn taken(&self) -> MutexGuard<'_, Weak<Taken>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The outputs that are being taken.
+    fn taken(&self) -> Vec<Arc<Taken>> {
+        let mut all = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|taken| taken.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).filter(|taken| taken.is_open()).collect()
     }
 
     /// Does something with the model: without the GIL, one call after the other.
@@ -216,25 +219,29 @@ impl NativeModel {
         let given: Vec<TensorValue> =
             given.iter().map(values::from_python).collect::<PyResult<_>>()?;
         let (give, answers) = sync_channel(1);
-        let cancel = Cancel::new();
+        let (cancel, left) = (Cancel::new(), Arc::new(AtomicBool::new(false)));
+        let is_left = Arc::clone(&left);
         let (model, waiting) = (Arc::clone(&self.model), Arc::clone(&self.waiting));
         let (package, work) = (self.package.name().to_owned(), Work::new().with_cancel(&cancel));
         let call = move || {
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_left.load(Ordering::Relaxed) {
+                return;
+            }
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             let Some(model) = model.as_mut() else {
                 let _ =
                     give.send(Err(rules::CLOSED.broken("the model is closed").in_source(package)));
                 return;
             };
-            let left = || rules::CLOSED.broken("nobody takes the outputs any more");
+            let unwanted = || rules::CLOSED.broken("nobody takes the outputs any more");
             let inputs = match names {
                 Some(names) => Ok(names.into_iter().zip(given).collect()),
                 None => model.in_order(given),
             };
             let ran = inputs.and_then(|inputs| {
                 model.run_streaming(inputs, &mut |outputs| {
-                    give.send(Ok(outputs)).map_err(|_| left())
+                    give.send(Ok(outputs)).map_err(|_| unwanted())
                 })
             });
             if let Err(e) = ran {
@@ -248,10 +255,11 @@ impl NativeModel {
         std::thread::Builder::new().spawn(call)?;
         let taken = Arc::new(Taken {
             answers: Mutex::new(Some(answers)),
+            left,
             cancel,
             thread: std::thread::current().id(),
         });
-        *self.taken() = Arc::downgrade(&taken);
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&taken));
         Ok(NativeAnswers { taken, process: self.process })
     }
 
@@ -281,9 +289,7 @@ impl NativeModel {
             return;
         }
         // Its call would never end: nobody would take what it gives.
-        if let Some(taken) = self.taken().upgrade() {
-            taken.end();
-        }
+        self.taken().iter().for_each(|taken| taken.end());
         py.detach(|| drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 
@@ -308,7 +314,7 @@ impl Drop for NativeModel {
         }
         let end = || drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take());
         // Where outputs are still being taken, the thread that runs the call has the model, and lets go of it in the end.
-        if self.taken().upgrade().is_some_and(|taken| taken.is_open()) {
+        if !self.taken().is_empty() {
             return;
         }
         if Python::try_attach(|py| py.detach(end)).is_none() {
@@ -320,7 +326,10 @@ impl Drop for NativeModel {
 /// Outputs on their way from a call, and what ends it.
 struct Taken {
     answers: Mutex<Option<Receiver<Result<Named>>>>,
+    /// Whether nobody takes them any more.
+    left: Arc<AtomicBool>,
     cancel: Cancel,
+    /// Who began to take them.
     thread: ThreadId,
 }
 
@@ -331,6 +340,7 @@ impl Taken {
 
     /// Takes no more: the call ends when the model gives more, or soon after.
     fn end(&self) {
+        self.left.store(true, Ordering::Relaxed);
         drop(self.answers.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -275,6 +275,26 @@ def test_a_model_streams(tmp_path, double):
         assert [outputs["y"].tolist() for outputs in answers] == [[1], [2]]
         other.join(20)
         assert came[-1] == [2]
+        # Of two threads that stream, each is told so.
+        answers, seen = model.stream(n), []
+        next(answers)
+        other = threading.Thread(target=lambda: seen.extend(outputs["y"].tolist() for outputs in model.stream(n)))
+        other.start()
+        time.sleep(0.1)
+        with pytest.raises(holdall.Misuse, match="still being taken"):
+            model.run(n)
+        answers.close()
+        other.join(20)
+        assert seen == [[0], [1], [2]]
+        # One that is left before its turn never has one.
+        answers = model.stream(n)
+        next(answers)
+        waits = []
+        other = threading.Thread(target=lambda: waits.append(model.stream(n)))
+        other.start()
+        other.join(20)
+        waits.pop().close()
+        assert [outputs["y"].tolist() for outputs in answers] == [[1], [2]]
         # One that is left early ends, and the model goes on.
         for outputs in model.stream(n):
             break

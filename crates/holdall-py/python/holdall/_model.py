@@ -154,21 +154,22 @@ class Model:
         return {name: value(v, writable=True) for name, v in found.items()}
 
     def stream(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> Iterator[dict[str, Value]]:
-        """Runs the model once, and gives its outputs each time that it gives some; of a model that does not stream, once.
+        """Runs the model once and yields its outputs each time that it gives some: once, if it does not stream.
 
         ::
 
             for outputs in model.stream({"prompt": "hello"}):
                 print(outputs["text"])
 
-        Leaving the loop early ends the call: the model has two seconds to come to its end, and is ended otherwise. The time limit
-        is for each outputs. Until the last outputs were taken or the loop was left, other calls wait; one by the same thread is an error.
+        Leaving the loop early ends the call: a model that does not come to its end within two seconds is ended, and must be loaded
+        again. The time limit applies to each set of outputs. While outputs are being taken, calls by other threads wait, and a call
+        by the same thread is an error.
 
         Args:
             inputs: As for :meth:`run`.
 
         Raises:
-            Misuse: as for :meth:`run`; ``python/streaming``: outputs of an earlier call are still being taken.
+            Misuse: as for :meth:`run`; ``python/streaming`` while outputs of an earlier call are being taken.
             Malformed, Unsupported: as for :meth:`run`.
         """
         return _outputs(self._native.stream(*self._given(inputs)))
