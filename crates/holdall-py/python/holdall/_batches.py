@@ -229,25 +229,25 @@ class Batches:
         for batch in holdall.Batches(["a.mt", "b.mt"], ["image", "label"], batch=256, shuffle=7):
             step(batch["image"], batch["label"])
 
-    A column is what ``r.column(path)`` gives of numbers, times, enums (as integers) and fixed arrays, :class:`Ragged` for arrays
-    of any length, and a list for text, bytes and the rest; masked, or with ``None``, where it may be absent.
+    A column is what ``r.column(path)`` returns for numbers, times, enums (as integers) and fixed arrays, :class:`Ragged` for arrays
+    of any length, and a list for text, bytes and the rest; optional members are masked, or have ``None``.
 
-    The order hangs on ``shuffle``, ``epoch`` and the number of records alone, on every machine: batch ``n`` of the epoch goes to
-    rank ``n % ranks``. It takes no memory. :meth:`state_dict` says how far it got; after :meth:`load_state_dict` it goes on from
-    there. It is pickled by the paths of its files.
+    The order depends only on ``shuffle``, ``epoch`` and the number of records, on every machine: batch ``n`` of the epoch goes to
+    rank ``n % ranks``. The order takes no memory. :meth:`state_dict` returns the position; after :meth:`load_state_dict` iteration
+    continues from there. Batches are pickled by the paths of their files.
 
     Args:
-        sources: Paths or open files, or records that were chosen (``r.where(…)``): one, or several with the same columns.
-        columns: Paths of the columns; all unless said.
-        batch: Records of a batch.
-        path: The dataset, where a file has several.
-        shuffle: The seed of the order; that of the files unless said.
-        epoch: Which order of that seed; :meth:`set_epoch` says it later.
-        rank, ranks: Which share of the batches, of how many.
-        drop_last: Leave out the last batch if it is smaller, and those after which ranks would have more than others.
+        sources: Paths, open files or selected records (``r.where(…)``): one, or several with the same columns.
+        columns: Paths of the columns; by default all.
+        batch: How many records a batch has.
+        path: The dataset, if a file has several.
+        shuffle: The seed of the order; without it records keep the order of the files.
+        epoch: Which order of that seed; :meth:`set_epoch` changes it.
+        rank, ranks: Which share of the batches, of how many shares.
+        drop_last: Leave out the last batch if it is smaller, and batches that would give some ranks more than others.
 
     Raises:
-        NotFound: there is no such file, dataset or column. Misuse: columns that differ between files.
+        NotFound: there is no such file, dataset or column. Misuse: the files have different columns.
     """
 
     def __init__(
@@ -286,15 +286,15 @@ class Batches:
         self._epoch, self._first, self._given = int(epoch), 0, 0
 
     def state_dict(self) -> dict[str, int]:
-        """How far it got, for :meth:`load_state_dict`."""
+        """The position, for :meth:`load_state_dict`."""
         return {"epoch": self._epoch, "first": self._first, "given": self._given}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Goes on from there, with the next iteration."""
+        """Continues from that position with the next iteration."""
         self._epoch, self._first, self._given = int(state["epoch"]), int(state["first"]), int(state["given"])
 
     def skip(self, batches: int) -> None:
-        """Passes over the first batches of this rank, whoever gave them."""
+        """Skips the first batches of this rank."""
         self._first, self._given = int(batches), 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

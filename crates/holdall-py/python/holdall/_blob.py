@@ -30,10 +30,10 @@ _FEW, _MOST = 32, 4096
 
 
 class Blob:
-    """Many runs of bytes, or some of them. ``b[i]`` is a run as what it holds: ``str``, a value of JSON, ``bytes``,
-    or a read-only NumPy array of its elements; ``b[a:b]``, ``b[[1, 5]]`` and ``b[mask]`` are runs again, of which nothing else is
-    read. Those of a file that is far away are read together, in few requests, by whoever goes through them. Whoever takes
-    Arrow's columns takes them as one, named after the tensor."""
+    """The runs of bytes of a blob, or some of them. ``b[i]`` is the content of a run: ``str``, a value of JSON, ``bytes``,
+    or a read-only NumPy array of its elements; ``b[a:b]``, ``b[[1, 5]]`` and ``b[mask]`` are runs again, and only those are
+    read. Iterating over the runs of a remote file reads them together, in few requests. Consumers of
+    Arrow's columns take the runs as one column, named after the tensor."""
 
     __slots__ = ("_tensor", "_native", "_places", "content", "dtype")
 
@@ -50,7 +50,7 @@ class Blob:
 
     @property
     def tensor(self) -> "Tensor":
-        """The tensor they are of."""
+        """The tensor that holds them."""
         return self._tensor
 
     def __len__(self) -> int:
@@ -79,12 +79,12 @@ class Blob:
             start, count = start + len(found), min(4 * count, _MOST)
 
     def view(self, index: int) -> memoryview:
-        """The bytes of a run, read-only, without a copy where the file is mapped."""
+        """The bytes of a run, read-only, without a copy if the file is mapped."""
         buffer: Any = self._native.bytes(self._place(index))
         return memoryview(buffer)
 
     def texts(self) -> list[str]:
-        """All of them as text, of a blob of text or JSON.
+        """All runs as text, if the blob holds text or JSON.
 
         Raises:
             Misuse: it holds something else.

@@ -1,4 +1,4 @@
-"""Models that were loaded from packages."""
+"""Models loaded from packages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def load(
 
 
 class Model:
-    """A model that was loaded: :func:`holdall.carton.load`, :meth:`Package.load`. A context manager.
+    """A loaded model: :func:`holdall.carton.load`, :meth:`Package.load`. A context manager.
 
     ::
 
@@ -106,7 +106,7 @@ class Model:
 
     Outputs are NumPy arrays by name, yours to write to. Texts are arrays of ``str`` objects, nested tensors lists
     of arrays. Threads may share a model; calls take turns, without the GIL. Ctrl-C ends a call, and the model with
-    it. A model is of the process that loaded it: one that is forked from that loads it again (``run/closed``).
+    it. A model belongs to the process that loaded it: a forked process must load it again (``run/closed``).
     """
 
     __slots__ = ("_native", "source", "name", "runner", "inputs", "outputs", "__weakref__")
@@ -136,7 +136,7 @@ class Model:
         self.inputs, self.outputs = inputs, outputs
 
     def run(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> dict[str, Value]:
-        """Runs the model once. Of a model that streams, the last outputs are given; :meth:`stream` gives all.
+        """Runs the model once. If the model streams, returns its last outputs; :meth:`stream` gives all of them.
 
         Args:
             inputs: Arrays by name; or a list of arrays in the order of the declared inputs. Arrays must have the
@@ -145,10 +145,10 @@ class Model:
                 input is a nested tensor.
 
         Raises:
-            Misuse: the inputs are not those that are declared: ``signature/input-missing``,
+            Misuse: the inputs are not the declared ones: ``signature/input-missing``,
                 ``signature/input-type`` and so on.
             Malformed: the model failed (``runner/failed``), took too long (``runner/timeout``), or its outputs are
-                not those that are declared. Unsupported: the runner cannot do it.
+                not the declared ones. Unsupported: the runner cannot do it.
         """
         found = self._native.run(*self._given(inputs))
         return {name: value(v, writable=True) for name, v in found.items()}
@@ -222,7 +222,7 @@ class Model:
         return self._native.warnings()
 
     def close(self) -> None:
-        """Lets go of the model, and ends its process if it has one. Waits for a call that is under way."""
+        """Unloads the model, and ends its process if it has one. Waits for a call that is running; a stream is ended."""
         self._native.close()
 
     @property

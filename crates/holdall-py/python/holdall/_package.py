@@ -46,8 +46,8 @@ def open_package(
 class Package:
     """An open package of a model: :func:`holdall.carton.open`. A context manager.
 
-    What is known without reading the model's files is in its attributes. Nothing of a package is executed but by
-    :meth:`load` and :meth:`test`. Threads may share it. Arrays made from it stay valid after it is closed.
+    Its attributes hold what is known without reading the model's files. Only :meth:`load` and :meth:`test` execute anything in a
+    package. Threads may share it. Arrays made from it stay valid after it is closed.
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Package:
         """The tensors of self-tests and examples as an ordinary open file, closed with the package.
 
         Raises:
-            Unsupported: the package is an unpacked folder, which is no one file. :attr:`values` has them.
+            Unsupported: the package is an unpacked folder, not a single file. :attr:`values` has the tensors.
         """
         if self._tensors is None or self._tensors.closed:
             native = self._native.tensors()
@@ -142,11 +142,11 @@ class Package:
         return self._tensors
 
     def html(self) -> str:
-        """A page that shows the package: a document of HTML with its description, tables, and the pictures, sounds and films of
-        ``misc``. It fetches nothing and runs nothing; HTML of the description is text in it.
+        """An HTML page that shows the package: its description, tables, and the pictures, sounds and films in
+        ``misc``. It fetches nothing and runs nothing; HTML in the description is shown as text.
 
         Raises:
-            Integrity: a file that is shown is another than was packed.
+            Integrity: a file on the page is not the one that was packed.
         """
         return self._native.page(True)
 
@@ -155,10 +155,10 @@ class Package:
         return self._native.page(False)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file of the package, checked against its SHA-256. One that is only linked to is fetched.
+        """The bytes of a file of the package, checked against its SHA-256. A linked file is fetched.
 
         Raises:
-            NotFound: there is no such file. Integrity: its bytes are others than were packed.
+            NotFound: there is no such file. Integrity: its bytes are not those that were packed.
         """
         return self._native.read(_path(path))
 
@@ -174,12 +174,12 @@ class Package:
     def verify(
         self, *, strict: bool = False, threads: Optional[int] = None, progress: Progress = None
     ) -> PackageReport:
-        """Checks every byte of the package: hashes, checksums, what is compressed, tensors.
+        """Checks every byte of the package: hashes, checksums, compressed data, tensors.
 
-        What is wrong is in the report, which is then false. Files that are only linked to are not read.
+        Findings are in the report, which is false if there are any. Linked files are not read.
 
         Args:
-            strict: Whether warnings are findings, too.
+            strict: Whether warnings count as findings.
             progress: ``True`` for a bar, or a function of the bytes done and all bytes.
         """
         with listening(progress) as listener:
@@ -198,17 +198,17 @@ class Package:
         """Writes the files of the package into a new folder, which appears when all of them have the right hash.
 
         Args:
-            model: Whether only what is under ``model/`` is written, without that folder.
-            overwrite: Whether a folder that is there is replaced, all of it.
+            model: Whether to write only the content of ``model/``, without that folder.
+            overwrite: Whether an existing folder is replaced as a whole.
 
         Raises:
-            Misuse: the folder is there. Integrity: a file's bytes are others than were packed.
+            Misuse: the folder exists. Integrity: a file's bytes are not those that were packed.
         """
         with listening(progress) as listener:
             self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
 
     def fetch(self, *, progress: Progress = None) -> int:
-        """Brings the files that the package links to into the cache, and says how many they are."""
+        """Downloads the linked files of the package into the cache, and returns how many there are."""
         with listening(progress) as listener:
             return self._native.fetch(listener)
 
@@ -243,7 +243,7 @@ class Package:
             return model.test(rtol=rtol, atol=atol, equal_nan=equal_nan)
 
     def close(self) -> None:
-        """Lets go of the package. Models that were loaded from it stay."""
+        """Closes the package. Models that were loaded from it stay."""
         self._native.close()
         if self._tensors is not None:
             self._tensors.close()

@@ -52,12 +52,12 @@ class Records(Sequence[Any]):
 
     A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
     JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
-    arrays, and ``None`` for what is absent. Records that are not structs are such a value themselves. The earliest time
-    of 64 bits, in 1677, is NumPy's NaT.
+    arrays, and ``None`` for absent members. A record that is not a struct is such a value itself. The earliest time
+    that 64 bits hold, in 1677, reads as NumPy's NaT.
 
     Parts are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; into a union, by the key of a variant.
 
-    They keep a mapped file mapped, as their arrays do; once the file is closed everything but arrays is an error.
+    Records and their arrays keep a mapped file mapped. After the file is closed, arrays stay usable and everything else raises.
     """
 
     __slots__ = ("_tensor", "_native", "_types", "_stride", "_range")
@@ -73,7 +73,7 @@ class Records(Sequence[Any]):
 
     @property
     def tensor(self) -> "Tensor":
-        """The tensor they are of."""
+        """The tensor that holds them."""
         return self._tensor
 
     @property
@@ -82,11 +82,11 @@ class Records(Sequence[Any]):
 
         It has the members that every record has and that have a fixed size: numbers, booleans, times
         (``datetime64[ns]``), enums as the integers they are stored as (see :attr:`enums`), structs of these, and
-        arrays and tensors as subarrays, and texts and times where they come from NumPy's files. What may be absent, unions, text, bytes, JSON and arrays of any length are
-        left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
+        arrays and tensors as subarrays, and texts and times of NumPy's files. Optional members, unions, text, bytes, JSON and arrays
+        of any length are left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
 
         Raises:
-            Unsupported: a type needs ml_dtypes, which is not there.
+            Unsupported: a type needs ml_dtypes, which is not installed.
         """
         with _about(self._tensor):
             return self._named(self._types.dtype())
@@ -111,7 +111,7 @@ class Records(Sequence[Any]):
 
     @property
     def columns(self) -> dict[str, str]:
-        """What each member is, by path: ``{"id": "uint32", "at.lat": "float32 or absent", "tags": "string[]"}``."""
+        """The type of each member, by path: ``{"id": "uint32", "at.lat": "float32 or absent", "tags": "string[]"}``."""
         types = self._types
         with _about(self._tensor):
             all = [(path, types.describe(at), maybe) for path, at, maybe in types.columns() if path]
@@ -125,10 +125,10 @@ class Records(Sequence[Any]):
             return {path: rows[at].more[1] for path, at, _ in self._types.columns() if rows[at].kind == "enum"}
 
     def numpy(self) -> "np.ndarray[Any, Any]":
-        """All of them as a read-only structured array of :attr:`dtype`: a view where the file is mapped.
+        """All records as a read-only structured array of :attr:`dtype`: a view if the file is mapped.
 
-        Bytes are not looked at: booleans may have other bytes than 0 and 1, and enums places without a name, in files
-        that :func:`holdall.verify` finds wrong.
+        The bytes are not checked: in files that :func:`holdall.verify` refuses, booleans may have bytes other than 0 and 1, and enums
+        numbers without a name.
         """
         with _about(self._tensor):
             form = self._types.form(self._types.root) or Form(self._types.dtype(), (), ())
@@ -141,15 +141,15 @@ class Records(Sequence[Any]):
         return a.copy() if copy else a
 
     def column(self, path: str) -> "np.ndarray[Any, Any]":
-        """One member of all of them, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
+        """One member of all records, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
 
-        Numbers, times, enums (as integers) and structs are a read-only strided view where the file is mapped; else
-        only the column is kept in memory. What may be absent is a ``numpy.ma.MaskedArray``: what lies below its mask
-        means nothing. Strings are an array of ``numpy.dtypes.StringDType()``, with ``None`` for absent ones.
+        Numbers, times, enums (as integers) and structs are a read-only strided view if the file is mapped; otherwise
+        only the column is kept in memory. An optional member is a ``numpy.ma.MaskedArray``; masked elements have no meaning.
+        Strings are an array of ``numpy.dtypes.StringDType()``, with ``None`` for absent ones.
 
         Raises:
             NotFound: there is no such member.
-            Misuse: a member that is not a column: bytes, JSON, a union, an array of any length.
+            Misuse: the member is not a column: bytes, JSON, a union, or an array of any length.
             Malformed: a byte that is not a boolean, an integer without a name in its enum, text that is not UTF-8.
         """
         import numpy as np
@@ -176,7 +176,7 @@ class Records(Sequence[Any]):
         return masked
 
     def texts(self, path: str) -> "list[Optional[str]]":
-        """A string of all of them, or the name of an enum, or JSON as text; ``None`` where it is absent.
+        """A member of all records as strings: text, names of an enum, or JSON as text; ``None`` where it is absent.
 
         Raises:
             NotFound: there is no such member.
@@ -192,8 +192,8 @@ class Records(Sequence[Any]):
             self._wrong(f"`{path}` is not text: {self._types.describe(at)}", "values(path) gives a list of anything")
 
     def ragged(self, path: str = "") -> Ragged:
-        """An array of any length of all of them: all elements, and where those of each record start. A view where
-        they lie one after the other in a mapped file. Where the array is absent there are no elements.
+        """A member of all records that is an array of any length: all elements, and where those of each record start. A view if
+        they lie one after the other in a mapped file. An absent array has no elements.
 
         Raises:
             NotFound: there is no such member.
@@ -219,7 +219,7 @@ class Records(Sequence[Any]):
         return Ragged(values, offsets)
 
     def values(self, path: str) -> list[Any]:
-        """One part of all of them, whatever it is, as Python objects: as in ``r[i]``.
+        """One part of all records, of any kind, as the Python objects that ``r[i]`` has.
 
         Raises:
             NotFound: there is no such member.
@@ -229,16 +229,16 @@ class Records(Sequence[Any]):
         return self._native.values(self._picked(), path, self._types)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """All of them as a pandas ``DataFrame`` with a column for each member, which is read as one.
+        """All records as a pandas ``DataFrame``, a column for each member.
 
-        Numbers and booleans keep their type; of members that may be absent they are pandas' own, with ``pd.NA`` (``Int32``,
+        Numbers and booleans keep their type; optional members have pandas' own types with ``pd.NA`` (``Int32``,
         ``Float32``, ``boolean``). Text is pandas' ``string``, enums are categories, times ``datetime64[ns]`` with ``NaT``.
-        What is not a column in pandas (structs, arrays, bytes, JSON) is an object as in ``r[i]``. Records that are not
-        structs are one column, of the dataset's name. ``pd.DataFrame(records)`` has the same columns by way of Python's
-        objects, which is slower, and of the types that pandas finds for these.
+        Members that pandas has no column type for (structs, arrays, bytes, JSON) are objects as in ``r[i]``. Records that are not
+        structs are one column, named after the dataset. ``pd.DataFrame(records)`` has the same columns, but makes them from Python
+        objects: slower, and of the types that pandas infers.
 
         Raises:
-            Unsupported: pandas is not there.
+            Unsupported: pandas is not installed.
             Malformed: what is wrong with a member.
         """
         from ._pandas import frame
@@ -246,25 +246,25 @@ class Records(Sequence[Any]):
         return frame(self, self)
 
     def to_polars(self) -> "pl.DataFrame":
-        """All of them as a Polars ``DataFrame`` with a column for each member, as :meth:`arrow` has them, but texts as Polars has
-        them in memory: ``polars.DataFrame(records)`` is the same frame, for which Polars looks at every text once more.
+        """All records as a Polars ``DataFrame``, a column for each member, as :meth:`arrow` has them, with texts laid out as Polars keeps
+        them: ``polars.DataFrame(records)`` is the same frame, but Polars goes through every text once more.
 
         Raises:
-            Unsupported: Polars is not there.
+            Unsupported: Polars is not installed.
         """
         frame: pl.DataFrame = polars(self)
         return frame
 
     def arrow(self, *paths: str, batch: Optional[int] = None) -> "Arrow":
-        """Their members as columns of Arrow, or those at ``paths`` alone, for pandas, Polars, DuckDB, pyarrow and whoever
-        takes such: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They take the records themselves, too, with all columns.
+        """All members, or only those at ``paths``, as columns of Arrow for pandas, Polars, DuckDB, pyarrow and other
+        consumers: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They also take the records themselves, with all columns.
 
         Numbers, times (of UTC), texts and bytes have the types that Arrow has for them; enums are dictionaries, structs
         structs, arrays lists, tensors extensions of fixed shape, JSON text. A union is a struct of its discriminator and a
-        struct for each variant. Element types that Arrow lacks are bytes of fixed size. What is absent is null.
+        struct for each variant. Element types that Arrow lacks are bytes of fixed size. Absent members are null.
 
         Args:
-            batch: Records that are read at a time; otherwise as many as have some 64 MiB, a million at most.
+            batch: How many records are read at a time; by default as many as take some 64 MiB, a million at most.
         """
         return Arrow(self, paths, batch)
 
@@ -275,16 +275,16 @@ class Records(Sequence[Any]):
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def where(self, *conditions: str) -> "Selection":
-        """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
+        """The records for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
         A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with several
         (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array (``"tags contains
-        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it has not. ``and``, ``or``, ``not``
-        and parentheses go between such; a value with these words in it is written in quotes, as JSON writes text:
-        ``'title = "this and that"'``. Every record is looked at once.
+        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it lacks it. ``and``, ``or``, ``not``
+        and parentheses combine conditions; a value that contains these words is written in quotes, as JSON writes text:
+        ``'title = "this and that"'``. Every record is read once.
 
         Raises:
-            Misuse: a value that is none of the member's kind, or an order that the kind has not (``records/condition``).
+            Misuse: a value is not of the member's kind, or the kind has no order (``records/condition``).
             NotFound: there is no such member.
         """
         import numpy as np
@@ -299,8 +299,8 @@ class Records(Sequence[Any]):
         return Selection(self._whole(), places[:: 1 if step > 0 else -1])
 
     def sample(self, count: int, seed: int = 0) -> "Selection":
-        """``count`` of them by chance, in their order; all equally likely. The same ``seed`` gives the same records, and
-        the same as ``holdall records --sample``."""
+        """``count`` records chosen at random, all equally likely, in their order. The same ``seed`` gives the same records,
+        which are also those of ``holdall records --sample``."""
         import numpy as np
 
         low, high, step = self._run()
@@ -312,19 +312,19 @@ class Records(Sequence[Any]):
         return Selection(self._whole(), places)
 
     def sort(self, *members: str) -> "Selection":
-        """All of them in the order of members: ``sort("label", "-stars")``, ``-`` for the greatest first.
+        """All records in the order of members: ``sort("label", "-stars")``, ``-`` for the greatest first.
 
-        NaN comes after all numbers, and what is absent last; enums are in the order of the schema.
+        NaN comes after all numbers, absent values come last; enums have the order of the schema.
 
         Raises:
-            Misuse: a member that has no order (``records/condition``).
+            Misuse: the member has no order (``records/condition``).
             NotFound: there is no such member.
         """
         return Selection(self._whole(), _order(self, list(self._range), members))
 
     def groups(self, *members: str) -> list[tuple[Any, int]]:
-        """How many records have which value of a member, the most first: ``[("cat", 12), ("dog", 7)]``. Of several members
-        values are tuples; of what is absent they are ``None``.
+        """How many records have each value of a member, the most frequent first: ``[("cat", 12), ("dog", 7)]``. For several members
+        values are tuples; absent ones are ``None``.
 
         Raises:
             NotFound: there is no such member.
@@ -334,18 +334,18 @@ class Records(Sequence[Any]):
     def export(
         self, member: str, folder: Union[str, "os.PathLike[str]"], *, names: Optional[str] = None, overwrite: bool = False
     ) -> list[Optional[str]]:
-        """Writes a member, bytes or text, of each into a file of a folder, and gives the names of the files there, with
-        ``None`` for records that do not have the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads them
+        """Writes a member of each record, bytes or text, to a file in a folder, and returns the names of the files,
+        ``None`` for records without the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads them
         again.
 
         Args:
             names: The member that names the files: text, an enum or a number. Otherwise they are called after the places of
                 the records, and end as what their first bytes are: ``000012.png``.
-            overwrite: Replace files that are there.
+            overwrite: Replace existing files.
 
         Raises:
-            Misuse: a name that leads out of the folder, or is that of two records (``build/file-name``); a file that is there
-                (``write/exists``); a member that is neither bytes nor text (``records/file-member``).
+            Misuse: a name leads out of the folder, or two records have it (``build/file-name``); a file exists
+                (``write/exists``); the member is neither bytes nor text (``records/file-member``).
             NotFound: there is no such member.
         """
         return self._native.export(list(self._range), member, os.fspath(folder), names, overwrite)
@@ -486,8 +486,8 @@ class Records(Sequence[Any]):
 
 
 class Selection(Sequence[Any]):
-    """Records of a dataset that were chosen by conditions, by their places or by chance: ``s[i]`` is a record; ``s[a:b]``,
-    ``s[[1, 5]]`` and ``s[mask]`` are selections again. Only what is asked for is read."""
+    """Records of a dataset selected by conditions, by position or by chance: ``s[i]`` is a record; ``s[a:b]``,
+    ``s[[1, 5]]`` and ``s[mask]`` are selections again. Only the parts that are used are read."""
 
     __slots__ = ("_records", "_places")
 
@@ -501,7 +501,7 @@ class Selection(Sequence[Any]):
         return self._places
 
     def sample(self, count: int, seed: int = 0) -> "Selection":
-        """``count`` of them by chance, in their order; the same ones for the same ``seed``, and the same as
+        """``count`` of them chosen at random, in their order; the same ones for the same ``seed``, and those of
         ``holdall records --where … --sample``."""
         import numpy as np
 
@@ -509,7 +509,7 @@ class Selection(Sequence[Any]):
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
     def where(self, *conditions: str) -> "Selection":
-        """Those of them for which all conditions hold: see :meth:`Records.where`."""
+        """The selected records for which all conditions hold: see :meth:`Records.where`."""
         import numpy as np
 
         found = self._records.where(*conditions).places

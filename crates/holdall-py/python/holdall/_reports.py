@@ -54,7 +54,7 @@ class Warning:
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics of a tensor's values. ``min`` to ``histogram`` are of the finite ones."""
+    """Statistics of a tensor's values; ``min`` to ``histogram`` count finite values only."""
 
     #: ``"value"``; ``"magnitude"`` of complex elements.
     measure: str
@@ -109,7 +109,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Pickle:
-    """A pickle, and what it would do to whoever unpickles it."""
+    """A pickle, and what unpickling it would do."""
 
     #: The file; ``ZIP!/NAME`` of one in a zip.
     source: str
@@ -129,7 +129,7 @@ class Pickle:
 
 @dataclass(frozen=True)
 class ScanReport:
-    """What was found in a file, a folder or a zip. True where all of it is safe."""
+    """What was found in a file, a folder or a zip. True if all of it is safe."""
 
     #: ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``: the worst of all.
     verdict: str
@@ -169,8 +169,8 @@ class Verified:
 
 @dataclass(frozen=True)
 class VerifyReport(Verified):
-    """What a verification did, found, and could not do. True where the file is sound: where nothing is wrong, and nothing was
-    in the way of checks that there are."""
+    """What a verification did, found, and could not do. True if the file is sound: nothing is wrong with it, and every check
+    could be made."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
@@ -222,7 +222,7 @@ class VerifyReport(Verified):
 
 @dataclass(frozen=True)
 class Overflowed:
-    """A tensor of which numbers overflowed when they were rounded into another float type."""
+    """A tensor some of whose numbers overflowed when they were rounded to another float type."""
 
     #: Its name in the target.
     name: str
@@ -283,7 +283,7 @@ class ConvertReport:
 
 @dataclass(frozen=True)
 class SalvageReport:
-    """What was taken out of a damaged file, and what could not be."""
+    """What was recovered from a damaged file, and what could not be."""
 
     #: Why the file cannot be opened as it is; ``None`` where it can be.
     refused: Optional[HoldallError]
@@ -303,7 +303,7 @@ class SalvageReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was taken that the file once had, as far as that can be told."""
+        """Whether everything that the file once had was recovered, as far as that can be told."""
         return self.refused is None and self.left_out_count == 0
 
 
@@ -341,7 +341,7 @@ def _sides(said: list[Said]) -> dict[str, tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class TensorDiff:
-    """What differs between two tensors of one name; ``None`` where nothing does."""
+    """The differences between two tensors of the same name; ``None`` where there is none."""
 
     name: str
     types: Optional[tuple[Optional[str], Optional[str]]]
@@ -382,7 +382,7 @@ class TensorDiff:
 
 @dataclass(frozen=True)
 class Diff:
-    """What differs between two files, ``a`` and ``b``. True where something does."""
+    """The differences between two files, ``a`` and ``b``. True if there are any."""
 
     #: No difference at all, bit for bit.
     is_identical: bool

@@ -17,7 +17,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Access(NamedTuple):
-    """Something that a server did."""
+    """A request to a server, and how it ended."""
 
     #: Who asked: host and port.
     client: str
@@ -54,7 +54,7 @@ def serve(
     log: Optional[Callable[[Access], object]] = None,
 ) -> "Server":
     """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP (1.1 and 2, in plain text and over
-    TLS), on threads that need nothing of Python. Where a path goes, the address of a file that is served goes as well.
+    TLS), on threads that do not need the GIL. The address of a served file is accepted wherever a path is.
 
     ::
 
@@ -63,34 +63,33 @@ def serve(
             server.wait()
 
     Args:
-        paths: Files and folders, one or several. A file is asked for by the name of what is given here, and what is in it:
-            ``"models/a/b.zt"``. Nothing else can be read, nor what begins with a dot.
+        paths: Files and folders, one or several. Clients name a file by the name of the path given here and the rest below it:
+            ``"models/a/b.zt"``. Nothing else can be read, nor anything whose name begins with a dot.
         listen: Where to listen, an IP address and a port: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
         only: Serves over one of the two.
-        identity: The certificate that the server makes itself, with its key, so that addresses stay the same; written where it is
-            not there.
-        certificate, key: A certificate from an authority and its key, files of PEM, in place of ``identity``.
-        tokens: Clients are asked for one of these: texts, or a file with one a line (``pathlib.Path``). Without any, whoever
-            reaches the address can read what is served.
-        plain_http: Whether clients that speak HTTP in plain text are served. Unless it is said they are, but not where tokens are asked
-            for and other machines reach the address.
-        cors: Pages in browsers of this origin may read what is served over HTTP; ``"*"`` for all.
-        metrics: Where numbers of clients, requests and bytes are told to whoever asks, as Prometheus reads them: an IP address and a
-            port (:attr:`Server.metrics`).
-        hash: Reads every file before it begins, and puts its BLAKE3 hash into its address: whoever opens that has every range
-            proven, and need not trust the server.
-        rate: Bytes a second to one machine at most.
-        rate_of_all: Bytes a second to all together at most.
-        clients: Clients at once, over each of the two.
-        files: Files that a client has open at once.
-        requests: Requests of a client that are answered at once; more of them wait.
-        in_flight: Bytes on their way to a client.
-        patience: Seconds that a client may do nothing, and take none of what is sent to it.
-        log: Told what was asked for, and how it ended; in a thread of the server's.
+        identity: A file for the certificate that the server makes itself, and its key, so that addresses stay the same; it is written
+            if it does not exist.
+        certificate, key: A certificate from an authority and its key, PEM files, in place of ``identity``.
+        tokens: Clients must send one of these: texts, or a file with one per line (``pathlib.Path``). Without tokens, everyone who
+            reaches the address can read the files.
+        plain_http: Whether to serve HTTP without TLS; by default not if tokens are required and other machines reach the address.
+        cors: The origin whose pages in browsers may read the files over HTTP; ``"*"`` for all.
+        metrics: An IP address and a port that give the numbers of clients, requests and bytes in Prometheus' form
+            (:attr:`Server.metrics`).
+        hash: Reads every file before serving it, and puts its BLAKE3 hash into its address: clients then verify every range
+            and need not trust the server.
+        rate: The most bytes a second to one machine.
+        rate_of_all: The most bytes a second to all machines together.
+        clients: The most clients at once, over each of the two protocols.
+        files: The most files that a client may have open at once.
+        requests: The most requests of a client that are answered at once; further ones wait.
+        in_flight: The most bytes on their way to a client.
+        patience: Seconds that a client may send nothing and take nothing.
+        log: Called with each request and how it ended, in a thread of the server.
 
     Raises:
-        Misuse: there is nothing to serve (``net/serve``), nobody can listen there (``net/listen``), the key or a token is
-            none (``net/identity``, ``net/token``), or an option means nothing.
+        Misuse: there is nothing to serve (``net/serve``), the address cannot be listened at (``net/listen``), the key or a token is
+            not valid (``net/identity``, ``net/token``), or an option has no effect.
     """
     if (certificate is None) != (key is None):
         raise TypeError("certificate and key go together")
@@ -132,7 +131,7 @@ def _telling(log: Callable[[Access], object]) -> Callable[..., None]:
 
 
 class Server:
-    """Files that are served, until it is closed: a context manager."""
+    """A server of files, until it is closed: a context manager."""
 
     __slots__ = ("_native", "_ended", "address", "sha256", "metrics", "__weakref__")
 
@@ -150,7 +149,7 @@ class Server:
 
     @property
     def files(self) -> dict[str, int]:
-        """What is served now: the lengths in bytes, by name."""
+        """The files that are served now: their lengths in bytes, by name."""
         return dict(self._native.files())
 
     def url(
@@ -159,13 +158,13 @@ class Server:
         """The address of a file: ``holdall://…``, ``http://…`` or ``https://…``.
 
         Args:
-            name: Its name, as in :attr:`files`; not needed where there is one file.
-            http: That for clients of HTTP, which give their token in a header.
+            name: Its name, as in :attr:`files`; not needed if there is one file.
+            http: The address for clients of HTTP, which send their token in a header.
             https: The same over TLS.
-            token: A token that goes into the address. Who has the address has the token then.
+            token: A token to put into the address. Everyone who has the address then has the token.
 
         Raises:
-            Misuse: there are several files and no name, or it is not served in this way.
+            Misuse: there are several files and no name, or the file is not served over this protocol.
         """
         if name is None:
             files = list(self.files)
@@ -193,7 +192,7 @@ class Server:
         return self._ended.wait(timeout)
 
     def close(self, patience: float = 10.0) -> None:
-        """Takes no more requests, and ends. Answers on their way are waited for, for so many seconds at most."""
+        """Stops taking requests and ends. Waits for answers on their way, this many seconds at most."""
         self._native.close(float(patience))
         self._ended.set()
 

@@ -1,4 +1,4 @@
-"""Tensors that are handed out as they arrive."""
+"""Tensors in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Arriving"]
 
 
 class Arriving(Iterator[tuple[str, Any]]):
-    """Tensors on their way: an iterator over names and arrays, and a context manager. Closing it ends what brings them, as
-    letting go of it does."""
+    """Tensors that arrive one by one: an iterator over names and arrays, and a context manager. Closing it stops the transfer, as
+    deleting it does."""
 
     __slots__ = ("_native", "_source")
 
@@ -45,15 +45,15 @@ class Arriving(Iterator[tuple[str, Any]]):
         return self._native.left()
 
     def prefer(self, name: str) -> None:
-        """Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
+        """Loads a tensor before the others, if it has not arrived yet, together with those that are read along with it.
 
         Raises:
-            NotFound: it is none of the file's.
+            NotFound: the file has no such tensor.
         """
         self._native.prefer(name)
 
     def close(self) -> None:
-        """Ends what brings them. What was handed out stays."""
+        """Stops the transfer. Tensors that have arrived stay valid."""
         self._native.close()
 
     def __enter__(self) -> "Arriving":

@@ -1,4 +1,4 @@
-"""The package for programs of asyncio: opening, loading, checking and writing, on threads, while the loop goes on.
+"""Holdall for asyncio: opening, loading, checking and writing run on threads, and the event loop keeps running.
 
 ::
 
@@ -10,9 +10,8 @@
             ...
 
 Work that is cancelled (by ``asyncio.timeout``, a task group, or :meth:`asyncio.Task.cancel`) is told to end, and is waited for:
-nothing goes on unseen, and of a file that was being written nothing stays. What is waited for is at most a few
-blocks of bytes; only the opening of a file at an address, and a read of one tensor, go on by themselves, and what they come
-to is let go of.
+nothing continues in the background, and nothing stays of a file that was being written. The wait is for a few blocks of bytes at
+most. Only the opening of a file at an address and a read of one tensor continue by themselves; their results are dropped.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ class File:
         return await _worked(self.file.verify, **how)
 
     async def records(self, name: str, with_: "Callable[[Records], _T]") -> _T:
-        """What a function makes of a dataset's records, in a thread: ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
+        """Calls a function with a dataset's records in a thread, and returns its result: ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
         return await _apart(lambda: with_(self.file[name].records()))
 
     def stream(self, order: Optional[Iterable[str]] = None, **how: Any) -> "Arriving":
@@ -167,7 +166,7 @@ class File:
 
 
 class Arriving(AsyncIterator[tuple[str, Any]]):
-    """Tensors on their way. One that came while its wait was cancelled is handed out next."""
+    """Tensors that arrive one by one. One that arrived while its wait was cancelled comes next."""
 
     __slots__ = ("arriving", "_next")
 
@@ -195,7 +194,7 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
         return found    # type: ignore[no-any-return]
 
     async def close(self) -> None:
-        """Ends what brings them."""
+        """Stops the transfer."""
         await _apart(self.arriving.close)
 
     async def __aenter__(self) -> "Arriving":

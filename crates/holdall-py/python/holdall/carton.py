@@ -1,6 +1,6 @@
-"""Packages of models (Cartons, ``.carton``): opened, made, and run.
+"""Packages of models (Cartons, ``.carton``): open, make and run them.
 
-A package holds a model's files, a description of it, the inputs and outputs it takes and gives, tests of itself, and
+A package holds a model's files, its description, its inputs and outputs, self-tests, and
 the hash of every file::
 
     from holdall import carton
@@ -90,17 +90,17 @@ def open(
         source: A path of a ``.carton`` file or of an unpacked folder, or an address (``https://…``, ``s3://…``), which is read
             by ranges; or the package itself as ``bytes``, or an object with ``read``.
         io: How bytes are fetched, as for :func:`holdall.open`.
-        check: ``"all"`` holds a tensor file inside against its SHA-256 when it is opened.
-        limits: Caps of what the package may ask for.
-        allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        check: ``"all"`` checks a tensor file inside against its SHA-256 when it is opened.
+        limits: Upper bounds on what the package may demand.
+        allow: What is permitted besides https to public hosts: ``"http"``, ``"private-hosts"``.
         storage_options: How object stores are used, as for :func:`holdall.open`.
         cache: Where blocks of packages at addresses are kept, as for :func:`holdall.open`.
-        offline: Whether files that the package only links to come from the cache alone. Else they are fetched when
+        offline: Whether linked files come from the cache alone. Otherwise they are fetched when
             they are read.
         name: Name for a source without a path, for messages.
         runner, framework_version: What runs the model of a folder without ``carton.toml``, which has the model's files, or
-            a folder ``model`` with them. Of ``"onnx"`` the version is known from the graph, and so are inputs and outputs.
-        inputs, outputs: Declared ones of such a folder, as :func:`pack` takes them.
+            a folder ``model`` with them. For ``"onnx"`` the graph gives the version, the inputs and the outputs.
+        inputs, outputs: The inputs and outputs of such a folder, as :func:`pack` takes them.
 
     Raises:
         MissingFile, Io: it cannot be read.
@@ -154,7 +154,7 @@ def load(
 ) -> Model:
     """Loads the model of a package. **What is in the package is executed**, with all your rights.
 
-    The files of the model are checked against their hashes and unpacked into a temporary folder, which goes with the
+    The files of the model are checked against their hashes and unpacked into a temporary folder, which is removed with the
     model at the latest.
 
     Args:
@@ -162,21 +162,21 @@ def load(
         options: Options for the runner, before the package's own.
         python: The interpreter of the runner ``python``; else ``HOLDALL_PYTHON`` of the environment, or this one. The
             model has a process of its own.
-        env: Variables for that process: a mapping of names to texts, or the names of your own to be passed. Without
+        env: Variables for that process: a mapping of names to texts, or the names of variables of this process to pass. Without
             it the process has those that programs need (paths, language, threads, devices), and none that may be
             secrets.
-        timeout: Seconds that the model may take to load, and for each call; 600 unless said. Where it is said, the engine
-            for ONNX has a process of its own, too, which is ended when the time is over.
-        log: Called with each line that the model prints, and whether it was printed on standard error, from a thread
-            of its own. What it raises, ``SystemExit`` too, is told to ``sys.unraisablehook``, and the call goes on.
-            Unless said, lines go to ``sys.stderr``.
+        timeout: Seconds that the model may take to load, and for each call; 600 by default. If given, the engine
+            for ONNX too runs in a process of its own, which is ended when the time is over.
+        log: Called with each line that the model prints, and whether it was printed on standard error, from a separate
+            thread. Exceptions in it, including ``SystemExit``, are passed to ``sys.unraisablehook``, and the call continues.
+            By default lines go to ``sys.stderr``.
         runners: Commands of runners by name, before those of the user's configuration file: ``{"mine": ["python3", "mine.py"]}``.
-            ``torchscript`` is there where ``python`` has torch and this package.
+            ``torchscript`` is available if ``python`` has torch and this package.
         runner, framework_version: What runs the model of a folder without ``carton.toml``: see :func:`open`.
 
     Raises:
-        Unsupported: there is no such runner (``run/no-runner``), or not in the version, or on the platform, that the
-            package wants.
+        Unsupported: there is no such runner (``run/no-runner``), or not in the version or on the platform that the
+            package requires.
         Malformed: the model cannot be loaded, or took too long (``runner/timeout``).
         Integrity: a file is not the one that was packed.
     """
@@ -225,10 +225,10 @@ def test(
 ) -> SelfTestReports:
     """Loads the model of a package and runs the package's self-tests. **What is in the package is executed.**
 
-    What goes wrong in a test is in its report. The whole is true where no test failed.
+    A failure of a test is in its report. The result is true if no test failed.
 
     Args:
-        rtol, atol, equal_nan: In place of what the package says: an output is close where
+        rtol, atol, equal_nan: Override what the package says: an output is close if
             ``|found - expected| <= atol + rtol * |expected|``.
 
     Raises:
@@ -257,13 +257,13 @@ def fetch(
     overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
-    """Writes a package that has in it everything that ``source`` links to, under the same model hash.
+    """Writes a package that contains everything that ``source`` links to, with the same model hash.
 
-    What comes from a server must have the hash that the package says. :meth:`Package.fetch` brings it into the cache
-    alone. A package at ``out`` is replaced if ``overwrite`` is true.
+    Each file that a server sends must have the hash that the package gives. :meth:`Package.fetch` only fills the cache. A
+    package at ``out`` is replaced if ``overwrite`` is true.
 
     Raises:
-        Unsupported: an address is not allowed. Io: no address gives a file. Misuse: ``out`` is there.
+        Unsupported: an address is not allowed. Io: no address gives a file. Misuse: ``out`` exists.
     """
     with _opened(source, allow, offline) as package, listening(progress) as listener:
         return report(_holdall.fetch(package._native, out, bool(overwrite), listener), out)
@@ -281,7 +281,7 @@ def shrink(
     overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
-    """Writes a package that only links to some of its files. Its model hash stays.
+    """Writes a package that only links to some of its files. Its model hash stays the same.
 
     Args:
         links: Addresses by the path of the file in the package; one, or several for the same file.
@@ -289,7 +289,7 @@ def shrink(
         at_least: How many bytes a file must have for ``base_url``.
         save_files: A folder for the files that are taken out, each named by its SHA-256.
         allow: Addresses that may be linked to: ``"http"``, ``"private-hosts"``.
-        overwrite: Whether a package that is there is replaced.
+        overwrite: Whether an existing package is replaced.
 
     Raises:
         NotFound: there is no such file. Misuse: no file is chosen, or one that ``MANIFEST`` does not list.

@@ -37,7 +37,7 @@ _BATCH = 32 << 20
 
 @dataclass(frozen=True)
 class Page:
-    """Bytes in one buffer: a component, or one of its parts where it is larger than the device binds."""
+    """Bytes in one buffer: a component, or a part of one that is larger than the device can bind."""
 
     buffer: Any
     #: Where they start in it, a multiple of 256.
@@ -47,7 +47,7 @@ class Page:
 
     @property
     def binding(self) -> dict[str, Any]:
-        """The ``resource`` of an entry of a bind group. Its size is a multiple of 4; what is beyond the bytes is 0."""
+        """The ``resource`` of an entry of a bind group. Its size is a multiple of 4; bytes past the end are 0."""
         return {"buffer": self.buffer, "offset": self.offset, "size": max(4, -(-self.nbytes // 4) * 4)}
 
 
@@ -140,7 +140,7 @@ class Model(Mapping[str, Tensor]):
         return out
 
     def destroy(self) -> None:
-        """Gives the buffers back now, rather than when nothing refers to them."""
+        """Frees the buffers now, rather than when nothing refers to them."""
         for buffer in self.buffers:
             buffer.destroy()
 

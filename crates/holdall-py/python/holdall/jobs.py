@@ -1,4 +1,4 @@
-"""Work over many files that can be stopped and gone on with: a row a file, appended to a file of lines as it is done.
+"""Work over many files that can be stopped and resumed: one row per file, appended to a file of lines as it is done.
 
 ::
 
@@ -38,7 +38,7 @@ _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Done:
-    """What a job has come to."""
+    """The outcome of a job."""
 
     #: The file of rows.
     out: str
@@ -60,25 +60,25 @@ def run(
     extension: str = ".zt",
     **how: Any,
 ) -> Done:
-    """Works on each of many files, and writes a row for each.
+    """Does the same work on many files, and writes a row for each.
 
-    Each row is a line of JSON with ``path``, ``size`` and ``modified`` besides what the work gives; where that raises, with
-    ``error``. What is in ``out`` already is not done again, unless the file has changed since, or could not be read, or the work had
-    raised: a job that was killed goes on when it is run again. Whether a file at an address has changed is not found out.
+    Each row is a line of JSON with ``path``, ``size`` and ``modified`` besides what the work returns; with ``error`` if it
+    raised. A file that has a row in ``out`` already is not worked on again, unless it has changed since, could not be read, or the work
+    had raised: a job that was killed continues when it is run again. Changes of a file at an address are not noticed.
 
     Args:
-        work: ``"verify"`` (as :func:`holdall.daft.verify` tells it), ``"tensors"``, ``"hash"`` (SHA-256 of a file of this
-            machine), ``"convert"``, or a function of a path that gives a dict.
+        work: ``"verify"`` (rows as of :func:`holdall.daft.verify`), ``"tensors"``, ``"hash"`` (SHA-256 of a local
+            file), ``"convert"``, or a function that takes a path and returns a dict.
         paths: Paths, addresses, and patterns of paths (``**`` for any depth).
         out: The file of rows; :func:`duplicates` reads those of ``"hash"``.
         engine: What runs it: threads of this process, Daft, or Ray.
-        workers: Files at a time; as many as the engine likes, unless said.
-        into, extension: Of ``"convert"``: the folder to write into, and what names end in there, which says the format. Files lie in it as they do
-            below the folder that all of them are in; what is there is replaced.
-        how: Arguments of :func:`holdall.open`; of ``"convert"`` those of :func:`holdall.convert`.
+        workers: How many files at a time; by default the engine decides.
+        into, extension: For ``"convert"``: the folder to write into, and the extension of the new files, which gives the format. The folder
+            keeps the structure of the folder that has all sources; existing files are replaced.
+        how: Arguments of :func:`holdall.open`; for ``"convert"`` those of :func:`holdall.convert`.
 
     Raises:
-        Misuse: no such work or engine; a file that would be converted into one of the sources, or into what another becomes. Nothing was done then.
+        Misuse: there is no such work or engine; a file would be converted into one of the sources, or two files into one. Nothing was done.
     """
     if isinstance(work, str) and work not in (*_OWN, "convert"):
         known_as = ", ".join((*_OWN, "convert"))
@@ -109,7 +109,7 @@ def run(
 
 
 def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
-    """Paths of files with the same content, of the rows that ``run("hash", …)`` wrote."""
+    """Paths of files with the same content, from the rows that ``run("hash", …)`` wrote."""
     same: dict[str, list[str]] = {}
     rows, _ = _rows(os.fspath(out))
     for row in {row["path"]: row for row in rows}.values():

@@ -1,7 +1,7 @@
-"""Schemas of records: made from what there is, laid out, checked, compared, and migrated to.
+"""Schemas of records: infer, lay out, check and compare them, and migrate files to them.
 
-A schema is a mapping (its JSON), the path of a JSON file, or a tensor file, which stands for the schema that it has or
-that its tensors have.
+A schema is given as a mapping (its JSON), the path of a JSON file, or a tensor file, which stands for its own schema or the
+one that its tensors have.
 
 ::
 
@@ -93,7 +93,7 @@ class Change:
 
 @dataclass(frozen=True)
 class SchemaDiff:
-    """What changed between two schemas; true where they differ."""
+    """What changed between two schemas; true if they differ."""
 
     changes: tuple[Change, ...]
     #: The version step: ``"patch"``, ``"minor"`` or ``"major"``.
@@ -120,7 +120,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found; true where everything fits."""
+    """What a check found; true if everything fits."""
 
     #: Tensors of a file that were compared with the schema, and records that were looked at.
     tensors: Optional[int]
@@ -195,21 +195,21 @@ def infer(
 ) -> dict[str, Any]:
     """Makes the schema of a record from records, or that of a file from its tensors.
 
-    Integers become Int64 (Uint64 where they pass it), other numbers Float64, text String, arrays of numbers that always
-    have one length fixed ones, and members that are missing or ``None`` anywhere optional.
+    Integers become Int64 (Uint64 if they exceed it), other numbers Float64, text String, arrays of numbers that always
+    have the same length fixed arrays, and members that are missing or ``None`` in any record optional.
 
     Args:
         source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a Parquet or Arrow file or a table
             of Arrow's (whose types say all but which members may be absent), a tensor file, or an open one.
         form: How the records are written; otherwise the file's extension says it.
-        tight: The narrowest numbers that hold every value seen, and times where text is in their one form.
-        enums: Text of at most so many different values becomes an enum.
-        first: Look at so many records only.
+        tight: The narrowest numbers that hold every value seen, and times if every text has their form.
+        enums: Text with at most this many different values becomes an enum.
+        first: How many records to read; by default all.
         file_members: Members whose text names files, which :func:`holdall.build` reads: they become bytes.
 
     Raises:
         Unsupported: one place has values of two types (``infer/mixed``).
-        Malformed: what is not JSON. Misuse: a table whose columns do not fit together.
+        Malformed: the text is not JSON. Misuse: the columns of a table do not fit together.
     """
     found = table(source)
     if found is not None:
@@ -230,16 +230,16 @@ def layout(
     symbols: Optional[Mapping[str, int]] = None,
     reading: Optional[Literal["record", "file"]] = None,
 ) -> list[LayoutRow]:
-    """Every path of a schema, or of a file and the records in it, with what stands there and where its bytes lie.
+    """Every path of a schema, or of a file and the records in it, with its type and where its bytes lie.
 
     Args:
         source: A schema, or a tensor file.
-        path: Only what lies there or below: ``"points[].at"``. With an index, offsets are those of that element.
+        path: Only this path and those below it: ``"points[].at"``. With an index, offsets are those of that element.
         symbols: Numbers for symbols in shapes.
         reading: Whether a schema is that of one record or of the tensors of a file; otherwise its root says it.
 
     Raises:
-        NotFound: the path leads to nothing, or a symbol is none of the schema's.
+        NotFound: the path leads to nothing, or the schema has no such symbol.
         Malformed: the schema is not sound.
     """
     found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
@@ -260,8 +260,8 @@ def check(
     keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
     progress: Progress = None,
 ) -> CheckReport:
-    """Says whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
-    is looked at, against all keywords of the schema.
+    """Checks whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
+    is checked against all keywords of the schema, and so is every ``default`` of the schema itself.
 
     Args:
         records: A file of records, records as mappings, a tensor file, or an open one; without any, the schema alone
@@ -272,9 +272,10 @@ def check(
         null_absent: ``None`` for an optional member is not a finding.
         files, file_members: The folder, and the members whose bytes or text are those of files in it that the records
             name.
-        formats: Values of ``format`` of one's own: functions that say whether a text is of them. The standard's say nothing.
-        keywords: Keywords of one's own: functions of what the schema says with them and of a value. What a function raises
-            is raised.
+        formats: Your own values of ``format``: functions that return whether a text has that format. Those of the standard are not
+            checked.
+        keywords: Your own keywords: functions of the keyword's value in the schema and of a value. Exceptions in a function are
+            raised.
     """
     given = None
     if records is not None:
@@ -300,11 +301,11 @@ def code(
 
     Args:
         schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
-        path: Which dataset, where there are several.
-        name: What the type of a record is called; those inside are named after it and their members.
+        path: Which dataset, if there are several.
+        name: The name of the type of a record; types inside are named after it and their members.
 
     Raises:
-        Unsupported: the record is text, a union or another thing that has no fixed bytes (``schema/no-mirror``).
+        Unsupported: the record is text, a union or another kind without a fixed layout (``schema/no-mirror``).
     """
     return _holdall.schema_code(_schema(schema), lang, path, name)
 
@@ -342,14 +343,14 @@ def plan(
     converters: Optional[Mapping[str, Converter]] = None,
     drop: bool = False,
 ) -> MigrationPlan:
-    """Says what :func:`migrate` would do, tensor by tensor and member by member. Nothing is written, and no function is
+    """Tells what :func:`migrate` would do, tensor by tensor and member by member. Nothing is written, and no function is
     called.
 
     Args:
         source, schema, path, rename, converters, drop: as of :func:`migrate`.
 
     Raises:
-        What :func:`migrate` raises, but for what only the values of the file show.
+        What :func:`migrate` raises, except errors that depend on the values in the file.
     """
     with _opened(source) as file:
         how = evolution(file, path, rename, converters, drop)
@@ -381,29 +382,29 @@ def migrate(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> MigrationReport:
-    """Writes a file anew under another schema: its records, and its tensors.
+    """Rewrites a file under another schema: its records and its tensors.
 
-    Numbers widen, members and tensors match by name, and those that are new take their default or are absent. Memory
+    Numbers widen, members and tensors match by name, and new ones take their default or are absent. Memory
     does not grow with the file.
 
     Args:
         source: What :func:`holdall.open` takes, or an open file.
         schema: The new schema: of a record, or of the whole file.
         target: The file to write.
-        path: The dataset that a record's schema is for; the only one unless said.
-        rename: New names of members, each with the old one: ``{"caption": "text"}``; under the schema of a whole file
+        path: The dataset that a record's schema is for; by default the only one.
+        rename: New names of members, each with its old name: ``{"caption": "text"}``; under the schema of a whole file
             those of tensors, too.
-        converters: What makes members and tensors that do not follow by themselves, by their paths under the new
+        converters: What makes members and tensors that do not follow from the old ones by themselves, by their paths in the new
             schema: ``{"label": "map(cat=0, dog=1)", "enc.w": "cast", "points[].x": lambda x: 2 * x}``. Names are
-            those of ``holdall schema migrate --help``, and ``|`` puts one after the other. A function is given the
-            value as Python has JSON, or the tensor as an array, and gives the new one.
+            those of ``holdall schema migrate --help``, and ``|`` chains them. A function takes the
+            value as Python has JSON, or the tensor as an array, and returns the new one.
         drop: Whether members and tensors that the new schema does not have are left out.
-        formats, keywords: Of one's own, as :func:`check` takes them; new records that they do not hold for are refused.
-        overwrite: Whether a file that is there is replaced.
+        formats, keywords: Your own, as :func:`check` takes them; new records that break them are refused.
+        overwrite: Whether an existing file is replaced.
 
     Raises:
         Misuse: something would be left out (``evolve/drops-member``), a value does not follow from the old one
-            (``evolve/no-converter``), or is none of the new schema (``evolve/value``).
+            (``evolve/no-converter``), or does not fit the new schema (``evolve/value``).
         Whatever a converter raises.
     """
     writing = _writing(format, version, None, encoding, level, digest, None, overwrite, sync, threads)
