@@ -59,7 +59,7 @@ impl Stored {
         Ok(Stored { source: source.clone(), component, method, len, crc })
     }
 
-    /// Holds what follows the bytes of an entry against the directory, where anything is said to.
+    /// Compares what follows the bytes of an entry with the directory, if anything is to follow.
     pub(super) fn check_descriptor(
         source: &dyn ByteSource,
         directory: &Directory,

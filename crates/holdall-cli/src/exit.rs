@@ -52,7 +52,7 @@ holdall::error::rules! {
     /// An input of a model without a name, or with one where others have none.
     pub(crate) INPUT_NAME: Misuse "input/name"
         "Either all inputs of a model are given by name, or all in the declared order without names.";
-    /// An input of a model that is none.
+    /// An invalid input of a model.
     pub(crate) INPUT_VALUE: Misuse "input/value"
         "An input of a model is an .npy file, a file of raw elements, or JSON with elements of the declared type.";
     /// Raw elements whose shape nobody knows.

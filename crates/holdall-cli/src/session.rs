@@ -102,7 +102,7 @@ impl Session {
         self.err_paint
     }
 
-    /// Columns of the terminal that standard output is; `None` when it is none.
+    /// Columns of the terminal on standard output; `None` without a terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }

@@ -157,7 +157,7 @@ pub(crate) enum Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// For a file at `to`, which is no standard output.
+    /// For a file at `to`, which is not standard output.
     pub(crate) fn begin(
         session: &Session,
         to: &'a Path,

@@ -55,7 +55,7 @@ const TOKENIZER: [&str; 7] = [
 ];
 
 impl ModelFolder {
-    /// Looks at the folder of a model; `None` for what is no such folder.
+    /// Looks at the folder of a model; `None` for any other folder.
     ///
     /// # Errors
     /// Io when the folder cannot be listed.

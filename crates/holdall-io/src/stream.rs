@@ -24,7 +24,7 @@ const AHEAD: u64 = 256 << 20;
 impl File {
     /// Begins to load these tensors, the first of `names` first, and answers at once: each is handed out when it is there, checked,
     /// while the rest is on its way. What a server is asked for has a priority, so those that are needed first come first; at
-    /// most 256 MiB are ahead of whoever takes them.
+    /// most 256 MiB are ahead of the caller.
     ///
     /// # Errors
     /// NotFound; the fault of a tensor that has one.
@@ -208,7 +208,7 @@ impl Arriving {
     /// Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
     ///
     /// # Errors
-    /// NotFound, where it is none of the file's.
+    /// NotFound, if the file has no such tensor.
     pub fn prefer(&self, name: &str) -> Result<()> {
         let position = self.shared.file.tensor(name)?.position();
         let is_in = |batch: &Batch| batch.tensors.iter().any(|t| t.position() == position);

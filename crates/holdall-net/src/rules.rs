@@ -7,7 +7,7 @@ holdall_core::error::rules! {
     /// Not an address.
     pub ADDRESS: Misuse "net/address"
         "The address of a served file is `holdall://HOST:PORT/PATH`, followed by `#sha256=` and 64 hexadecimal digits if the server made its own certificate, and by `#blake3=` and 64 digits if the bytes are to be proven (with `&` between the two).";
-    /// A frame that is none.
+    /// An invalid frame.
     pub FRAME: Malformed "net/frame"
         "A frame has a kind that is expected, is no longer than its kind allows, and describes its content to the last byte.";
     /// Another version.
@@ -22,7 +22,7 @@ holdall_core::error::rules! {
         hint "ask for `https://…`";
     /// Nothing of that name.
     pub NO_FILE: NotFound "net/no-file" "The file that is asked for is served.";
-    /// Ranges that are none.
+    /// Invalid ranges.
     pub REQUEST: Misuse "net/request"
         "A request names an open file and at most 1,024 ranges inside it, which together are no longer than it.";
     /// The server has enough to do.
@@ -45,7 +45,7 @@ holdall_core::error::rules! {
     /// Another certificate.
     pub CERTIFICATE: Integrity "net/certificate"
         "The server's certificate has the SHA-256 that the address gives, or is vouched for by an authority.";
-    /// An identity that is none.
+    /// An invalid identity.
     pub IDENTITY: Misuse "net/identity"
         "A server identifies itself by a certificate and its key in PEM, made by itself or issued by an authority.";
     /// Nowhere to listen.

@@ -39,7 +39,7 @@ holdall_core::error::rules! {
     /// Nothing to make a schema of.
     pub NO_RECORDS: Misuse "infer/no-records"
         "A schema is inferred from at least one record.";
-    /// A table that is none.
+    /// An invalid table.
     pub TABLE: Misuse "input/table"
         "The first line of a table names each column once, every line has as many fields, and quotes enclose whole fields.";
     /// A table where tables cannot be read.
@@ -61,7 +61,7 @@ holdall_core::error::rules! {
     pub COLUMNS_UNSUPPORTED: Unsupported "input/columns-unsupported"
         "A Parquet file is not encrypted, and is uncompressed or compressed with Snappy, zstd or LZ4; an Arrow file is little-endian IPC."
         hint "write it again, with Snappy or zstd";
-    /// A column of Arrow that is no member.
+    /// A column of Arrow that is not a member.
     pub ARROW: Misuse "records/arrow"
         "An Arrow column has the type of its member, or an equivalent one. A member that becomes a column has a kind that Arrow has a type for."
         hint "cast the column, or leave it out";
@@ -69,7 +69,7 @@ holdall_core::error::rules! {
     pub ARRAY_LEN: Limit "records/array-len"
         "A JSON array of records, which is read into memory, is no longer than allowed."
         hint "write one record on each line instead: lines are read one after the other";
-    /// A file name that is none, or leads out of its folder.
+    /// An invalid file name, or one that leads out of its folder.
     pub FILE_NAME: Misuse "build/file-name"
         "A member that is a file names a file inside the folder: a relative path in UTF-8 without `..`.";
     /// Something that was begun and forgotten.

@@ -263,7 +263,7 @@ impl Model {
         if gave { Ok(()) } else { Err(nothing()) }
     }
 
-    /// Holds inputs against what a description says of them, as a call of its model does: before the model is
+    /// Checks inputs against a description, as a call of its model does: before the model is
     /// loaded, which may take long.
     ///
     /// # Errors

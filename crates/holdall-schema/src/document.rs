@@ -21,7 +21,7 @@ pub struct Document {
     pub json: Value,
     /// What it says.
     pub schema: Schema,
-    /// Formats and keywords beyond the standard, for whoever checks values against it.
+    /// Formats and keywords beyond the standard, for checking values.
     pub vocabulary: Vocabulary,
 }
 
@@ -70,7 +70,7 @@ impl Document {
         Ok(Document { name, json, schema, vocabulary: Vocabulary::default() })
     }
 
-    /// The same, with formats and keywords of one's own, which hold where records are checked
+    /// The same, with formats and keywords of your own, which hold where records are checked
     /// ([`Checker`](crate::Checker)), in it and in what is taken from it.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ crate::error::rules! {
         "A node has at most one keyword that starts with `TypeDef:`. It names a kind, and its value is one that the kind allows.";
     /// A standard keyword that says something else than the kind.
     pub KEYWORD: Malformed "schema/keyword" "The standard keywords beside a kind agree with it.";
-    /// An alignment that is none.
+    /// An invalid alignment.
     pub ALIGN: Malformed "schema/align" "`align` is a power of two from 1 to 65536, or `natural`.";
     /// A `$ref` that leads out of the schema.
     pub REMOTE_REF: Malformed "schema/remote-ref"
@@ -34,10 +34,10 @@ crate::error::rules! {
     /// A keyword that an older draft means something else by.
     pub DRAFT: Malformed "schema/draft"
         "A schema means the same by draft 2020-12 as by the draft that `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
-    /// A keyword of one's own that is not.
+    /// A keyword of the caller's that is taken already.
     pub OWN_KEYWORD: Misuse "schema/own-keyword"
         "A custom keyword has a name that neither JSON Schema nor this format uses."
-        hint "a kind of one's own is a keyword of another name beside a kind that has the bytes";
+        hint "for a custom kind, give the keyword another name, beside a kind that has the bytes";
     /// This build cannot check values.
     pub NOT_BUILT: Unsupported "schema/not-built"
         "Values are checked against the standard keywords of a schema by builds with the feature \
@@ -57,7 +57,7 @@ crate::error::rules! {
     /// A union without variants, or with unfit ones.
     pub UNION: Malformed "schema/union"
         "A union names its discriminator, and its `mapping` has at least one struct, none of which has a member of that name.";
-    /// A tensor's dtype or shape that is none.
+    /// An invalid dtype or shape of a tensor.
     pub TENSOR: Malformed "schema/tensor"
         "A tensor's `dtype` is one of safetensors, its `shape` an array of counts, `null` and names \
          of symbols; in a record its elements fill whole bytes.";

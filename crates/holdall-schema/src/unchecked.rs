@@ -30,7 +30,7 @@ impl<'s> Checker<'s> {
         Err(NOT_BUILT.broken("this build does not check standard keywords"))
     }
 
-    /// The same, with formats and keywords of one's own.
+    /// The same, with formats and keywords of your own.
     ///
     /// # Errors
     /// `schema/not-built`, always.

@@ -12,7 +12,7 @@ type Format = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 type Keyword = Arc<dyn Fn(&Value, &Value) -> bool + Send + Sync>;
 
 /// What values are checked against beyond the keywords of JSON Schema and of this format: see
-/// [`Document::with_vocabulary`](crate::Document::with_vocabulary). A kind of one's own is a keyword beside a kind that has
+/// [`Document::with_vocabulary`](crate::Document::with_vocabulary). A custom kind is a keyword beside a kind that has
 /// the bytes: `{"TypeDef:Int64": true, "money": "EUR"}`.
 #[derive(Clone, Default)]
 pub struct Vocabulary {

@@ -237,7 +237,7 @@ pub fn whole(
     packer.with_packing(Packing::Kept).write(to, overwrite)
 }
 
-/// Holds an address that others will follow against the policy.
+/// Checks an address that others will follow against the policy.
 fn check(policy: &Policy, text: &str) -> Result<()> {
     let url = Url::parse(text)?;
     policy.check(&url)?;

@@ -114,7 +114,7 @@ impl Store {
         self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(*sha256, stamp);
     }
 
-    /// Begins to write the file of this hash, or goes on where another process stopped. Waits for one that
+    /// Begins to write the file of this hash, or continues where another process stopped. Waits for one that
     /// is at it.
     pub(super) fn begin(&self, sha256: &[u8; 32]) -> Result<Part> {
         let target = self.path(sha256);

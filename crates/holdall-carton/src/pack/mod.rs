@@ -82,7 +82,7 @@ pub struct PackReport {
     pub files: u64,
     /// Those of them that are only linked to.
     pub linked: u64,
-    /// What is odd about it, as whoever opens it will hear.
+    /// Warnings about it, as they appear when it is opened.
     pub warnings: Vec<Warning>,
 }
 

@@ -260,7 +260,7 @@ fn model_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Refuses a requirement that whoever opens the package could not read.
+/// Refuses a requirement that could not be read when the package is opened.
 fn check_version(version: &str, limits: &Limits) -> Result<()> {
     let text = format!(
         "spec_version = 1\n[runner]\nrunner_name = \"x\"\nrequired_framework_version = {version:?}\n\

@@ -282,7 +282,7 @@ impl Package {
         }
     }
 
-    /// Holds the descriptor of a file in a zip, where it has one, against the directory.
+    /// Compares the descriptor of a file in a zip, if it has one, with the directory.
     pub(crate) fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
         let Origin::Zip { source, directory } = &self.inner.origin else { return Ok(()) };
         match file.entry.and_then(|at| directory.at(at)) {

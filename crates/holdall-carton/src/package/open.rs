@@ -214,7 +214,7 @@ fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
     }
 }
 
-/// What is wrong with a folder that is no package.
+/// Why a folder is not a package.
 #[cold]
 fn no_package_folder(root: &Path) -> Error {
     if root.read_dir().is_ok_and(|mut all| all.next().is_none()) {

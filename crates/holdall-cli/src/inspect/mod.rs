@@ -155,7 +155,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
     })
 }
 
-/// Shows an archive that is no file of tensors; what else could not be opened is the failure that it was.
+/// Shows an archive that is not a file of tensors; any other failure to open stays what it was.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 fn archive(
     session: &Session,

@@ -17,7 +17,7 @@ crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// Strides that are none.
+    /// Invalid strides.
     pub STRIDES: Malformed "strided/strides"
         "A strided tensor has an attribute `strides` with one non-negative integer per dimension, and its elements lie inside its component.";
 }

@@ -24,7 +24,7 @@ pub enum Schemes {
     /// Only https.
     #[default]
     Https,
-    /// Also http, where whoever is on the way can read and change what is sent.
+    /// Also http, where anyone on the way can read and change what is sent.
     HttpToo,
 }
 
@@ -118,7 +118,7 @@ impl Policy {
     /// servers of a house that has its own.
     ///
     /// # Errors
-    /// Misuse, where the PEM text contains no certificate, or something that is none.
+    /// Misuse, if the PEM text contains no certificate, or an invalid one.
     pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
         self.authorities.clear();
         for item in ureq::tls::parse_pem(pem) {
@@ -136,7 +136,7 @@ impl Policy {
         Ok(self)
     }
 
-    /// Holds a URL against the policy. Hosts are checked later, when their addresses are known.
+    /// Checks a URL against the policy. Hosts are checked later, when their addresses are known.
     pub fn check(&self, url: &Url) -> Result<()> {
         if url.is_secure() || self.schemes == Schemes::HttpToo {
             return Ok(());

@@ -62,7 +62,7 @@ holdall_core::error::rules! {
     pub TOO_LONG: Limit "http/too-long"
         "A file that is fetched has at most `Limits::fetched_len` bytes."
         remedies [RaiseLimit { limit: "fetched_len", at_least: None }];
-    /// Certificates that are none.
+    /// Invalid certificates.
     pub CERTIFICATES: Misuse "http/certificates"
         "Certificates of authorities are PEM text with at least one certificate.";
 }

@@ -25,7 +25,7 @@ impl Url {
     /// spaces for example, are percent-encoded.
     ///
     /// # Errors
-    /// [`URL`] for text that is none, [`SCHEME`] for another scheme than http and https.
+    /// [`URL`] for text that is not a URL, [`SCHEME`] for another scheme than http and https.
     pub fn parse(text: &str) -> Result<Url> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(URL.broken("it does not start with a scheme, such as `https:`"));

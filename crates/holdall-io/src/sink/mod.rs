@@ -16,7 +16,7 @@ use crate::error::TO_ADDRESS;
 use holdall_core::Result;
 use std::path::Path;
 
-/// Refuses an address, which is no place for a file here.
+/// Refuses an address: files are not written there.
 ///
 /// # Errors
 /// Unsupported: `write/address`.

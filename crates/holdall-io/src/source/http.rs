@@ -77,7 +77,7 @@ impl HttpSource {
     /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
     ///
     /// # Errors
-    /// Misuse for a URL that is none or that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
+    /// Misuse for an invalid URL or one that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
     /// that can only send the whole of a file that is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
         HttpSource::open_with(url, Client::new(policy), Begin::Unknown)

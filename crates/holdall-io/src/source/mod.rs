@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// - **One version.** All bytes that a source ever gives are of one version of what lies under it. Who cannot tell
 ///   versions apart says so in its documentation.
 /// - **Threads.** Any number of threads read at the same time.
-/// - **Batches.** All ranges of one call are wanted at once: whoever waits for an answer asks for as many as
+/// - **Batches.** All ranges of one call are wanted at once: a source that waits for an answer asks for as many as
 ///   [`Terms::at_once`] says before it waits for the first, and may join neighbours. What is not in the ranges may be
 ///   fetched, but is not handed out.
 /// - **Errors** are of kind Io where trying again may help, and name the source.

@@ -35,7 +35,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("client_secret", &[]),
 ];
 
-/// The names of those that are no secret: what may stand on a command line, which all users of a machine can see.
+/// The names of options that are not secret: those may stand on a command line, which all users of a machine can see.
 pub const OPEN: &[&str] =
     &["endpoint_url", "region", "profile", "anon", "account_name", "tenant_id", "client_id"];
 

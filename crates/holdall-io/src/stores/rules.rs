@@ -11,7 +11,7 @@ holdall_core::error::rules! {
     /// Not the address of an object.
     pub ADDRESS: Misuse "stores/address"
         "An object's address is `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/BLOB` or `hf://OWNER/NAME[@REVISION]/PATH`.";
-    /// An option that is none.
+    /// An option that does not exist.
     pub OPTION: Misuse "stores/option"
         "Options of object stores have known names and valid values.";
     /// Keys that cannot be had.

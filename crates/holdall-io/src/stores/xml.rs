@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 16;
 /// it is shown when it ends, with no text.
 ///
 /// # Errors
-/// [`ANSWER`], where it is no XML, or has a document type: only such have entities of their own.
+/// [`ANSWER`], if it is not XML, or has a document type: only such have entities of their own.
 pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>)) -> Result<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(broken("it is not UTF-8")) };
     let mut rest = text.trim_start_matches('\u{feff}');

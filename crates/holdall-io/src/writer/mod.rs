@@ -629,7 +629,7 @@ impl<S: Sink> Writer<S> {
         Ok((self.sink, self.encoder))
     }
 
-    /// A writer that goes on with a file whose start is there: `encoder` has begun.
+    /// A writer that continues a file whose start is there: `encoder` has begun.
     pub fn resumed(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
         let mut writer = Writer::new(sink, encoder, options);
         writer.begun = true;

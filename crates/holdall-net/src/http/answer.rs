@@ -37,7 +37,7 @@ pub(super) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// The answer to a request, or to what is none.
+    /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
             Some(request) => self.of(request),

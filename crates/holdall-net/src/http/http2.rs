@@ -42,7 +42,7 @@ struct Peer<'a> {
     turns: Semaphore,
 }
 
-/// How a connection goes on, besides its answers.
+/// How a connection continues, besides its answers.
 struct Course<'a> {
     look: Interval,
     /// When the last answer was given, or the connection made.
@@ -230,7 +230,7 @@ impl Course<'_> {
     }
 }
 
-/// The request of a stream; nothing where it is none here.
+/// The request of a stream; `None` if it is not one that is served.
 fn read(parts: &http::request::Parts) -> Option<Request<'_>> {
     let host = parts.uri.authority().map(|authority| ("host", authority.as_str()));
     let mut headers: Vec<(&str, &str)> = host.into_iter().collect();

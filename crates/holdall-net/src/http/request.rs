@@ -19,7 +19,7 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a head of HTTP/1.1, with the empty line at its end; nothing where it is none, or a body follows it.
+    /// Reads a head of HTTP/1.1, with the empty line at its end; `None` if it is not one, or a body follows it.
     pub(super) fn parse(head: &'a [u8]) -> Option<Request<'a>> {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
@@ -130,7 +130,7 @@ pub(super) fn part(header: Option<&str>, len: u64) -> Part {
     header.and_then(read).unwrap_or(Part::Whole)
 }
 
-/// A text whose `%41` are made `A`; nothing where that is no UTF-8.
+/// A text whose `%41` are made `A`; `None` if that is not UTF-8.
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

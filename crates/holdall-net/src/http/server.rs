@@ -33,7 +33,7 @@ pub struct HttpOptions {
     pub plain: PlainHttp,
 }
 
-/// What becomes of clients that speak HTTP in plain text, where whoever is on the way reads what they say: their token, too.
+/// What becomes of clients that speak HTTP in plain text, where anyone on the way reads what they send, their token included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PlainHttp {
@@ -205,7 +205,7 @@ impl Shared {
         Answering(&self.answering)
     }
 
-    /// The answer to a request, or to what is none.
+    /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let Shared { service, options, is_loopback, .. } = self;
         Ways { service, options, is_loopback: *is_loopback }.answer(request)

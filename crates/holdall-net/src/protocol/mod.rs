@@ -27,7 +27,7 @@ pub use tree::{GROUP, Prover, Reading, Root, Step, Tree, proven_len};
 /// What the two sides agree on when they connect (ALPN).
 pub const PROTOCOL: &[u8] = b"holdall/1";
 
-/// Bytes of all these ranges; nothing where that is no number.
+/// Bytes of all these ranges; `None` if the sum overflows, or a range ends before it starts.
 pub fn total(ranges: &[std::ops::Range<u64>]) -> Option<u64> {
     ranges.iter().try_fold(0u64, |sum, r| sum.checked_add(r.end.checked_sub(r.start)?))
 }

@@ -228,7 +228,7 @@ impl Requesting {
     /// The stream has ended.
     ///
     /// # Errors
-    /// `net/frame`, where it is no whole request.
+    /// `net/frame`, if it is not a whole request.
     pub fn finish(self) -> Result<Request> {
         self.request.ok_or_else(|| FRAME.broken("a stream ends before its request does"))
     }

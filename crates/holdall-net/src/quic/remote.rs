@@ -371,7 +371,7 @@ impl Remote {
         }))
     }
 
-    /// Tries until it is done, or it is no use any more.
+    /// Tries until it is done, or trying is of no use any more.
     fn retrying<T>(&self, mut attempt: impl FnMut() -> Result<T, Failed>) -> Result<T> {
         let mut tried = 0;
         loop {

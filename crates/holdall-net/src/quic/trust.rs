@@ -27,7 +27,7 @@ impl Trust {
     /// What a client offers, and demands.
     ///
     /// # Errors
-    /// `net/certificate`, for an authority that is none.
+    /// `net/certificate`, for an invalid authority.
     pub fn config(&self) -> Result<quinn::ClientConfig> {
         let wrong = |e: rustls::Error| CERTIFICATE.broken("TLS cannot be set up").because(e);
         let provider = Arc::new(provider::default_provider());

@@ -201,7 +201,7 @@ impl Batches {
     }
 }
 
-/// Holds what a message says of its buffers against its bytes, before there is memory for them.
+/// Compares what a message says of its buffers with its bytes, before there is memory for them.
 fn check(source: &Source, batch: &Described<'_>, body: &[u8]) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut decoded = 0u64;

@@ -58,7 +58,7 @@ impl Export {
     /// Calls the files as another member says: text, an enum, or a number. A name without an extension gets one.
     ///
     /// # Errors
-    /// `records/file-member` for a member that is none of these; as [`Records::accessor`].
+    /// `records/file-member` for any other member; as [`Records::accessor`].
     pub fn with_names(mut self, records: &Records, member: &str) -> Result<Export> {
         let part = records.accessor(member)?;
         let kind = &records.schema().ty(part.ty()).kind;
@@ -90,7 +90,7 @@ impl Export {
     /// Writes the file of a record, and gives its name in the folder; `None` for a record that does not have the member.
     ///
     /// # Errors
-    /// `build/file-name` for a name that is none, leads out of the folder, or is that of two records; `write/exists`; Io;
+    /// `build/file-name` for a name that is invalid, leads out of the folder, or is that of two records; `write/exists`; Io;
     /// as [`Record::data`].
     pub fn add(&mut self, record: &Record<'_>) -> Result<Option<String>> {
         let Some(bytes) = record.data(&self.part)? else { return Ok(None) };

@@ -225,7 +225,7 @@ impl<'s> Fill<'s> {
         write(&mut self.encoder, &mut self.record, &mut self.heap)
     }
 
-    /// Holds the record encoded last against the standard keywords, if they are asked for.
+    /// Checks the record encoded last against the standard keywords, if they are asked for.
     fn check_keywords(&self) -> Result<()> {
         let Some(checker) = &self.checker else { return Ok(()) };
         let value = self.schema.record_value(self.ty, &self.record, &self.heap, self.limits)?;

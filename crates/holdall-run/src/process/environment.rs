@@ -54,7 +54,7 @@ const SECRET: &[&str] =
 /// The environment of a process that is started by one with the variables `own`.
 ///
 /// # Errors
-/// [`ENVIRONMENT`], for a variable that is none.
+/// [`ENVIRONMENT`], for an invalid variable.
 pub(crate) fn chosen(
     own: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Variable],

@@ -54,7 +54,7 @@ impl<'s> Checker<'s> {
         Checker::with_vocabulary(schema, source, &Vocabulary::default(), limits)
     }
 
-    /// The same, with formats and keywords of one's own.
+    /// The same, with formats and keywords of your own.
     ///
     /// # Errors
     /// As [`Checker::new`]; `schema/own-keyword`.

@@ -16,7 +16,7 @@ pub struct Change {
     pub path: Path,
     /// What is different.
     pub what: What,
-    /// What it means for whoever reads an old file with the new schema.
+    /// What it means for reading an old file with the new schema.
     pub verdict: Verdict,
     /// What the old schema has there, in short: `Int32`, `F32 [20, 5]`.
     pub old: Option<Arc<str>>,
@@ -118,7 +118,7 @@ impl fmt::Display for What {
     }
 }
 
-/// What a change means for whoever reads an old file with the new schema; the worst last.
+/// What a change means for reading an old file with the new schema; the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
     /// It is read as it is.

@@ -52,7 +52,7 @@ crate::error::rules! {
     /// A union without its key.
     pub UNION_KEY: Misuse "record/union-key"
         "The discriminator of a union is present and holds the key of a variant.";
-    /// A time that is none, or out of reach.
+    /// An invalid time, or one out of reach.
     pub TIMESTAMP: Misuse "record/timestamp"
         "A time is RFC 3339 without leap seconds, with nanosecond precision, from 1677-09-21 to 2262-04-11.";
     /// Text that is not base64.

@@ -160,7 +160,7 @@ impl Contents {
         }
     }
 
-    /// Holds a text against its row.
+    /// Compares a text with its row.
     fn check_text(&self, path: &str, text: &[u8]) -> Result<()> {
         match self.file(path).and_then(|file| file.sha256) {
             Some(said) if said != sha256(text) => Err(wrong_hash(path, &said, &sha256(text))),
@@ -185,7 +185,7 @@ impl Contents {
         }
     }
 
-    /// Holds the rows of tensors against the files.
+    /// Compares the rows of tensors with the files.
     fn check_tensors(&self) -> Result<()> {
         for row in &self.tensors {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };

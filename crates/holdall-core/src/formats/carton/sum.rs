@@ -6,7 +6,7 @@ use crate::error::{Result, Shown as _};
 use crate::model::{Algorithm, Digest, Hasher};
 use crate::wire::zip::CRC32;
 
-/// What `MANIFEST` and the zip say of a file is held against this.
+/// What `MANIFEST` and the zip say of a file is compared with this.
 pub struct Sum {
     hasher: Hasher,
     crc: Crc32,
@@ -33,7 +33,7 @@ impl Sum {
         (hash_of(self.hasher), self.crc.value())
     }
 
-    /// Holds them against what is said of the file at `path`, where anything is.
+    /// Compares them with what is said of the file at `path`, if anything is.
     ///
     /// # Errors
     /// [`super::rules::HASH`], [`CRC32`].

@@ -101,7 +101,7 @@ impl Grouping {
         self.size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1)
     }
 
-    /// The tensor, quantized, and the error that this makes, as whoever reads it finds it.
+    /// The tensor, quantized, and the error that this makes for readers.
     ///
     /// # Errors
     /// [`NOT_FINITE`]; what [`Dense::to_f32`] fails with; [`DENSE_LIMIT`].

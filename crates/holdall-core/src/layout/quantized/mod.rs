@@ -72,7 +72,7 @@ crate::error::rules! {
     /// A component whose length does not fit the shape.
     pub COUNTS: Malformed "quantized/counts"
         "The numbers of words, scales and zero points match the shape, the packing and the group size.";
-    /// Zero points that are missing or of a type that is none.
+    /// Zero points that are missing or of an invalid type.
     pub ZEROS: Malformed "quantized/zeros"
         "Zero points are floats or integers, and are present if quantization is not symmetric.";
     /// A row's group that is not there.
