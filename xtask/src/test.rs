@@ -157,6 +157,8 @@ pub(crate) fn whole(_args: &[String]) -> Outcome {
     more("cli").args(["many_records::"]).run()?;
     dataset("1000000")?;
     fuzz::smoke(&[])?;
+    let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+    program(own).args(["python", "-k", "wrong_calls"]).env("HOLDALL_WHOLE", "1").run()?;
     let tests = ["corpus*", "truncate", "windowed"].into_iter().flat_map(|test| ["--test", test]);
     as_released(below("test", ["holdall"])).args(tests).run()?;
     as_released(below("test", ["holdall-json", "holdall-core"])).args(["--tests"]).run()

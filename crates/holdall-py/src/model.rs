@@ -1,7 +1,7 @@
 //! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
 
 use crate::errors::{Raise as _, misuse};
-use crate::work::run;
+use crate::work::{LOOK, run};
 use crate::{describe, plain, values};
 use holdall::carton::{Package, TensorValue};
 use holdall::{Cancel, Result, Work};
@@ -11,14 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
-
-/// How long is waited for outputs between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Whoever waits for the model now: asked whether it is still wanted.
 type Waiting = Arc<Mutex<Option<Work>>>;
@@ -138,8 +134,7 @@ impl NativeModel {
     fn check_here(&self, py: Python<'_>) -> PyResult<()> {
         let name = self.package.name();
         if self.is_elsewhere() {
-            let message = format!("{name}: the model was loaded in process {}", self.process);
-            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
+            return Err(elsewhere(py, name, self.process));
         }
         let is_own = |taken: &Arc<Taken>| taken.thread == std::thread::current().id();
         if self.taken().iter().any(is_own) {
@@ -168,10 +163,7 @@ impl NativeModel {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
             *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             let done = model.as_mut().map(call).transpose();
-            done.map_err(|e| match e.source_name() {
-                None => e.in_source(self.package.name()),
-                Some(_) => e,
-            })
+            done.map_err(|e| about(e, self.package.name()))
         })?;
         done.ok_or_else(|| closed(py, self.package.name()))
     }
@@ -195,10 +187,7 @@ impl NativeModel {
         let given: Vec<TensorValue> =
             given.iter().map(values::from_python).collect::<PyResult<_>>()?;
         let outputs = self.with(py, |model| {
-            let inputs = match names {
-                Some(names) => names.into_iter().zip(given).collect(),
-                None => model.in_order(given)?,
-            };
+            let inputs = inputs(model, names, given)?;
             model.run(inputs)
         })?;
         values::named(py, &outputs)
@@ -219,13 +208,18 @@ impl NativeModel {
         let given: Vec<TensorValue> =
             given.iter().map(values::from_python).collect::<PyResult<_>>()?;
         let (give, answers) = sync_channel(1);
-        let (cancel, left) = (Cancel::new(), Arc::new(AtomicBool::new(false)));
-        let is_left = Arc::clone(&left);
+        let taken = Arc::new(Taken {
+            answers: Mutex::new(Some(answers)),
+            cancel: Cancel::new(),
+            thread: std::thread::current().id(),
+        });
+        let wanted = Arc::downgrade(&taken);
         let (model, waiting) = (Arc::clone(&self.model), Arc::clone(&self.waiting));
-        let (package, work) = (self.package.name().to_owned(), Work::new().with_cancel(&cancel));
+        let name = self.package.name().to_owned();
+        let (package, work) = (name.clone(), Work::new().with_cancel(&taken.cancel));
         let call = move || {
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_left.load(Ordering::Relaxed) {
+            if !wanted.upgrade().is_some_and(|taken| taken.is_open()) {
                 return;
             }
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
@@ -235,32 +229,19 @@ impl NativeModel {
                 return;
             };
             let unwanted = || rules::CLOSED.broken("nobody takes the outputs any more");
-            let inputs = match names {
-                Some(names) => Ok(names.into_iter().zip(given).collect()),
-                None => model.in_order(given),
-            };
-            let ran = inputs.and_then(|inputs| {
+            let ran = inputs(model, names, given).and_then(|inputs| {
                 model.run_streaming(inputs, &mut |outputs| {
                     give.send(Ok(outputs)).map_err(|_| unwanted())
                 })
             });
             if let Err(e) = ran {
                 // Nobody may be left to be told.
-                let _ = give.send(Err(match e.source_name() {
-                    None => e.in_source(package),
-                    Some(_) => e,
-                }));
+                let _ = give.send(Err(about(e, &package)));
             }
         };
         std::thread::Builder::new().spawn(call)?;
-        let taken = Arc::new(Taken {
-            answers: Mutex::new(Some(answers)),
-            left,
-            cancel,
-            thread: std::thread::current().id(),
-        });
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&taken));
-        Ok(NativeAnswers { taken, process: self.process })
+        Ok(NativeAnswers { taken, name, process: self.process })
     }
 
     /// Runs the package's self-tests.
@@ -326,8 +307,6 @@ impl Drop for NativeModel {
 /// Outputs on their way from a call, and what ends it.
 struct Taken {
     answers: Mutex<Option<Receiver<Result<Named>>>>,
-    /// Whether nobody takes them any more.
-    left: Arc<AtomicBool>,
     cancel: Cancel,
     /// Who began to take them.
     thread: ThreadId,
@@ -340,7 +319,6 @@ impl Taken {
 
     /// Takes no more: the call ends when the model gives more, or soon after.
     fn end(&self) {
-        self.left.store(true, Ordering::Relaxed);
         drop(self.answers.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
@@ -349,6 +327,8 @@ impl Taken {
 #[pyclass(frozen, name = "Answers", module = "holdall._holdall")]
 pub(crate) struct NativeAnswers {
     taken: Arc<Taken>,
+    /// The package's.
+    name: String,
     process: u32,
 }
 
@@ -357,8 +337,7 @@ impl NativeAnswers {
     /// The next outputs; `None` after the last. Ctrl-C ends the call, and the model.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.process != std::process::id() {
-            let message = format!("the model was loaded in process {}", self.process);
-            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
+            return Err(elsewhere(py, &self.name, self.process));
         }
         loop {
             let answer = py.detach(|| {
@@ -400,6 +379,28 @@ impl Drop for NativeAnswers {
         }
         self.taken.end();
     }
+}
+
+/// The inputs of a call; values without names are the declared inputs in their order.
+fn inputs(model: &Model, names: Option<Vec<String>>, given: Vec<TensorValue>) -> Result<Named> {
+    match names {
+        Some(names) => Ok(names.into_iter().zip(given).collect()),
+        None => model.in_order(given),
+    }
+}
+
+/// The error, said of a package where it is of nothing else.
+fn about(e: holdall::Error, package: &str) -> holdall::Error {
+    match e.source_name() {
+        None => e.in_source(package),
+        Some(_) => e,
+    }
+}
+
+#[cold]
+fn elsewhere(py: Python<'_>, name: &str, process: u32) -> PyErr {
+    let message = format!("{name}: the model was loaded in process {process}");
+    misuse(py, "run/closed", &message, Some("load it in this process"))
 }
 
 #[cold]

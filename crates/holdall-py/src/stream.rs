@@ -3,14 +3,11 @@
 use crate::dtype;
 use crate::errors::Raise;
 use crate::memory::Buffer;
+use crate::work::LOOK;
 use holdall::{Arriving, Layout, LoadOptions, TensorInfo};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long is waited between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Tensors on their way.
 #[pyclass(frozen, name = "Arriving", module = "holdall._holdall")]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long work goes on between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Work on fewer bytes than this is done where it is asked for: it ends before anyone loses patience.
 const QUICK: u64 = 64 << 20;
 

@@ -1,13 +1,13 @@
 //! Whether each `default` of a schema is a value of what has it.
 
-use super::{Checker, adapt, ask, built, invalid};
+use super::{Checker, ask, built, document, invalid};
 use crate::error::{Error, Result, Shown as _};
 use crate::kinds::Kind;
 use crate::record::rules::KEYWORD;
 use crate::refs::{Defs, children};
 use crate::schema::Node;
 use crate::vocabulary::Vocabulary;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 impl Checker<'_> {
     /// Checks every `default`: of members of records and of flat tensors, that it is a value of their kind; of members, that it
@@ -67,11 +67,7 @@ impl Checker<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let mut document = json!({ "properties": nodes });
-        if let (Some(all), Some(document)) = (defs.all(), document.as_object_mut()) {
-            document.insert("$defs".to_owned(), Value::Object(all.clone()));
-        }
-        adapt(&mut document, &defs)?;
+        let document = document(nodes, &defs, true)?;
         let validator = built(&document, vocabulary).map_err(|e| invalid(&e, e.schema_path()))?;
         let values = Value::Object(values);
         let most = self.limits.max_nodes();

@@ -93,11 +93,7 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        let mut document = json!({ "properties": parts });
-        if let (Some(defs), Some(document)) = (source.get("$defs"), document.as_object_mut()) {
-            document.insert("$defs".to_owned(), defs.clone());
-        }
-        adapt(&mut document, &defs)?;
+        let document = document(parts, &defs, true)?;
         let validator =
             built(&document, vocabulary).map_err(|e| match built(source, vocabulary) {
                 // The schema as it was given has places that its author knows.
@@ -195,13 +191,8 @@ pub(crate) fn is_value(
     limits: &SchemaLimits,
 ) -> bool {
     let valid = || -> Result<bool> {
-        let mut document = json!({ "properties": { "value": node } });
-        if let (true, Some(all), Some(document)) =
-            (has_ref(node), defs.all(), document.as_object_mut())
-        {
-            document.insert("$defs".to_owned(), Value::Object(all.clone()));
-        }
-        adapt(&mut document, defs)?;
+        let parts = Map::from_iter([("value".to_owned(), node.clone())]);
+        let document = document(parts, defs, has_ref(node))?;
         let validator = built(&document, &Vocabulary::default());
         let validator = validator.map_err(|e| invalid(&e, e.schema_path()))?;
         let most = limits.max_nodes();
@@ -209,6 +200,17 @@ pub(crate) fn is_value(
         Ok(effort::within(most, || validator.is_valid(&wrapped))?.0)
     };
     valid().unwrap_or(false)
+}
+
+/// A schema of an object with these members, adapted, with what they refer to unless they do not.
+fn document(parts: Map<String, Value>, defs: &Defs<'_>, refers: bool) -> Result<Value> {
+    let mut document = Map::from_iter([("properties".to_owned(), Value::Object(parts))]);
+    if let (true, Some(all)) = (refers, defs.all()) {
+        document.insert("$defs".to_owned(), Value::Object(all.clone()));
+    }
+    let mut document = Value::Object(document);
+    adapt(&mut document, defs)?;
+    Ok(document)
 }
 
 /// Whether a `$ref` is anywhere in a schema.

@@ -39,7 +39,7 @@ struct Args {
     record: Option<PathBuf>,
     seconds: u64,
     seed: Option<u64>,
-    part: Option<u64>,
+    part: u64,
     from: u64,
     to: u64,
     is_worker: bool,
@@ -68,7 +68,7 @@ fn args() -> Result<Args, String> {
             "--record" => out.record = Some(value()?.into()),
             "--seconds" => out.seconds = number(value()?)?,
             "--seed" => out.seed = Some(number(value()?)?),
-            "--part" => out.part = Some(number(value()?)?),
+            "--part" => out.part = number(value()?)?,
             "--from" => out.from = number(value()?)?,
             "--to" => out.to = number(value()?)?,
             "--worker" => out.is_worker = true,
@@ -101,8 +101,7 @@ fn run(args: Args) -> Result<u8, String> {
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut which = Known::First;
     for seed in seed.. {
-        let failures =
-            supervisor::run(supervisor::jobs(&targets, seed, which, args.part.unwrap_or(1))?);
+        let failures = supervisor::run(supervisor::jobs(&targets, seed, which, args.part)?);
         if failures > 0 {
             return Err(format!("{failures} inputs went wrong"));
         }
