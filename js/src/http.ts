@@ -42,7 +42,7 @@ export async function fromUrl(url: string | URL, options: UrlOptions = {}): Prom
   if (said !== null && (said.start !== 0 || said.end !== head.length)) {
     throw server.broken('http/answer', `${head.length} bytes came as ${said.start}..${said.end} for 0..${FIRST}`)
   }
-  // The file ended there, or it is as long as is said.
+  // The file ended there, or it has the stated length.
   const size = said?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
   server.pin(answer, size)
   return {

@@ -162,7 +162,7 @@ export async function check(
   core: Core, sources: readonly Source[], wants: Want[], options: ReadOptions & { read?: (len: number) => void },
 ): Promise<void> {
   const own = decoding(termsOf(sources))
-  // As from afar: what has a seek table is decoded from its start then, and its frames are held against it.
+  // As from afar: what has a seek table is decoded from its start then, and its frames are compared with it.
   const terms = { ...own, atOnce: Math.max(own.atOnce, 2) }
   const { read, fetches } = plan(core, wants, BOOLS, terms)
   try {

@@ -151,7 +151,7 @@ class Verification {
         if (!(e instanceof HoldallError)) throw e
         const error = named(e, `${this.#file.name ?? ''}!/${path}`) as HoldallError
         this.#find(-1, at, error)
-        // What a tensor says in bytes that are not its own is no other fault.
+        // A fault in bytes that a tensor shares is not counted again.
         for (const { position, components } of this.#file.tensors) {
           if (components.some(({ offset }) => offset !== null && offset >= start && offset < end)) this.#bad.add(position)
         }

@@ -114,7 +114,7 @@ fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 
-/// Installs what is said after it. Modules are compiled when somebody imports them: most are never imported here.
+/// Installs the packages that are named after it. Modules are compiled when somebody imports them: most are never imported here.
 pub(crate) fn pip(python: &Path) -> Run {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
     program(python).args(pip)

@@ -78,7 +78,7 @@ pub fn write_tokens(path: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// A tensor of 4096 × 4096 in blocks of each type: random bytes, whose scales are no infinities.
+/// A tensor of 4096 × 4096 in blocks of each type: random bytes, whose scales are finite.
 pub fn write_blocks(path: &Path, quick: bool) -> Result<()> {
     let side = if quick { 256 } else { 4096 };
     let specs: Vec<(TensorSpec, &BlockType)> = TYPES

@@ -56,6 +56,22 @@ pub fn member(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
+/// The same where the values lie.
+pub fn member_values(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
+    let column = records(c, file)?.column::<f32>("score")?;
+    let values = column.values().context("not mapped")?;
+    let places = places.of(values.len());
+    let (sum, outcome) = repeated(READS, || -> Result<u64> {
+        let mut sum = 0u64;
+        for &i in &places {
+            let score = values.get(i as usize).unwrap_or_default();
+            sum = sum.wrapping_add(u64::from(score.to_bits()));
+        }
+        Ok(sum)
+    })?;
+    Ok(Outcome { check: Some(sum), ..outcome })
+}
+
 /// The same through the accessor alone.
 pub fn member_of_bytes(c: &Context, file: Workload, places: Places) -> Result<Outcome> {
     let records = records(c, file)?;

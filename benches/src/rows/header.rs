@@ -1,4 +1,4 @@
-//! Opening Metatensor: a header, held against its schema.
+//! Opening Metatensor: a header, checked against its schema.
 
 use super::Target::{BeyondAtMost, MemoryAtMost, TimeAtMost};
 use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};

@@ -77,25 +77,31 @@ pub const COMPARISONS: &[Comparison] = &[
 ];
 
 const MEMBER_GOALS: &[Goal] = &[
+    Goal { ours: "holdall, Values::get", target: TimeAtMost(1.5, &["cast"]), note: STRIDE },
     Goal { ours: "holdall, Records::get", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
     Goal { ours: "holdall, accessor", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
 ];
 
 const NEARBY_GOALS: &[Goal] = &[
+    Goal { ours: "holdall, Values::get", target: TimeAtMost(1.5, &["cast"]), note: STRIDE },
     Goal { ours: "holdall, Records::get", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
     Goal { ours: "holdall, accessor", target: TimeAtMost(1.5, &["cast"]), note: INSTRUCTIONS },
 ];
+
+const STRIDE: &str = "How far records are apart is a number here, so that each read multiplies and checks that nothing overflows; the floor shifts.";
 
 const INSTRUCTIONS: &str = "The floor is one bound and one load. Where a member lies, what it is and whether it may be absent are \
      numbers here, which are looked at each time; where records do not lie in the caches, that hides behind memory.";
 
 const RANDOM: &[Contestant] = &[
+    ours("holdall, Values::get", |c| records::member_values(c, Samples, Places::All)),
     ours("holdall, Records::get", |c| records::member(c, Samples, Places::All)),
     ours("holdall, accessor", |c| records::member_of_bytes(c, Samples, Places::All)),
     floor("cast", |c| cast(c, Places::All)),
 ];
 
 const NEARBY: &[Contestant] = &[
+    ours("holdall, Values::get", |c| records::member_values(c, Samples, Places::Near)),
     ours("holdall, Records::get", |c| records::member(c, Samples, Places::Near)),
     ours("holdall, accessor", |c| records::member_of_bytes(c, Samples, Places::Near)),
     floor("cast", |c| cast(c, Places::Near)),

@@ -138,7 +138,7 @@ fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
 }
 
 /// The hash that `MANIFEST` gives, or that of the bytes where there is none. What lies on the disk is
-/// hashed: it may have been altered since, and then that is said too.
+/// hashed: it may have been altered since, and then that is reported too.
 fn hash(package: &Package, file: &PackageFile) -> Result<String> {
     match file.sha256 {
         Some(said) if file.place != Place::Disk => Ok(write::hex(&said)),

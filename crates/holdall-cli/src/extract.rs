@@ -174,7 +174,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             })?
         }
     };
-    // The header says so many, and whoever reads the file believes it.
+    // The header says so many, and readers of the file believe it.
     let element = ElementType::new(dtype, logical_type.clone());
     let expected = element_count(&extraction.shape)
         .filter(|_| format == Format::Npy || args.convert.is_some())

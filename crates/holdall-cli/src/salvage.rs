@@ -39,7 +39,7 @@ pub(crate) struct SalvageArgs {
     force: bool,
 }
 
-/// Tensors of which it is said why they are left out.
+/// How many tensors are listed with the reason why they are left out.
 const SHOWN: usize = 20;
 
 /// Salvages one file.

@@ -1,4 +1,4 @@
-//! Signals that the command takes. What whoever started it wants ignored (`nohup`) stays so.
+//! Signals that the command handles. A signal that the parent process had ignored (`nohup`) stays ignored.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Every cap in one struct. There is no decode and no decompress without it.
+//! Every cap in one struct. Nothing is decoded or decompressed without it.
 
 use holdall_schema::SchemaLimits;
 

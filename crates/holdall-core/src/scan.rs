@@ -49,7 +49,7 @@ impl ScanReport {
     }
 }
 
-/// A pickle, and what it would do to whoever unpickles it.
+/// A pickle, and what unpickling it would do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Pickle {
@@ -373,7 +373,7 @@ impl Scan {
                     job.what = What::Tar(walk);
                     return Err(Stop::Need(ranges));
                 }
-                // It goes on in a step of its own, so that what the window holds is let go of.
+                // It continues in a step of its own, so that the window's bytes are released.
                 let (place, name) = (job.place.clone(), job.name.clone());
                 found.next.push(Job { what: What::Tar(walk), place, name, depth: job.depth });
                 return Ok(());

@@ -5,7 +5,7 @@ use crate::glob::Glob;
 use crate::select::matches_nothing;
 use holdall_core::{Error, Result};
 
-/// What is said of all tensors, or of those whose names match a [`Glob`]: the first that has a pattern and matches counts,
+/// A choice for all tensors, or for those whose names match a [`Glob`]: the first that has a pattern and matches counts,
 /// else the one that has none.
 #[derive(Debug, Clone)]
 pub struct ByName<T>(Vec<(Option<Glob>, T)>);
@@ -17,12 +17,12 @@ impl<T> Default for ByName<T> {
 }
 
 impl<T: Copy> ByName<T> {
-    /// Adds what is said of the names that `glob` matches, or of all, after what is there.
+    /// Adds a choice for the names that `glob` matches, or for all, after those so far.
     pub fn push(&mut self, glob: Option<Glob>, says: T) {
         self.0.push((glob, says));
     }
 
-    /// That one thing at most is said of all, and that each pattern matches a tensor; `twice` is the error where two are.
+    /// Checks that at most one choice is for all, and that each pattern matches a tensor; `twice` is the error where two are for all.
     ///
     /// # Errors
     /// What `twice` gives; NotFound.
@@ -39,7 +39,7 @@ impl<T: Copy> ByName<T> {
         Ok(())
     }
 
-    /// What is said of the tensor of that name, and whether by its name and no pattern.
+    /// The choice for the tensor of that name, and whether it was made by the name itself and not by a pattern.
     pub fn of(&self, name: &str) -> Option<(T, bool)> {
         let matches =
             |(glob, _): &&(Option<Glob>, T)| glob.as_ref().is_some_and(|g| g.matches(name));

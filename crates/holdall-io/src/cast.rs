@@ -200,7 +200,7 @@ pub struct Casting {
     pub(crate) to: FloatType,
     caster: Caster,
     overflowed: Arc<AtomicU64>,
-    /// What is said where numbers overflow that may not.
+    /// The message where numbers overflow that may not.
     refused: Option<fn(u64, FloatType) -> Error>,
 }
 

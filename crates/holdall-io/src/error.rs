@@ -128,7 +128,7 @@ holdall_core::error::rules! {
     pub UNKEPT: Unsupported "edit/unkept"
         "A file that is rewritten contains nothing that this version does not know."
         hint "convert it to another file, which leaves that out and says so";
-    /// An attribute that says how to read what is there.
+    /// An attribute that says how the stored bytes are read.
     pub NEEDED: Misuse "edit/needed-attribute"
         "An attribute that its tensor cannot be read without is not removed."
         hint "give it another value, or remove the tensor";

@@ -220,7 +220,7 @@ impl Threads {
             match &steps[step as usize] {
                 Step::Jump(to) => todo.push((*to, marks)),
                 Step::Split(a, b) => {
-                    // Taken from the end, so the preferred one goes on top.
+                    // Taken from the end, so the preferred one is pushed last.
                     todo.push((*b, marks.clone()));
                     todo.push((*a, marks));
                 }

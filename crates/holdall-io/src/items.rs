@@ -180,7 +180,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
             if encoder.states(&items[at].spec, c) {
                 continue;
             }
-            // What has no bytes has those of every other, which is said where that takes no word of its own.
+            // A component without bytes shares those of every other, which is stated where the format can say so without a field of its own.
             if items[at].spec.components[c].decoded_len == 0
                 && (sharing == Sharing::Keep || encoder.header_first())
             {

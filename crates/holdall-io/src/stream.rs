@@ -259,7 +259,7 @@ impl Iterator for Arriving {
     type Item = Result<Arrived>;
 
     fn next(&mut self) -> Option<Result<Arrived>> {
-        // Nobody else takes what is there then.
+        // Nobody else takes the received bytes then.
         while !self.wait(LOOK) {}
         let mut state = self.shared.state();
         if let Err(e) = self.work.check() {

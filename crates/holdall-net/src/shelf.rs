@@ -22,7 +22,7 @@ pub trait Shelf: Send + Sync {
     /// Every file, in the order of names.
     ///
     /// # Errors
-    /// `net/no-file`, where nobody is told what there is; Io.
+    /// `net/no-file`, where listing is off; Io.
     fn list(&self) -> Result<Vec<Entry>>;
 }
 

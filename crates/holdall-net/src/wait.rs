@@ -21,7 +21,7 @@ pub(crate) fn shared() -> Result<Handle> {
     {
         return Ok(runtime.handle().clone());
     }
-    // As long as the process: connections outlive whoever opened the first.
+    // As long as the process: connections outlive the file that opened the first.
     let runtime: &'static Runtime = Box::leak(Box::new(runtime(2)?));
     *shared = Some((process, runtime));
     Ok(runtime.handle().clone())

@@ -1,7 +1,7 @@
 //! Arrow's C data interface: arrays that the Python half describes, as the structs that readers of Arrow take.
 //! Beside `memory.rs` the one file of this crate with `unsafe`.
 //!
-//! A struct that is given away is released by whoever has it last: a consumer, which may also move a child out of its
+//! A struct that is given away is released by its last owner: a consumer, which may also move a child out of its
 //! parent, or the capsule that nobody took it from. `release` is empty then.
 #![allow(unsafe_code)]
 
@@ -69,7 +69,7 @@ macro_rules! released {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: whoever set it set the rest of the struct for it, and it was not called yet.
+                    // SAFETY: the code that set it set the rest of the struct for it, and it was not called yet.
                     unsafe { release(self) }
                 }
             }
@@ -184,7 +184,7 @@ fn schema(field: &Field) -> PyResult<CSchema> {
 struct Nothing;
 static NOTHING: Nothing = Nothing;
 
-/// A column as the Python half describes it, or one that was gathered, which it is no more then.
+/// A column as the Python half describes it, or one that was gathered and is taken out by that.
 fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     if let Ok(column) = column.cast::<NativeColumn>() {
         return gathered(column.get().take()?);
@@ -378,7 +378,7 @@ pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, P
 /// Whether a consumer asks for a type, a capsule of its own, with texts as views.
 #[pyfunction]
 pub(crate) fn arrow_views(py: Python<'_>, requested: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // SAFETY: an object, and a name that lives for ever; of what is no such capsule it is null, with an exception set.
+    // SAFETY: an object, and a name that lives for ever; for anything but such a capsule it is null, with an exception set.
     let of = unsafe { ffi::PyCapsule_GetPointer(requested.as_ptr(), SCHEMA.as_ptr()) };
     // SAFETY: a struct of the interface, which the consumer leaves as it is meanwhile.
     match unsafe { of.cast::<CSchema>().as_ref() } {

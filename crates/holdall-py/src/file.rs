@@ -712,7 +712,7 @@ pub(crate) fn salvage<'py>(
     plain::of(py, &report)
 }
 
-/// What stands in a model's folder beside its tensors; `None` of what is no such folder.
+/// What is in a model's folder beside its tensors; `None` where the path is not such a folder.
 #[pyfunction]
 pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     match ModelFolder::of(path, &Limits::default()).raise(py)? {

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long work goes on between two looks at signals.
+/// How long work runs between two looks at signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Work on fewer bytes than this is done where it is asked for: it ends before anyone loses patience.
 const QUICK: u64 = 64 << 20;
@@ -102,7 +102,7 @@ pub(crate) fn part<T: Send>(
     }
 }
 
-/// Does work that cannot be cancelled on a thread of its own. Ctrl-C ends the wait for it: it goes on unseen, and
+/// Does work that cannot be cancelled on a thread of its own. Ctrl-C ends the wait for it: the work continues unseen, and
 /// what it comes to is dropped.
 pub(crate) fn run_apart<T: Send + 'static>(
     py: Python<'_>,

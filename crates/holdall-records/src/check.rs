@@ -140,7 +140,7 @@ pub fn check_file(
             }
             let is_wanted = |name: &str| path.is_none_or(|path| path == name);
             for tensor in file.tensors().filter(|t| *t.layout() == Layout::Records) {
-                // Where the schema has no place for it, the header does not fit.
+                // Where the schema has no member for it, the header does not fit.
                 if let (true, Ok((_, kind))) =
                     (is_wanted(tensor.name()), schema.dataset(Some(tensor.name()), limits))
                 {

@@ -1,7 +1,7 @@
 //! One member of all records.
 
 use super::rules::BUFFER;
-use super::{ReadScalar, Records, Typed, placed};
+use super::{ReadScalar, Records, Typed, Values, placed};
 use holdall_core::Result;
 use std::ops::Range;
 
@@ -53,6 +53,12 @@ impl<T: ReadScalar> Column<T> {
     /// Whether every record has the member. Where not, [`Column::presence`] says which have.
     pub fn is_always_there(&self) -> bool {
         self.typed.accessor().is_always_there()
+    }
+
+    /// The elements where they lie, for reading many of them in any order. `None` where they are neither mapped nor in memory, where a
+    /// record may be without the member, or where the member is not stored as a `T` is: booleans, and floats that are read as wider ones.
+    pub fn values(&self) -> Option<Values<'_, T>> {
+        self.typed.values(self.records.bytes()?)
     }
 
     /// The element of one record; `None` where it is absent.

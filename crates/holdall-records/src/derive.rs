@@ -104,7 +104,7 @@ impl Place<'_> {
                 Ok(())
             }
             Kind::Tensor(tensor) if tensor.dtype.is_some() && tensor.dtype == T::DTYPE => {
-                // The sizes are compared by whoever has the field; alone they are here.
+                // The sizes are compared where the field is; on its own, they are compared here.
                 let size = self.schema.extent(self.ty)?.size;
                 let count = (len as u64).saturating_mul(T::COUNT);
                 let found = size * 8 / tensor.dtype.map_or(8, TensorDType::bits);

@@ -61,7 +61,7 @@ pub use check::{CheckReport, Finding, Where, check_file, check_rows, check_schem
 pub use choose::{dataset, dataset_or_blob};
 pub use column::Column;
 pub use each::Iter;
-pub use holdall_schema::{Accessor, ReadScalar, Typed};
+pub use holdall_schema::{Accessor, ReadScalar, Typed, Values};
 pub use infer::infer;
 pub use migrate::{Conversion, Migration, MigrationPlan, MigrationReport, PlanStep, TensorPart};
 pub use outline::{RecordLayout, SchemaLayout, layout};

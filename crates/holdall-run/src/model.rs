@@ -135,7 +135,7 @@ impl Settings {
         self
     }
 
-    /// Fails once what is waited for is no longer wanted.
+    /// Fails once the awaited result is no longer wanted.
     pub(crate) fn check_wanted(cancelled: Option<&Cancelled>) -> Result<()> {
         match cancelled.is_some_and(|cancelled| cancelled()) {
             true => Err(CANCELLED.broken("the model was no longer wanted")),

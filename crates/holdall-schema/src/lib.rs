@@ -37,7 +37,7 @@ mod schema;
 mod unchecked;
 mod vocabulary;
 
-pub use access::{Accessor, Column, ReadScalar, Typed};
+pub use access::{Accessor, Column, ReadScalar, Typed, Values};
 #[cfg(feature = "validate")]
 pub use check::Checker;
 #[cfg(feature = "validate")]

@@ -1,4 +1,4 @@
-//! Formats and keywords of one's own.
+//! User-defined formats and keywords.
 
 use crate::error::{Result, Shown as _};
 use crate::refs::{MANY, NAMED, ONE};

@@ -1,4 +1,4 @@
-//! Formats and keywords of one's own.
+//! User-defined formats and keywords.
 #![cfg(feature = "validate")]
 
 use holdall_schema::{Checker, Document, Reading, SchemaLimits, Vocabulary};

@@ -1,7 +1,7 @@
 //! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
 //!
 //! Nothing of a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified
-//! or converted is held against its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
+//! or converted is compared with its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
 //! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
 
 pub use holdall_carton::{

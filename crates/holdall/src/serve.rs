@@ -20,7 +20,7 @@ pub use holdall_net::protocol::{FileId, Root, Tree};
 #[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};
 pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Service, Shelf, Tokens};
-/// The same files for whoever knows HTTP.
+/// The same files over HTTP.
 pub use holdall_net::{http, rules};
 
 use crate::error::IO;
@@ -222,7 +222,7 @@ struct OneFile {
     tree: Mutex<Option<Arc<Tree>>>,
 }
 
-/// What was found out about files, for whoever asks next, the newest last.
+/// What was found out about files, for later requests, the newest last.
 #[derive(Default)]
 struct Known {
     /// Where their indexes are.
@@ -234,7 +234,7 @@ struct Known {
 /// Files of which it is kept where their index is.
 const INDEXES: usize = 256;
 
-/// Bytes of trees that are kept for whoever asks next: those of 64 of the largest files.
+/// Bytes of trees that are kept for later requests: those of 64 of the largest files.
 const TREES: usize = 256 << 20;
 
 impl Known {
@@ -305,7 +305,7 @@ impl OneFile {
         };
         match done {
             Ok(()) => joined(std::mem::take(&mut *lock(&traced.read))),
-            // In no format that is known, or unsound: whoever opens it finds out.
+            // In no known format, or unsound: opening it says so.
             Err(_) => Vec::new(),
         }
     }

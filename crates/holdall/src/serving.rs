@@ -116,7 +116,7 @@ impl ServeOptions {
         self
     }
 
-    /// Reads every file before it begins, and puts its BLAKE3 hash into its address: whoever opens that has each range proven.
+    /// Reads every file before it begins, and puts its BLAKE3 hash into its address: each range that is read by that address is proven.
     #[cfg(feature = "quic")]
     pub fn with_hashes(mut self) -> ServeOptions {
         self.has_hashes = true;

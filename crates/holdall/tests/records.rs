@@ -186,6 +186,31 @@ fn a_column_is_a_member_of_all_records() {
 }
 
 #[test]
+fn values_are_a_column_where_it_lies() {
+    everywhere(&dataset(50), |records| {
+        let is_at_hand = records.bytes().is_some();
+        let x = records.column::<f32>("x").unwrap();
+        assert_eq!(x.values().is_some(), is_at_hand);
+        if let Some(values) = x.values() {
+            assert_eq!((values.len(), values.is_empty()), (50, false));
+            assert!((0..50).all(|i| values.get(i) == Some(i as f32 / 4.0)));
+            assert!(values.iter().eq((0..50).map(|i| i as f32 / 4.0)));
+            for outside in [50, usize::MAX / 2, usize::MAX] {
+                assert_eq!(values.get(outside), None);
+            }
+        }
+        // The last member of the array, and so the last bytes that a value may have.
+        let last = records.column::<i16>("box[3]").unwrap();
+        assert_eq!(last.values().map(|v| v.iter().all(|b| b == 3)), is_at_hand.then_some(true));
+        // Not there in every record, a boolean, narrower than what it is read as.
+        assert!(records.column::<bool>("flag").unwrap().values().is_none());
+        assert!(records.column::<f64>("shape.circle.r").unwrap().values().is_none());
+        assert!(records.column::<f32>("half").unwrap().values().is_none());
+        assert!(records.column::<f64>("x").unwrap().values().is_none());
+    });
+}
+
+#[test]
 fn many_threads_see_every_record_once() {
     everywhere(&dataset(COUNT), |records| {
         let id = records.typed::<u64>("id").unwrap();
@@ -214,7 +239,9 @@ fn many_threads_see_every_record_once() {
 fn nothing_is_a_dataset_too() {
     everywhere(&dataset(0), |records| {
         assert!(records.is_empty());
-        assert!(records.column::<f32>("x").unwrap().to_vec().unwrap().is_empty());
+        let x = records.column::<f32>("x").unwrap();
+        assert!(x.to_vec().unwrap().is_empty());
+        assert!(x.values().is_none_or(|v| v.is_empty() && v.get(0).is_none()));
         assert_eq!(records.iter(0..0).unwrap().count(), 0);
         records.par_for_each(&Work::new(), |_| panic!("there is no record")).unwrap();
     });

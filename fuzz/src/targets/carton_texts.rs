@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
         && let Ok((back, warnings)) =
             Description::parse(write::description(&found).as_bytes(), &limits)
     {
-        // Numbers that are none are not equal to themselves.
+        // NaN is not equal to itself.
         assert_eq!(format!("{back:?}"), format!("{found:?}"));
         assert_eq!(warnings, []);
     }

@@ -26,7 +26,7 @@ fn read(data: &[u8]) -> Result<(u64, Vec<&'static str>), &'static str> {
     Ok((report.records, report.findings.into_iter().map(|f| code(f.error)).collect()))
 }
 
-/// The code of an error that is the file's. Columns and rows that are no records break the rules that those of a caller do.
+/// The code of an error that is the file's. Columns and rows that are not records break the same rules as those of a caller.
 fn code(e: Error) -> &'static str {
     if e.code() != "records/arrow" && !e.code().starts_with("record/") {
         is_of_the_file(&e);

@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
         match &found {
             Ok(_) => assert!(of_bytes.iter().all(is_resolved), "{old}\n{new}\n{changes:?}"),
             Err(e) if e.code().starts_with("evolve/") => assert!(!said, "{old}\n{new}\n{e}"),
-            // A default that is none, or a limit.
+            // An invalid default, or a limit.
             Err(e) => assert!(!e.to_string().is_empty()),
         }
     }

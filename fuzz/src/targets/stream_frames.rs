@@ -84,7 +84,7 @@ fn control_of_server(said: &[u8], cut: usize) -> (Vec<Order>, Option<Error>) {
         for order in &orders {
             if let Order::Open { file, .. } = order {
                 let found = (FileId([1; 32]), 1000, vec![0..10]);
-                // Where it was closed meanwhile, nothing is said.
+                // Where it was closed meanwhile, there is no answer.
                 let told = server.opened(*file, Ok(found));
                 assert!(told.is_none_or(|(_, mut index)| index.next(u64::MAX).len() <= 8));
             }
@@ -191,7 +191,7 @@ fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     (vec![came.len() as u64], None.or(failed))
 }
 
-/// A proof of any range of any file is as long as is said, and right; one in which a bit is changed is not.
+/// A proof of any range of any file has the stated length and is right; one in which a bit is changed is not.
 fn proof(said: &[u8], cut: usize) {
     let mut take = Take::new(said);
     let (len, start, end, bit) = (take.u32(), take.u32(), take.u32(), take.u32());

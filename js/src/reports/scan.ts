@@ -19,7 +19,7 @@ export interface PickleImport {
   offset: number
 }
 
-/** A pickle, and what it would do to whoever unpickles it. */
+/** A pickle, and what unpickling it would do. */
 export interface PickleReport {
   /** The file; `ARCHIVE!/NAME` of one in an archive. */
   source: string

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Decoded bytes go to the host; without it they are only checked.
 const GIVE: u32 = 1;
-/// Bools are held against what they may be.
+/// Bools are checked to be 0 or 1.
 const BOOLS: u32 = 2;
 /// Nothing is decoded here: the host takes bytes where they lie, of components that are stored as they are.
 const BARE: u32 = 4;

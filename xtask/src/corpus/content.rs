@@ -115,7 +115,7 @@ fn compressed() -> Vec<Made> {
         v1_2("zstd.length.two-frames-less", &two, 101),
         v1_2("zstd.length.two-frames-more", &two, 60),
         v1_2("zstd.length.declared-0", &whole, 0),
-        // Short, and padded by whoever fills the rest of the buffer with zeros.
+        // Short, and padded by filling the rest of the buffer with zeros.
         v1_2("zstd.length.empty-frame", &frame(&[], 1), 100),
         // A bomb: 16 MiB in a few hundred bytes.
         v1_2("zstd.length.bomb", &frame_of_run(0, 16 << 20), 100),

@@ -41,7 +41,7 @@ pub struct Linked {
 
 impl Shrink {
     /// Takes nothing out yet. Addresses must be such as `policy` allows, hosts aside: whether those are
-    /// public is for whoever fetches.
+    /// public is decided by the code that fetches.
     pub fn new(package: &Package, policy: &Policy) -> Shrink {
         let links = package.links().clone();
         Shrink { package: package.clone(), links, policy: policy.clone() }

@@ -125,7 +125,7 @@ impl Store {
         loop {
             let file = open_part(&path).map_err(failed)?;
             if file.lock().is_err() {
-                // A file system without locks: a file of our own, which nobody goes on with.
+                // A file system without locks: a file of our own, which nobody else continues.
                 let own = format!(".{}.{}.part", hex(sha256), std::process::id());
                 path = folder.join(own);
                 let file = open_part(&path).map_err(failed)?;

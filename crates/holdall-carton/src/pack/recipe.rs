@@ -168,7 +168,7 @@ impl Recipe {
             || self.examples.is_some()
     }
 
-    /// The description that was given, or else was found, with what is said in place of it.
+    /// The description that was given or else found, with the values that replace parts of it.
     fn describe(&self, found: Description, warnings: &mut Vec<Warning>) -> Result<Description> {
         let mut d = match &self.from_toml {
             None => found,

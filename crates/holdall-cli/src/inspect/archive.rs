@@ -1,4 +1,4 @@
-//! What is in a tar archive or a zip that is no file of tensors itself.
+//! What is in a tar archive or a zip that is not itself a file of tensors.
 
 use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};

@@ -16,7 +16,7 @@ use std::io::Write as _;
 
 /// Attributes shown before the rest is left to `--json`.
 const ATTRIBUTES_SHOWN: usize = 24;
-/// Tensors that cannot be read of which it is said why.
+/// How many unreadable tensors are listed with the reason.
 const FAULTS_SHOWN: usize = 10;
 /// Columns of an attribute's value where there is no terminal to say.
 const VALUE_WIDTH: usize = 200;

@@ -75,7 +75,7 @@ pub(crate) struct Running {
     timeout: Option<Duration>,
 }
 
-/// Inputs and outputs that are said by hand.
+/// Inputs and outputs that the caller states.
 #[derive(Debug, Args)]
 pub(crate) struct Declared {
     /// Declare an input, such as 'x: f32[batch, 3]'; may be given again

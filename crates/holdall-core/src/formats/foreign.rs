@@ -180,7 +180,7 @@ pub(super) fn is_joblib(head: &[u8]) -> bool {
     head.starts_with(b"\x80") && memchr::memmem::find(head, b"joblib.numpy_pickle").is_some()
 }
 
-/// What a text is, by how it begins; nothing for what is no text. `len` is of the whole file.
+/// What a text is, by how it begins; `None` for what is not text. `len` is of the whole file.
 fn text(head: &[u8], len: u64) -> Option<Error> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     // The last character may be cut.

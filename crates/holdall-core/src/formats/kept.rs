@@ -1,4 +1,4 @@
-//! What formats whose headers hold little keep as text: attributes that they have no place for.
+//! What formats whose headers hold little keep as text: attributes that they cannot hold otherwise.
 
 use crate::error::Result;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]

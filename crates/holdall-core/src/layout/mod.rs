@@ -1,6 +1,6 @@
 //! What components mean together: dense elements, sparse matrices, quantized groups, and what descriptions say.
 //!
-//! These are views over decoded bytes, little-endian and in memory; whoever fetched and decoded them
+//! These are views over decoded bytes, little-endian and in memory; the code that fetched and decoded them
 //! sits above this crate. A view can be had only by way of its checks, so what it hands out never
 //! reaches outside its bytes or its shape.
 

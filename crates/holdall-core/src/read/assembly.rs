@@ -25,7 +25,7 @@ pub struct Arrival {
 
 /// Carries out a [`Plan`] for somebody who gets bytes as they come: pieces of the fetches, of any length and in
 /// any order. A part is decoded and handed on as soon as all of it came; in memory are only the bytes that wait for
-/// others of their part, or for those before them, so whoever asks for few fetches at a time bounds it.
+/// others of their part, or for those before them, so asking for few fetches at a time bounds it.
 ///
 /// What is handed out is to be trusted when [`Assembly::finish`] returns without an error: until then a digest
 /// may still turn out to be another.

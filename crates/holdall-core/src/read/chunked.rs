@@ -40,7 +40,7 @@ enum Cut {
     Boxes(Vec<Span>),
 }
 
-/// The most boxes of an array that are no grid: each is held against all others.
+/// The most boxes of an array that do not form a grid: each is compared with all others.
 const MOST_BOXES: usize = 4096;
 
 /// How a dimension is cut.
@@ -157,7 +157,7 @@ impl Grid {
     }
 
     /// An array of `shape` that is cut into these boxes, and the number of each: its first element, and how many it has in each dimension. `None`
-    /// where they do not fill the array, each element once, where bytes pass 2^64, and where more than 4096 are no grid.
+    /// where they do not fill the array, each element once, where bytes pass 2^64, and where more than 4096 do not form a grid.
     pub fn of_boxes(
         shape: &[u64],
         boxes: &[(Vec<u64>, Vec<u64>)],
@@ -184,7 +184,7 @@ impl Grid {
         grid.irregular(boxes)
     }
 
-    /// The same array cut into boxes that are no grid.
+    /// The same array cut into boxes that do not form a grid.
     fn irregular(mut self, boxes: &[(Vec<u64>, Vec<u64>)]) -> Option<(Grid, Vec<u64>)> {
         let mut spans = Vec::new();
         let mut filled = 0u64;
@@ -246,7 +246,7 @@ impl Grid {
         most * self.width
     }
 
-    /// How each dimension is cut; nothing of boxes that are no grid.
+    /// How each dimension is cut; `None` for boxes that do not form a grid.
     fn cuts(&self) -> &[Cuts] {
         match &self.cut {
             Cut::Cells(cuts) => cuts,

@@ -34,7 +34,7 @@ pub enum Chosen<'n> {
     Root(&'n str, Vec<&'n str>),
     /// Files that nothing makes one model.
     Several(Vec<&'n str>),
-    /// There is no file of tensors.
+    /// The folder has no file of tensors.
     Nothing,
 }
 

@@ -9,7 +9,7 @@ use crate::model::{Attributes, Index};
 pub struct Split {
     stem: String,
     count: u32,
-    /// How many tensors all parts have together, where that is said.
+    /// How many tensors all parts have together, where that is stated.
     tensors: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
 //! The encodings that formats are made of. Every number a file declares comes in through here, and
-//! stays `u64` until it has been checked against what is there.
+//! stays `u64` until it has been checked against the bytes that the file has.
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,

@@ -17,7 +17,7 @@ crate::error::rules! {
     /// Rules of MessagePack.
     pub static RULES;
 
-    /// Bytes that are no value.
+    /// Bytes that are not a value.
     pub BROKEN: Malformed "msgpack/broken"
         "A value is complete and of a type that MessagePack has; an array or map has as many items as it says.";
 }

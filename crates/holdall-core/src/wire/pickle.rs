@@ -74,7 +74,7 @@ pub enum Node {
     List(Vec<Id>),
     /// A `set`.
     Set(Vec<Id>),
-    /// A `dict`, in its order; a key that comes again replaces its value for whoever looks it up from the end.
+    /// A `dict`, in its order; a repeated key replaces its value for lookups from the end.
     Dict(Vec<(Id, Id)>),
     /// Something to be imported: a module, and a name in it.
     Global(String, String),
@@ -214,7 +214,7 @@ struct Machine<'a> {
     graph: Graph,
     stack: Vec<Item>,
     memo: HashMap<u64, Id>,
-    /// Objects that were given a state, and what they are with it: whoever recalls one later gets it whole.
+    /// Objects that were given a state, and what they are with it: an object that is recalled later is whole.
     built: HashMap<Id, Id>,
     /// What two texts named.
     named: HashMap<(Id, Id), Id>,

@@ -20,7 +20,7 @@ crate::error::rules! {
     /// Rules of sorted tables.
     pub static RULES;
 
-    /// A block or an entry that is none.
+    /// An invalid block or entry.
     pub BROKEN: Malformed "sstable/broken"
         "The blocks of a sorted table lie inside it, one after the other, and end with the index of their parts; entries are complete.";
     /// Another digest.

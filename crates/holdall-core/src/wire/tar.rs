@@ -1,4 +1,4 @@
-//! Tar archives: where each file in one is. A file's bytes lie in one run, so whoever has the archive has the file.
+//! Tar archives: where each file in one is. A file's bytes lie in one run, so having the archive is having the file.
 //!
 //! ```text
 //! header     512 bytes: name, length, kind, a sum of the header itself
@@ -20,7 +20,7 @@ crate::error::rules! {
     /// Rules of tar archives.
     pub static RULES;
 
-    /// A header that is none.
+    /// An invalid header.
     pub HEADER: Malformed "tar/header"
         "A header of a tar archive has the correct checksum, and lengths that are numbers.";
     /// What is not all there.
@@ -66,7 +66,7 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
     Ok(walk.members)
 }
 
-/// A walk through an archive, which goes on where it needed bytes, and never looks back.
+/// A walk through an archive, which continues where it needed bytes, and never looks back.
 #[derive(Debug, Default, Clone)]
 pub struct Walk {
     /// The files so far.
@@ -121,7 +121,7 @@ impl Walk {
         let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
         let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'g');
         let len = match header.kind {
-            // Links, devices and folders have no bytes, whatever is said of them.
+            // Links, devices and folders have no bytes, whatever their headers state.
             b'1'..=b'6' => 0,
             _ if is_record => header.len,
             _ => self.next.len.unwrap_or(header.len),

@@ -322,7 +322,7 @@ pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Opt
     Ok(tables.found())
 }
 
-/// A search for the seek tables of components, whoever reads.
+/// A search for the seek tables of components, for every kind of reader.
 pub(crate) struct Tables {
     found: Vec<Option<SeekTable>>,
     /// Components whose ends are to be looked at, and those.

@@ -264,7 +264,7 @@ impl<'a> Executor<'a> {
         });
         kept.stored = memory;
         match read {
-            // Chunks that cannot be decoded are no fault of reading.
+            // Chunks that cannot be decoded are not errors of reading.
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());

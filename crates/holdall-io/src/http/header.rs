@@ -1,4 +1,4 @@
-//! Values of headers, read without a request: they come from whoever answers.
+//! Values of headers, read without a request: they come from the other side.
 
 use std::time::Duration;
 

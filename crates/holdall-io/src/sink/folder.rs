@@ -1,7 +1,7 @@
 //! A folder that appears whole or not at all.
 //!
 //! It is filled under a temporary name beside the target, `.holdall-XXXXXX.part`, and gets its own in one
-//! step. As long as somebody fills it, it is locked; whoever writes a file or a folder there removes what
+//! step. As long as somebody fills it, it is locked; writing a file or a folder there removes what
 //! nobody has locked.
 
 use super::Durability;
@@ -67,7 +67,7 @@ impl FolderSink {
             std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
         }
         {
-            // What has its name is no longer to be removed.
+            // The published folder must not be removed any more.
             let _held = temporary::all();
             if self.target.symlink_metadata().is_err() {
                 std::fs::rename(self.part.path(), &self.target).map_err(failed)?;

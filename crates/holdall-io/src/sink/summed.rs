@@ -11,7 +11,7 @@ pub struct Summed<S> {
 }
 
 impl<S: Sink> Summed<S> {
-    /// What is appended goes on to `sink`, which is empty.
+    /// What is appended is passed to `sink`, which is empty.
     pub fn new(sink: S, algorithm: Algorithm) -> Summed<S> {
         Summed { sink, hasher: Hasher::new(algorithm) }
     }

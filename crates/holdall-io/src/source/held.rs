@@ -32,9 +32,9 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 static SOURCES: Mutex<Sources> = Mutex::new(Sources { all: VecDeque::new(), room: 64 });
 
 struct Sources {
-    /// They, and some that are no more; those that forget first at the front.
+    /// They, and some that have been dropped; those that forget first at the front.
     all: VecDeque<Weak<Mutex<Parts>>>,
-    /// How many there may be before those that are no more are removed.
+    /// How many there may be before the dropped ones are removed.
     room: usize,
 }
 
@@ -170,7 +170,7 @@ mod tests {
         assert!((1..=MOST >> 20).contains(&kept), "{kept}");
         // Those that were opened last are the ones that are still needed.
         assert!(all[100 - kept..].iter().all(has) && has(&for_good));
-        // Who reads on goes on keeping, and others forget.
+        // A reader that reads on keeps what it has, and others forget.
         for at in 1..=64 {
             all[50].keep(at << 20, part());
         }

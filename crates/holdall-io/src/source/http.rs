@@ -407,7 +407,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
     let mut answer = ask(client, url, part)?;
     match answer.status {
         206 => {}
-        // All of it is no more than what was asked for.
+        // All of it is at most what was asked for.
         200 if answer.content_len().is_some_and(|len| len <= FIRST) => {
             return whole(answer, client);
         }

@@ -50,7 +50,7 @@ impl Stores {
                 return Err(SHARDS_PLACE.broken("there are objects below this address"));
             }
             let folder = temporary()?;
-            // Its name is no one's; the folder is made by who fills it.
+            // Nobody has its name; the folder is made by the code that fills it.
             let (path, policy) = (folder.path().join("model"), policy.clone());
             let (address, stores) = (address.clone(), self.clone());
             Ok(StagedFolder { address, stores, policy, overwrite, path, _folder: folder })

@@ -144,7 +144,7 @@ impl Upload {
         retrying(&self.client.policy().patience, || {
             let mut answer = self.client.send(request)?;
             match answer.status {
-                // Of an upload that goes on: more is to come.
+                // An upload that continues: more is to come.
                 200..=299 | 308 => Ok(answer),
                 409 | 412 if !self.overwrite => {
                     Err(Failed::from(EXISTS.broken("the object exists already")))

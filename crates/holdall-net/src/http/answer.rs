@@ -203,7 +203,7 @@ impl Answer {
         self.headers.push((name, value.to_owned()));
     }
 
-    /// What is said of the body, and besides.
+    /// The headers about the body, and others.
     pub(super) fn headers(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
         let own = self.headers.iter().map(|(name, value)| (*name, Cow::Borrowed(value.as_str())));
         // Neither of these two has a body, nor says how long one would be.

@@ -105,7 +105,7 @@ pub(super) enum Part {
     Outside,
 }
 
-/// Reads a `Range` header. What is no such header counts as none, as does one of several ranges.
+/// Reads a `Range` header. An invalid one counts as absent, as does one of several ranges.
 pub(super) fn part(header: Option<&str>, len: u64) -> Part {
     let read = |text: &str| -> Option<Part> {
         let (first, last) = text.strip_prefix("bytes=")?.trim().split_once('-')?;

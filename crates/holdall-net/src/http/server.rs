@@ -67,7 +67,7 @@ pub(super) struct Shared {
 /// While something is answered.
 pub(super) struct Answering<'a>(&'a AtomicUsize);
 
-/// The longest that what a client still sends is taken when all is said.
+/// The longest that bytes of a client are still read after the last answer.
 pub(super) const PARTING: Duration = Duration::from_secs(2);
 /// How often who waits for a client looks whether the server ends.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
@@ -164,7 +164,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         let serve = move || {
-            // A client that goes away is no reason to complain.
+            // A client that goes away is not an error.
             #[cfg(feature = "http2")]
             let _ = super::begin::serve(&own, stream, &visit);
             #[cfg(not(feature = "http2"))]
@@ -178,7 +178,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Ends a connection on which all is said. Who still sends gets the answer nevertheless: closing with bytes unread would
+/// Ends a connection after the last answer. A client that still sends gets the answer nevertheless: closing with bytes unread would
 /// take it back. Who is silent for so long is done.
 pub(super) fn part_with(mut stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(silence))?;

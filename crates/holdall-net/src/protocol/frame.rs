@@ -1,4 +1,4 @@
-//! Frames: how what is said is spelled. Section 2 of `docs/spec/stream.md`.
+//! Frames: how messages are encoded. Section 2 of `docs/spec/stream.md`.
 //!
 //! ```text
 //! 0    1    kind
@@ -129,7 +129,7 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Why {
-    /// What was said is no frame that is due.
+    /// The bytes are not a frame that is expected now.
     Frame = 1,
     /// Another version of the protocol.
     Version = 2,
@@ -205,7 +205,7 @@ impl From<&Error> for Refusal {
     }
 }
 
-/// Frames that come in pieces: what is there of the next one.
+/// Frames that come in pieces: the bytes so far of the next one.
 #[derive(Debug, Default)]
 pub struct Frames(Vec<u8>);
 

@@ -128,7 +128,7 @@ pub fn proven_len(len: u64, range: &Range<u64>) -> u64 {
     let mut pairs = 0;
     let (mut first, mut last, mut end) = (wanted.start, wanted.end - 1, all);
     while end > 1 {
-        // The last of an odd number is no pair, but goes up as it is.
+        // The last of an odd number has no partner, and moves up as it is.
         let lone = end % 2 == 1 && last / 2 == end / 2;
         (first, last, end) = (first / 2, last / 2, end.div_ceil(2));
         pairs += last - first + 1 - u64::from(lone);

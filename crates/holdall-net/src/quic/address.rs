@@ -14,7 +14,7 @@ use std::fmt;
 pub struct Address {
     /// A name or an IP address; an IPv6 address without brackets.
     pub host: String,
-    /// 4433 where none is said.
+    /// 4433 by default.
     pub port: u16,
     /// The name of the file, percent-encoding undone.
     pub path: String,
@@ -26,7 +26,7 @@ pub struct Address {
     pub root: Option<Root>,
 }
 
-/// The port where none is said.
+/// The default port.
 const PORT: u16 = 4433;
 
 impl Address {

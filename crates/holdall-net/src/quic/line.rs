@@ -357,7 +357,7 @@ impl Line {
         }
     }
 
-    /// Why the connection is no more, to who waits for an answer on it: what was wrong with another file is not wrong with this.
+    /// Why the connection has ended, for those who wait for an answer on it: what was wrong with another file is not wrong with this.
     pub(super) fn lost_under(&self, e: ConnectionError) -> Failed {
         let failed = lost(&self.whom, e);
         Failed { is_passing: failed.is_passing || !is_of_all(&failed.error), ..failed }

@@ -126,7 +126,7 @@ mod tests {
         high.goes();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| crate::wait::wait(runtime.handle(), low.turn()));
-            // A long one that goes on all the time, and then ends.
+            // A long one that continues all the time, and then ends.
             for _ in 0..100 {
                 high.goes();
                 std::thread::yield_now();

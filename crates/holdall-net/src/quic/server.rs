@@ -216,7 +216,7 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
 }
 
 impl Peer {
-    /// Does what is said on the control stream until it ends, or is not to be understood.
+    /// Follows the control stream until it ends or cannot be understood.
     async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
         let patience = self.shared.service.bounds.patience;
         let mut is_greeted = false;

@@ -1,4 +1,4 @@
-//! Batches into a dataset, or held against a schema.
+//! Batches into a dataset, or checked against a schema.
 
 use super::Batched;
 use crate::DatasetWriter;
@@ -39,7 +39,7 @@ impl DatasetWriter {
 }
 
 impl Batched {
-    /// Says which rows are no records of the schema, which is that of a record.
+    /// Says which rows are not records of the schema, which is that of a record.
     pub(crate) fn check(
         self,
         schema: &Document,

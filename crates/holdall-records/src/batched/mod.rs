@@ -1,7 +1,7 @@
 //! Files of Parquet and Arrow: rows that come in batches, and batches on their way into such files.
 //!
 //! The decoders are those of the `arrow` project. Before they see a footer, a page or a message, what it says of lengths,
-//! counts and depths is held against the file and the limits; where they panic all the same, that is an error.
+//! counts and depths is checked against the file and the limits; where they panic all the same, that is an error.
 
 mod fill;
 mod ipc;

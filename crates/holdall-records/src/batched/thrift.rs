@@ -3,7 +3,7 @@
 
 use holdall_core::wire::cursor::varint;
 
-/// The bytes are no such values, or end too early.
+/// The bytes are not such values, or end too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     Short,
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a value. Whether a boolean is true is said by the type of a field, and by a byte in a list.
+    /// Passes over a value. Whether a boolean is true is in the type of a field, and in a byte of a list.
     fn skip(&mut self, kind: u8, depth: u32, is_item: bool) -> Result<()> {
         if depth > DEPTH {
             return Err(Broken::Wrong);

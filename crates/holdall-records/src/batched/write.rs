@@ -152,7 +152,7 @@ impl std::fmt::Debug for TableWriter {
     }
 }
 
-/// What is wrong with batches that are written is no damage of a file.
+/// An error in batches that are written is not damage of a file.
 fn refused(e: Error) -> Error {
     match e.code() == crate::rules::COLUMNS.code {
         true => ARROW.broken(e.found().to_owned()),

@@ -158,7 +158,7 @@ pub(super) fn is_of<'r>(
     is_there: impl Fn(usize) -> bool,
     depth: usize,
 ) -> bool {
-    // Of a text cut where a character goes on.
+    // Of a text that is cut inside a character.
     let is_cut = |run: &[u8]| run.first().is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     match (content, whole) {
         (Content::Any, _) => true,

@@ -1,4 +1,4 @@
-//! Members of records gathered as columns, as Arrow and NumPy have them: whoever takes columns takes these.
+//! Members of records gathered as columns, as Arrow and NumPy have them: all code that takes columns takes these.
 //!
 //! The records of a batch lie one after the other. They are gone over in blocks that stay in the processor's cache, all members of
 //! a block together, on several threads. What lies in the heap takes a second turn, once it is known how much it is; where it

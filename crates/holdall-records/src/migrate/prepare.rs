@@ -222,7 +222,7 @@ impl Migration {
         Ok(Job { name, target, records, to, resolution, converters })
     }
 
-    /// Checks that what is said of members is said of those of one dataset.
+    /// Checks that the steps about members are about those of one dataset.
     fn check_members(
         &self,
         file: &File,

@@ -1,4 +1,4 @@
-//! The runner's side of the wire: a runner of this program, served to whoever started it.
+//! The runner's side of the wire: a runner of this program, served to the process that started it.
 
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::shared::{Shared, Side};

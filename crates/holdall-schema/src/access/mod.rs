@@ -3,7 +3,7 @@
 
 mod scalar;
 
-pub use scalar::{ReadScalar, Typed};
+pub use scalar::{ReadScalar, Typed, Values};
 
 use crate::error::{Result, Shown as _};
 use crate::extent::{get, in_memory};

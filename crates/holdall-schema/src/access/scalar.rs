@@ -161,20 +161,27 @@ impl<T: ReadScalar> Typed<T> {
             // Records without bytes have no part that is a number.
             return Ok(());
         }
-        let is_plain = a.guards.is_empty() && matches!(self.form, Form::Own);
-        // Held here, so that the loop has nothing left to check.
-        if is_plain && a.start <= stride && size_of::<T>() <= stride.saturating_sub(a.start) {
-            for (slot, record) in out.iter_mut().zip(records.chunks_exact(stride)) {
-                if let Ok(value) = T::read(Form::Own, record, a.start) {
-                    *slot = value;
-                }
-            }
+        if let Some(values) = self.values(records) {
+            out.iter_mut().zip(values.iter()).for_each(|(slot, value)| *slot = value);
             return Ok(());
         }
         for (slot, record) in out.iter_mut().zip(records.chunks_exact(stride)) {
             *slot = self.read(record)?.unwrap_or(absent);
         }
         Ok(())
+    }
+
+    /// The values of records that lie one after the other at their stride. `None` where a record may be without the value, or where the
+    /// value is not stored as a `T` is: booleans, and floats that are read as wider ones.
+    pub fn values<'r>(&self, records: &'r [u8]) -> Option<Values<'r, T>> {
+        let a = &self.accessor;
+        let stride = usize::try_from(a.record.stride).ok()?;
+        // Each record has the value, so that reading one has only its place left to check.
+        let is_inside = size_of::<T>() <= stride.checked_sub(a.start)?;
+        let is_plain = a.guards.is_empty() && matches!(self.form, Form::Own);
+        let len = records.len().checked_div(stride)?;
+        let bytes = records.get(a.start..len.saturating_mul(stride)).unwrap_or_default();
+        (is_plain && is_inside).then_some(Values { bytes, stride, len, of: PhantomData })
     }
 
     #[cold]
@@ -190,6 +197,44 @@ impl<T: ReadScalar> Typed<T> {
     /// The way itself.
     pub fn accessor(&self) -> &Accessor {
         &self.accessor
+    }
+}
+
+/// A value of each of many records, where they lie: see [`Typed::values`]. Reading one is a comparison and a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'r, T> {
+    /// From the first value on.
+    bytes: &'r [u8],
+    /// From one value to the next.
+    stride: usize,
+    len: usize,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<'r, T: ReadScalar> Values<'r, T> {
+    /// How many there are: one for each record.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value of one record, if there is one at that place.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<T> {
+        // The last value is within the last stride, so that nothing else can be read from a place that is too high.
+        let bytes = self.bytes.get(index.checked_mul(self.stride)?..)?;
+        T::read(Form::Own, bytes, 0).ok()
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = T> + use<'r, T> {
+        let each = self.bytes.chunks(self.stride).take(self.len);
+        each.filter_map(|bytes| T::read(Form::Own, bytes, 0).ok())
     }
 }
 

@@ -369,7 +369,7 @@ impl<'s> Readers<'s> {
     }
 }
 
-/// Subnormal halves are no subnormal floats, so that nothing is flushed to zero.
+/// Subnormal halves are normal floats, so that nothing is flushed to zero.
 const F16: &str = "
 fn PREFIX_f16(half: u32) -> f32 {
     let sign = (half & 0x8000u) << 16u;

@@ -71,7 +71,7 @@ enum Leads {
 
 /// How far a shared node is.
 enum Found<Id> {
-    /// It is being looked at: whoever meets it now is inside it.
+    /// It is being compiled: a reference to it now comes from inside it.
     Open,
     /// It was met inside itself.
     Inside,

@@ -210,7 +210,7 @@ impl<'v> Compiler<'v> {
     /// Whether a node, or what it stands for, has a keyword that starts with `TypeDef:`.
     fn has_kind(&self, node: &'v Value) -> bool {
         let found = self.defs.resolve(node).ok().and_then(|r| r.node.as_object());
-        // What is wrong with its references is found by whoever takes its type.
+        // What is wrong with its references is found where its type is used.
         found.is_some_and(|n| n.keys().any(|k| k.starts_with("TypeDef:")) || n.contains_key("$ref"))
     }
 

@@ -11,7 +11,7 @@ use draft::Draft;
 use printed::Names;
 use serde_json::{Map, Value};
 
-/// Levels that a schema may nest to be looked at; deeper ones are too deep for whoever compiles them.
+/// Levels that a schema may nest to be looked at; deeper ones are too deep for the compiler.
 const DEEPEST: usize = 256;
 
 /// The schema in the form that [`Schema::compile`](crate::Schema::compile) reads: itself where it has that, else one

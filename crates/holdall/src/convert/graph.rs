@@ -25,7 +25,7 @@ pub(super) struct Into {
 
 /// The graph that a conversion writes into, where it writes a model.
 pub(super) fn of(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
-    // Where the format is not known, whoever needs it says so.
+    // Where the format is not known, the code that needs it says so.
     let is_onnx = options.write.format_for(path).is_ok_and(|format| format.id == onnx::FORMAT.id);
     let graph = match &options.graph {
         Some(graph) if is_onnx && graph.format() == onnx::FORMAT.id => graph,
@@ -73,7 +73,7 @@ impl Into {
         let mut out = Vec::new();
         for tensor in self.file.tensors().filter(|t| !given.contains(t.name())) {
             if *tensor.layout() == Layout::SparseCoo {
-                // What is said of it stays, and where its values would be then, nothing is.
+                // Its description stays, and its values are left empty.
                 if tensor.components().any(|c| c.stored.source > 0 && !c.stored.is_stated()) {
                     let e = BESIDE.broken("the values of a sparse tensor are in another file");
                     return Err(e.in_tensor(tensor.name()).in_source(self.file.name()));

@@ -295,7 +295,7 @@ impl Context<'_> {
             let lens = (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len));
             let mut diff = ComponentDiff::new(c.role.clone(), types, lens);
             if let Some(other) = other {
-                // A length that only decoding tells is no other length.
+                // A length that only decoding tells does not count as different.
                 let lens = (decoded_len(&pair.a, &c)?, decoded_len(&pair.b, &other)?);
                 diff.lens = (Some(lens.0), Some(lens.1));
                 let (x, y) = (stored(&pair.a, &c.role)?, stored(&pair.b, &c.role)?);

@@ -74,7 +74,7 @@ impl Server {
                 let (log, answer) = (log.clone(), answer.clone());
                 taken.fetch_add(1, Ordering::SeqCst);
                 if let Ok(stream) = stream {
-                    // A client that goes away is no reason to complain.
+                    // A client that goes away is not an error.
                     std::thread::spawn(move || converse(stream, &log, &*answer));
                 }
             }

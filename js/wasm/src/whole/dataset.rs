@@ -27,7 +27,7 @@ impl Part {
         }
     }
 
-    /// The bytes of its first component, or of its heap: whether it has one, and those. They are no longer here then.
+    /// The bytes of its first component, or of its heap: whether it has one, and those. They are moved out by that.
     pub(crate) fn take(&mut self, heap: bool) -> Answer {
         match self {
             Part::Dataset(dataset) => dataset.take(heap),

@@ -153,7 +153,7 @@ impl Model {
                 });
                 Ok((Answer::Need(text.finish().into_bytes()), None))
             }
-            // The name of the model is what the host says; that of a file of it is said before what was found.
+            // The host names the model; the name of one of its files stands before what was found in it.
             Err(Lack::Fail(e)) => Err(match e.source_name().map(str::to_owned) {
                 Some(name) => e.within(name),
                 None => e,

@@ -11,7 +11,7 @@ pub(super) fn pair(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.to_owned(), path.into()))
 }
 
-/// One self-test or example: what goes in, and what comes out where that is said.
+/// One self-test or example: what goes in, and what comes out where that is stated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Case {
     name: Option<String>,

@@ -1,5 +1,5 @@
 //! What the specification demands of a package that can be read and run without it, and what it advises against. It
-//! does not keep a package from being opened: whoever verifies one is told.
+//! does not keep a package from being opened: verifying the package reports it.
 
 use super::description::{Description, Example};
 use super::fields::Warnings;
@@ -72,7 +72,7 @@ pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) 
     found.0
 }
 
-/// What is declared, and whether examples keep to it. Self-tests are held against it when the package is opened.
+/// What is declared, and whether examples keep to it. Self-tests are compared with it when the package is opened.
 fn declarations(d: &Description, found: &mut Warnings) {
     let (no_inputs, no_outputs) = (d.inputs.is_empty(), d.outputs.is_empty());
     if no_outputs && !no_inputs {

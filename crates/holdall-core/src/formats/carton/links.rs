@@ -16,7 +16,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Reads the text of `LINKS`. What kind of address each is, is for whoever fetches.
+    /// Reads the text of `LINKS`. What kind of address each one is, is for the fetching code to find out.
     ///
     /// # Errors
     /// [`LINKS_VERSION`], [`LINKS`], [`MISSING_FIELD`], [`FIELD`], and those of TOML.

@@ -22,7 +22,7 @@ impl Markup {
         let mut out = Markup::default();
         let mut paragraph = String::new();
         let mut fence: Option<(u8, usize)> = None;
-        // The column from which the text of a list's item goes on.
+        // The column at which the text of a list's item continues.
         let mut column = 0;
         let (mut after_blank, mut in_code) = (true, false);
         for line in text.lines() {

@@ -218,7 +218,7 @@ fn file_and_folder(a: &str, b: &str) -> Error {
     collision(a, b, "cannot both be: one is a file and a folder")
 }
 
-/// What is said of two twins.
+/// The message about two twins.
 pub(super) fn told((a, b): &Twins) -> String {
     let what = "are one on systems that ignore case or Unicode form";
     format!("{} and {} {what}", shown(a), shown(b))

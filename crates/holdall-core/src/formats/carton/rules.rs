@@ -15,7 +15,7 @@ crate::error::rules! {
     /// An element type that is not known.
     pub DTYPE: Unsupported "carton/dtype"
         "A `dtype` is one of the 11 that the specification names, or `nested` in `tensor_data/index.toml`.";
-    /// A shape that is none.
+    /// An invalid shape.
     pub SHAPE: Malformed "carton/shape"
         "A declared shape is a string, or a list of strings and non-negative integers. The shape of a tensor is a list of non-negative integers whose product fits in 64 bits. Both have at most `Limits::rank` dimensions.";
     /// Two things of one name.

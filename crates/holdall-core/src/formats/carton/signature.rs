@@ -87,7 +87,7 @@ pub static INPUT: SideRules = SideRules {
     symbol: &INPUT_SYMBOL,
 };
 
-/// What can be wrong with outputs: a model that does not do what is said of it.
+/// What can be wrong with outputs: a model that does not keep to its description.
 pub static OUTPUT: SideRules = SideRules {
     missing: &OUTPUT_MISSING,
     unknown: &OUTPUT_UNKNOWN,

@@ -33,7 +33,7 @@ impl Sum {
         (hash_of(self.hasher), self.crc.value())
     }
 
-    /// Compares them with what is said of the file at `path`, if anything is.
+    /// Compares them with what `MANIFEST` says of the file at `path`, if it says anything.
     ///
     /// # Errors
     /// [`super::rules::HASH`], [`CRC32`].

@@ -19,7 +19,7 @@
 //! MessagePack, and `flax.serialization` of Flax 0.12: `docs/spec/flax.md`. By [`RULES`].
 //!
 //! # Support
-//! Read, with names whose parts have dots between them; values that are no arrays are attributes. The bytes of arrays stay where they are.
+//! Read, with names whose parts have dots between them; values that are not arrays are attributes. The bytes of arrays stay where they are.
 //! Nothing is written.
 //!
 //! # Deviations
@@ -53,7 +53,7 @@ crate::error::rules! {
 
     /// A key that names nothing.
     pub KEY: Malformed "flax/key" "The keys of maps are UTF-8 strings or integers, each used once.";
-    /// An array that is none.
+    /// An invalid array.
     pub ARRAY: Malformed "flax/array"
         "An array is a list of its shape, without negative dimensions, the name of its type, and its bytes.";
     /// An element type that is not known.

@@ -39,7 +39,7 @@ static KINDS: &[Kind] = &[
     Kind::new("a NetCDF file of before HDF5", 0, b"CDF", NETCDF),
 ];
 
-/// What a file is that is no text: of [`KINDS`], or a protocol buffer that begins as a known one.
+/// What a file is that is not text: of [`KINDS`], or a protocol buffer that begins as a known one.
 pub(super) fn find(head: &[u8]) -> Option<(&'static str, Way)> {
     if let Some(kind) = KINDS.iter().find(|kind| kind.starts(head)) {
         return Some((kind.name, kind.way));

@@ -80,7 +80,7 @@ crate::error::rules! {
     /// Too many values.
     pub TOO_MANY_VALUES: Limit "gguf/too-many-values"
         "Key–values hold at most `Limits::attribute_values` values, array items included.";
-    /// A key that is none.
+    /// An invalid key.
     pub KEY: Malformed "gguf/key" "Keys are UTF-8, not empty, and unique.";
     /// A type of values that is not known.
     pub VALUE_TYPE: Malformed "gguf/value-type"
@@ -88,7 +88,7 @@ crate::error::rules! {
     /// Text that is too long.
     pub STRING: Malformed "gguf/string"
         "Strings have at most 2^30 bytes, and arrays at most 2^30 items.";
-    /// An alignment that is none.
+    /// An invalid alignment.
     pub ALIGNMENT: Malformed "gguf/alignment"
         "`general.alignment` is a u32 that is a power of two.";
     /// A name that ggml does not take.

@@ -14,7 +14,7 @@ pub struct Part {
     pub no: u32,
     /// How many there are.
     pub count: u32,
-    /// How many tensors they have together, where that is said.
+    /// How many tensors they have together, where that is stated.
     pub tensors: Option<u32>,
 }
 

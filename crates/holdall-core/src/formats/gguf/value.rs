@@ -98,7 +98,7 @@ impl Type {
     /// Text.
     pub(super) const STRING: Type = Type::One(Kind::STRING);
 
-    /// The type that a value has when nothing is said of it: the first of a few that holds it.
+    /// The type that a value has by default: the first of a few that can hold it.
     pub(super) fn of(value: &Value) -> Option<Type> {
         const ONE: [Kind; 8] = [
             Kind::BOOL,
@@ -299,7 +299,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A float as a double with the same bits of what it is, numbers that are none too.
+/// A float as a double with the same payload bits, NaN too.
 fn widen(x: f32) -> f64 {
     if !x.is_nan() {
         return x.into();

@@ -22,11 +22,11 @@
 //! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that.
 //!
 //! # Deviations
-//! A group that several links lead to is read under the first. Types of elements that are none here, filters, virtual datasets
+//! A group that several links lead to is read under the first. Types of elements without a counterpart here, filters, virtual datasets
 //! and data in other files are the fault of the one tensor.
 //!
 //! # Untrusted input
-//! Every address is held against the file, every block with a checksum against it, no block is followed twice, and what
+//! Every address is checked against the file, every block with a checksum against it, no block is followed twice, and what
 //! blocks share is read in all no more than 64 times the file. Chunks are held
 //! against the densest that their filters can be before memory is taken, datasets against [`Limits::decoded_len`], values of attributes
 //! against [`Limits::attribute_values`].

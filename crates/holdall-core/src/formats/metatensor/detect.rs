@@ -55,6 +55,6 @@ fn has_key(header: &[u8]) -> bool {
             reader.skip()?;
         }
     };
-    // What is wrong with the text is for whoever decodes it to say.
+    // What is wrong with the text is reported when it is decoded.
     scan().unwrap_or(false)
 }

@@ -93,7 +93,7 @@ impl Encoder {
         (limits.header_len, limits.attribute_values) = (MAX_HEADER_LEN, u64::MAX);
         let text = header.get(8..).unwrap_or_default();
         let range = LEN_BYTES..header.len() as u64;
-        // What does not fit is the schema, or the values that are to stand where it has no place for them.
+        // What does not fit is the schema, or values for which it has no position.
         let rule = match (plan.is_given, plan.values.is_empty()) {
             (true, _) => Some(&SCHEMA_FIT),
             (false, false) => Some(&ATTRIBUTE),

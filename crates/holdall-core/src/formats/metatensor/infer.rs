@@ -244,7 +244,7 @@ impl Shared {
 
     /// The text of the schema whose root is that part.
     fn write(&self, root: usize, leaves: &[String], defs: &BTreeMap<String, Json>) -> String {
-        // What stands where a part is used, and what is said under `$defs`.
+        // The keywords where a part is used, and those under `$defs`.
         let mut texts: Vec<String> = Vec::with_capacity(self.parts.len());
         let mut all = String::new();
         let mut define = |name: &str, text: &str| {

@@ -20,7 +20,7 @@ crate::error::rules! {
         "The value of `metatensor` is a version that starts with `1.`.";
     /// Bytes in another order.
     pub ENDIAN: Unsupported "metatensor/endian" "`endian` is `little`.";
-    /// An alignment of the data that is none.
+    /// An invalid alignment of the data.
     pub DATA_ALIGN: Malformed "metatensor/data-align"
         "`data_align` is a power of two from 64 to 65536.";
     /// A key of the header is missing, or has a value of another type.
@@ -68,7 +68,7 @@ crate::error::rules! {
         "A gap before a range is shorter than the alignment of that range.";
     /// Something in a gap.
     pub GAP_BYTES: Malformed "metatensor/gap-bytes" "The bytes of a gap are zero.";
-    /// The file goes on after its last range.
+    /// The file has bytes after its last range.
     pub TRAILING_DATA: Malformed "metatensor/trailing-data"
         "The file ends where its last range ends.";
     /// The file ends before its last range does.

@@ -34,7 +34,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 #[derive(Default)]
 struct Encoder {
     attributes: Attributes,
-    /// What NumPy has no place for, by the names of tensors.
+    /// What NumPy's formats cannot hold, by the names of tensors.
     of_tensors: Vec<(String, Attributes)>,
     entries: Vec<Entry>,
     names: HashSet<String>,
@@ -49,7 +49,7 @@ struct Array {
     descr: String,
     fortran: bool,
     shape: Vec<u64>,
-    /// What NumPy has no place for.
+    /// What NumPy's formats cannot hold.
     aside: Attributes,
 }
 

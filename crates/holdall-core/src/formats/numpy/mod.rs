@@ -11,7 +11,7 @@
 //! holdall/…       ours, where there is something that NumPy has no place for
 //! ```
 //! The directory at the zip's end is read first, then the header of each array, from the start of its entry. Of a
-//! compressed one as much is decoded as its header takes, and the elements are what the stream goes on with.
+//! compressed one as much is decoded as its header takes, and the elements follow in the stream.
 //!
 //! # Specification
 //! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`. By [`RULES`].
@@ -29,7 +29,7 @@
 //!
 //! # Untrusted input
 //! The zip is held to [`crate::wire::zip`]. Headers are at most [`HEADER_MAX`](crate::wire::npy::HEADER_MAX) long, decoded ones too. What an entry decodes to
-//! is known from the directory, and held against the shape, against what Deflate can express, and against
+//! is known from the directory, and compared with the shape, with what Deflate can express, and with
 //! [`Limits`](crate::Limits). What is wrong with one array is its fault.
 
 mod decode;

@@ -26,7 +26,7 @@ pub(super) struct Structured {
 /// The array that a dataset becomes, whose records are `data`.
 ///
 /// # Errors
-/// [`LAYOUT`], where its records have entries, members that may be absent, or are no structs; [`ELEMENT_TYPE`], where NumPy has
+/// [`LAYOUT`], where its records have entries, members that may be absent, or are not structs; [`ELEMENT_TYPE`], where NumPy has
 /// no such fields.
 pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Structured> {
     let mut aside = tensor.attributes.clone();

@@ -45,7 +45,7 @@ struct Given {
     len: u64,
     /// Where in the file beside the model.
     place: Option<Range<u64>>,
-    /// What it is called where the graph goes on with what is made of it.
+    /// Its name in the graph, for the value that is computed from it.
     stored_name: Option<String>,
 }
 
@@ -271,7 +271,7 @@ impl Encoder {
         Ok(Tensor { before: out, ..none })
     }
 
-    /// The nodes that make what is stored what the graph goes on with, of a graph's own tensors.
+    /// The nodes that turn stored tensors into the values that the graph uses, for a graph's own tensors.
     fn casts(&self, parts: &[Part]) -> Vec<u8> {
         let mut out = Vec::new();
         for part in parts {

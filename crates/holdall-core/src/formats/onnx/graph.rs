@@ -46,7 +46,7 @@ pub(super) struct Slot {
     pub(super) stored: Stored,
     /// What is said of it beside its type and its elements: runs.
     pub(super) rest: Vec<usize>,
-    /// Whether a cast to its type can stand in front of it: an initializer that is no input.
+    /// Whether a cast to its type can stand in front of it: an initializer that is not an input.
     can_cast: bool,
 }
 
@@ -208,7 +208,7 @@ impl Graph {
         self.len() == 0
     }
 
-    /// An end of names that nothing in the model has: of what is stored where the graph goes on with something made of it.
+    /// A suffix that no name in the model has: for stored tensors from which the graph's own values are computed.
     pub(super) fn stored(&self) -> String {
         let mut end = ".stored".to_owned();
         let is_there = |end: &str| {

@@ -29,7 +29,7 @@
 //! A name that comes twice gets a number, where ONNX refuses the model. A checksum of external data is passed over, as ONNX does.
 //!
 //! # Untrusted input
-//! Messages nest at most [`Limits::depth`] deep; groups are refused. Lengths are held against the message that they are in. What is
+//! Messages nest at most [`Limits::depth`] deep; groups are refused. Lengths are checked against the message that they are in. What is
 //! taken out of fields takes at most [`Limits::header_len`] bytes, and at most eight times the bytes it comes from.
 //! Names of files are held to be inside of the model's folder. What is wrong with one tensor is its fault.
 //!
@@ -83,7 +83,7 @@ crate::error::rules! {
     pub ELEMENT_TYPE: Unsupported "onnx-file/element-type"
         "The elements of a tensor have one of the ONNX types 1 to 28, and are not strings."
         remedies [LeaveOut];
-    /// Dimensions that are none.
+    /// Invalid dimensions.
     pub DIMS: Malformed "onnx-file/dims" "Dimensions are not negative.";
     /// Elements that cannot be made out.
     pub DATA: Malformed "onnx-file/data"
@@ -91,7 +91,7 @@ crate::error::rules! {
     /// Too many numbers in fields.
     pub NUMBERS: Limit "onnx-file/numbers"
         "Elements in numeric fields take at most `Limits::header_len` bytes, all tensors of a file together.";
-    /// Indices that are none.
+    /// Invalid indices.
     pub INDICES: Malformed "onnx-file/indices"
         "The indices of a sparse tensor are 64-bit integers inside its shape: one for each value, or one per dimension for each value.";
     /// A file that is not inside of the model's folder.

@@ -31,7 +31,7 @@ pub(super) struct External {
     pub(super) location: String,
     pub(super) offset: u64,
     pub(super) len: Option<u64>,
-    /// A number that is none.
+    /// An invalid number.
     wrong: bool,
 }
 

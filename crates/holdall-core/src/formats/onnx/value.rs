@@ -29,7 +29,7 @@ impl Pairs {
     }
 }
 
-/// What is said of an input or an output: name, element type and shape, as far as the message in `bytes` tells.
+/// An input or an output: name, element type and shape, as far as the message in `bytes` states them.
 ///
 /// # Errors
 /// [`BROKEN`](crate::wire::protobuf::BROKEN).

@@ -373,7 +373,7 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// What the item of a chunk has: one tensor of the shape and type that are said. Where it is to be dense, or may be anything.
+    /// What the item of a chunk has: one tensor of the stated shape and type. Where it is to be dense, or may be anything.
     fn chunk(
         &self,
         tensor: &Sharded,

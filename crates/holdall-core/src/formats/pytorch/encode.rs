@@ -30,7 +30,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
 #[derive(Default)]
 struct Encoder {
     attributes: Attributes,
-    /// What torch has no place for, by the names of tensors.
+    /// What torch's format cannot hold, by the names of tensors.
     of_tensors: Vec<(String, Attributes)>,
     entries: Vec<Entry>,
     /// How many of those are storages; each is named after its number.
@@ -260,7 +260,7 @@ struct Described {
     shape: Vec<u64>,
     strides: Vec<u64>,
     requires_grad: bool,
-    /// What torch has no place for.
+    /// What torch's format cannot hold.
     aside: Attributes,
 }
 

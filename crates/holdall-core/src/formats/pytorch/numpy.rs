@@ -72,7 +72,7 @@ impl<'g> Objects<'g> {
         let (Some(name), Some(mut bytes)) = (name, self.bytes(bytes, depth)?) else {
             return Ok(None);
         };
-        // Times and records are no values that attributes have.
+        // Attributes cannot be times or records.
         let of = self.numpy_dtype(dtype);
         let Some(of) = of.filter(|of| of.descr.is_none() || is_text(of)) else {
             return Ok(Some(Thing::Unknown(name.shown().to_string())));

@@ -120,7 +120,7 @@ crate::error::rules! {
         "The file has all the bytes that its header describes."
         hint "the file was cut short, perhaps by a download that broke off: get it again"
         remedies [Salvage];
-    /// The file goes on after its last tensor.
+    /// The file has bytes after its last tensor.
     pub TRAILING_DATA: Malformed "safetensors/trailing-data"
         "The file ends where its last tensor ends.";
     /// A layout that the format lacks.

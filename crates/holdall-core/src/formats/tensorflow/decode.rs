@@ -61,7 +61,7 @@ struct Bundle {
     entries: Vec<(Vec<u8>, Entry)>,
 }
 
-/// What is said of a tensor, or of a slice.
+/// The entry of a tensor, or of a slice.
 #[derive(Default)]
 struct Entry {
     dtype: u64,

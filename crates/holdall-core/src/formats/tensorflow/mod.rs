@@ -62,7 +62,7 @@ crate::error::rules! {
     /// No header, or another version.
     pub HEADER: Unsupported "tensorflow/header"
         "The first entry of an index says that there is at least one data file, and that readers of version 1 can read it.";
-    /// An entry that is none.
+    /// An invalid entry.
     pub ENTRY: Malformed "tensorflow/entry"
         "An entry has a UTF-8 name, a shape without negative dimensions, and bytes in one of the data files.";
     /// An element type that is not known.

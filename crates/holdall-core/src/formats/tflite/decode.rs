@@ -248,7 +248,7 @@ impl Model<'_> {
     }
 }
 
-/// What is said of an input or an output: name, element type and shape.
+/// An input or an output: name, element type and shape.
 fn described(tensor: &Tensor) -> Value {
     let dims = if tensor.signature.is_empty() { &tensor.dims } else { &tensor.signature };
     let dim = |dim: &i32| match u32::try_from(*dim) {

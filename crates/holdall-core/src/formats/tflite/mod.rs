@@ -50,10 +50,10 @@ crate::error::rules! {
 
     /// Another version.
     pub VERSION: Unsupported "tflite/version" "The version of a model is 3.";
-    /// A buffer that is none.
+    /// An invalid buffer.
     pub BUFFER: Malformed "tflite/buffer"
         "The buffer of a tensor is in the model, and its bytes are in the file.";
-    /// Dimensions that are none.
+    /// Invalid dimensions.
     pub DIMS: Malformed "tflite/dims" "Dimensions of tensors with elements are not negative.";
     /// An element type that is not known.
     pub ELEMENT_TYPE: Unsupported "tflite/element-type"

@@ -91,7 +91,7 @@ pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
     let mut out = Vec::new();
     let longest = Limits::default().manifest_len;
     for (start, word) in bytes.windows(8).enumerate().rev() {
-        // Most words are no such length: those above 2^32 are told apart by half of them.
+        // Most words cannot be such a length: half of a word tells those above 2^32.
         let Some((low, [0, 0, 0, 0])) = word.split_first_chunk::<4>() else { continue };
         let len = u64::from(u32::from_le_bytes(*low));
         if len == 0 || len > longest {

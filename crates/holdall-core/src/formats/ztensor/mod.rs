@@ -46,7 +46,7 @@
 //!   the whole component in units of its dtype, indices too; so do we.
 //! - 0.1 `data_endianness` on compressed data is ignored, as the crate ignores it.
 //! - A null is read as the absence of an optional field, as the crates' deserializers do.
-//! - 0.1 has no place for a file's attributes. They are written as the custom field
+//! - 0.1 cannot hold a file's attributes. They are written as the custom field
 //!   `holdall.file_attributes` of the first tensor and restored on reading.
 //! - 0.1 sparse tensors are written as the document has them, their indices in the manifest. The 0.1 crate knows no such
 //!   layout. Those that a 0.1 file has in one component stay in one, with the number of non-zero elements as

@@ -155,7 +155,7 @@ struct Decoder<'a> {
     used: Vec<(&'a str, Range<u64>)>,
 }
 
-/// What is said of an object.
+/// What the manifest states of an object.
 #[derive(Default)]
 struct Object<'a> {
     shape: Option<Vec<u64>>,
@@ -164,7 +164,7 @@ struct Object<'a> {
     attributes: Attributes,
 }
 
-/// What is said of a part.
+/// What the manifest states of a part.
 #[derive(Default)]
 struct Part<'a> {
     role: &'a str,

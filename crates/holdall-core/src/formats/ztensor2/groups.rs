@@ -267,7 +267,7 @@ impl Own<'_> {
         Ok(groups)
     }
 
-    /// Checks what scales are said to be, which is kept where their type does not say the same.
+    /// Checks the stated type of scales, which is kept where it differs from the type of their elements.
     fn scale_form(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
         let form = attributes.get(SCALE_FORM).and_then(Value::as_text);
         let is_half = self.scales.logical.is_none() && self.scales.dtype.width() == 2;

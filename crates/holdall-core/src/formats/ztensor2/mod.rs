@@ -177,17 +177,17 @@ crate::error::rules! {
     pub SHARD: Unsupported "ztensor2/shard"
         "The parts of a tensor are in the file itself, or in shards beside it that have the size given in the manifest."
         hint "the shard NAME of `model.zt` is `model-NAME.zt` in the same folder: put them there";
-    /// A shard's name or what is said of it.
+    /// A shard's name, or what the manifest states of it.
     pub SHARD_NAME: Malformed "ztensor2/shard-name"
         "Shards have names of up to 64 letters, digits, `.`, `_` and `-`, and parts name only shards that the manifest lists.";
     /// Parameters of a layout.
     pub LAYOUT: Malformed "ztensor2/layout"
         "A known layout has exactly the attributes that belong to it.";
-    /// A layout that there is none of.
+    /// An unknown layout.
     pub OTHER_LAYOUT: Unsupported "ztensor2/other-layout"
         "A tensor to be written is dense, sparse, in groups that `zt.quant_group/1` or `zt.mx/1` can describe, in GGUF blocks, or has an unknown layout."
         remedies [MakeDense, LeaveOut];
-    /// A logical type that there is none of.
+    /// An unknown logical type.
     pub LOGICAL_TYPE: Unsupported "ztensor2/logical-type"
         "A part to be written has one of the logical types that the format has, or an unknown one."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];

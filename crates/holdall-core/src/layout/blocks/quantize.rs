@@ -19,7 +19,7 @@ pub fn can_quantize(of: &BlockType) -> bool {
 /// Numbers, whole blocks of them, as blocks of that type, after what is in `out`.
 ///
 /// # Errors
-/// [`NOT_FINITE`] for a number that is none, infinite, or too large for a scale in f16; [`LENGTH`] where numbers do not
+/// [`NOT_FINITE`] for a number that is NaN, infinite, or too large for a scale in f16; [`LENGTH`] where numbers do not
 /// fill blocks, or blocks of that type are not made ([`can_quantize`]).
 pub fn quantize(of: &BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<()> {
     if !(numbers.len() as u64).is_multiple_of(of.elements) || !can_quantize(of) {

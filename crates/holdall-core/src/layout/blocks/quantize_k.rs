@@ -43,7 +43,7 @@ pub(super) fn is_made(of: &BlockType) -> bool {
     kind(of).is_some()
 }
 
-/// Appends a block of these 256 numbers, the greatest of which has that size. `None` where it has no place: a scale passes an
+/// Appends a block of these 256 numbers, the greatest of which has that size. `None` where it does not fit: a scale passes an
 /// f16.
 pub(super) fn block(of: &BlockType, x: &[f32], most: f32, out: &mut Vec<u8>) -> Option<()> {
     let kind = kind(of)?;

@@ -115,7 +115,7 @@ impl<const N: usize> Fit<N> {
 /// The q nearest to a number, half to even.
 #[inline(always)]
 pub(super) fn level(x: f32, [least, most]: [f32; 2]) -> f32 {
-    // Where this is added, a float has no place for fractions.
+    // Where this is added, a float has no bits left for fractions.
     const WHOLE: f32 = 12_582_912.0;
     let x = if x < least { least } else { x };
     let x = if x > most { most } else { x };
@@ -157,7 +157,7 @@ fn descend<const G: usize, const N: usize>(
         let next = fitted(kind, x, u, &fit);
         let found = sums(kind, x, u, &next);
         let total = |errors: &[f32; N]| errors.iter().map(|e| f64::from(*e)).sum::<f64>();
-        // A number that is none is not less.
+        // NaN is not less.
         if total(&found) < total(&errors) {
             (fit, errors) = (next, found);
         } else {

@@ -122,7 +122,7 @@ impl Scope {
     }
 }
 
-/// One element, for which an expression is computed that has no places in it.
+/// One element, for an expression without positions in it.
 pub(super) fn nowhere() -> Places {
     Places { first: 0, len: 1, indices: Vec::new() }
 }

@@ -92,7 +92,7 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         inside.finish()?;
         attributes.push(Attribute { name, default });
     }
-    // What gives elements has no place in the shape of what they lie in.
+    // A part that gives elements does not appear in the shape of the part that holds them.
     let mut names = Names(sizes.0.clone());
     let index = table.require("index")?;
     let indices = index.texts()?;

@@ -32,7 +32,7 @@
 //! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is the integer `zero_point`; without that
 //! 2^(bits - 1), or 0 where `q` is signed or a float; `sym` = false says that there must be some.
 //!
-//! **Scales.** All are multiplied by 2^`element_exponent`, which is 0 where nothing is said. MXINT8 has -6.
+//! **Scales.** All are multiplied by 2^`element_exponent`, which is 0 by default. MXINT8 has -6.
 
 mod make;
 mod packing;
@@ -319,7 +319,7 @@ pub struct Scheme {
     pub packs_rows: bool,
     /// What is added to zero points that are integers.
     pub zero_offset: f32,
-    /// Whether zero points must be there (`false`) or not; `None` where nothing is said.
+    /// Whether zero points must be there (`false`) or not; `None` where that is not stated.
     pub is_symmetric: Option<bool>,
     /// The zero point of all, where there are no zero points.
     pub zero_point: Option<i64>,
@@ -507,7 +507,7 @@ fn rows_of_groups(
     g_idx: Option<Decoded>,
     packed: &Packed,
 ) -> Result<Vec<u64>> {
-    // Rows without columns hold nothing, however many there are said to be.
+    // Rows without columns hold nothing, however many the shape states.
     if columns == 0 {
         return Ok(Vec::new());
     }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What becomes of whoever unpickles something.
+/// What happens to a program that unpickles something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Danger {

@@ -24,7 +24,7 @@ pub(super) enum Argument<'a> {
 pub(super) enum Missing {
     /// The bytes end before it does.
     End,
-    /// There is no such opcode.
+    /// An unknown opcode.
     Opcode,
 }
 

@@ -26,7 +26,7 @@ pub struct Trace {
     pub protocol: u64,
     /// Bytes of it: up to STOP, or to where it cannot be followed further.
     pub len: u64,
-    /// Why it is no whole pickle, or cannot be followed. What comes after that was followed all the same, as far as it goes.
+    /// Why it is not a whole pickle, or cannot be followed. What comes after was followed nevertheless, as far as possible.
     pub broken: Option<Error>,
     /// Pickles in its texts and bytes, and where those are: nothing reads them unless something is called that does.
     pub inner: Vec<(u64, Trace)>,

@@ -108,7 +108,7 @@ pub struct Directory {
     sums: Sums,
 }
 
-/// What the CRC-32s of a directory are held against.
+/// What the CRC-32s of a directory are compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Sums {
     /// The bytes of the entries.

@@ -121,7 +121,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
 pub struct Guess {
     /// Its name, as far as it is text.
     pub name: String,
-    /// How its bytes are stored; `None` where that is no method that is read.
+    /// How its bytes are stored; `None` for a method that is not read.
     pub method: Option<Method>,
     /// Where its bytes are, among those that were looked through: up to the next header, where it does not say.
     pub data: Range<usize>,

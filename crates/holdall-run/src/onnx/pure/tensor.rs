@@ -111,7 +111,7 @@ pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<T
                     let wide: Vec<f64> = data.into_iter().map(f64::from).collect();
                     TensorValue::of(shape, &wide)
                 }
-                // Of another type than declared: told by whoever checks outputs against the description.
+                // Of another type than declared: reported where outputs are checked against the description.
                 _ => TensorValue::of(shape, &data),
             }
         }
@@ -151,7 +151,7 @@ fn integers<T: Copy + Into<i64>>(
         ValueType::Uint16 => narrow!(u16),
         ValueType::Uint32 => narrow!(u32),
         ValueType::Uint64 => narrow!(u64),
-        // Of another type than declared: told by whoever checks outputs against the description.
+        // Of another type than declared: reported where outputs are checked against the description.
         _ => narrow!(i32),
     }
 }
