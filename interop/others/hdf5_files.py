@@ -68,3 +68,82 @@ with h5py.File(path, "w", libver="earliest") as file:
         file.create_dataset(name, data=array, chunks=chunks, **{"scaleoffset": 0, **options})
 with h5py.File(path) as file:
     described(path, {name: file[name][...] for name in cases})
+
+
+def packed(dtype):
+    """A type without padding, its numbers little-endian: what records become."""
+    if dtype.subdtype:
+        base, shape = dtype.subdtype
+        return np.dtype((packed(base), shape))
+    if dtype.names is None:
+        return dtype.newbyteorder("<")
+    return np.dtype([(name, packed(dtype[name])) for name in dtype.names])
+
+
+def table(dtype, shape):
+    """Records that differ from each other, and are text where they are to be."""
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng(dtype.itemsize)
+    out = np.zeros(shape, dtype)
+    def fill(part):
+        if part.dtype.names:
+            for name in part.dtype.names:
+                fill(part[name])
+        elif part.dtype.kind == "S":
+            part[...] = np.array([b"a", b"bcd", b"", b"xyzw"])[rng.integers(0, 4, part.shape)]
+        elif part.dtype.kind == "b":
+            part[...] = rng.integers(0, 2, part.shape) == 1
+        elif part.dtype.kind != "V":
+            part[...] = rng.integers(0, 100, part.shape).astype(part.dtype)
+    fill(out)
+    return out
+
+
+color = h5py.enum_dtype({"red": 0, "green": 1, "blue": 42}, basetype="u1")
+point = [("x", "<f4"), ("y", "<f4"), ("id", "<i8")]
+aligned = np.dtype([("a", "u1"), ("b", "f8"), ("c", "i2", 3), ("d", "?")], align=True)
+nested = np.dtype({"names": ["when", "at", "name"], "formats": [">i8", np.dtype([("p", ">f4", (2, 2)), ("q", "u1")], align=True), "S5"], "offsets": [24, 4, 40], "itemsize": 48})
+records = {
+    "plain": (point, (7,), {}),
+    "one": (point, (), {}),
+    "none": (point, (0,), {}),
+    "square": (point, (3, 4), {}),
+    "aligned": (aligned, (5,), {}),
+    "nested": (nested, (6,), {}),
+    "all": ([("n", color), ("c", "<c8"), ("h", ">f2"), ("t", "S4"), ("v", "V3"), ("z", "<c16")], (4,), {}),
+    "table/chunked": (point, (1000,), {"chunks": (64,), "compression": "gzip", "shuffle": True}),
+    "table/aligned": (aligned, (50, 9), {"chunks": (8, 4), "compression": "gzip", "fletcher32": True}),
+    "table/nested": (nested, (33,), {"chunks": (8,), "compression": "lzf"}),
+    "table/stored": (nested, (33,), {"chunks": (8,)}),
+    "table/sparse": (aligned, (40,), {"chunks": (8,), "compression": "gzip"}),
+    "array": (np.dtype((np.dtype(point), (2,))), (3,), {}),
+}
+for version, most in [("earliest", "latest"), ("v110", "v110")]:
+    path = FOLDER / f"h5py_records-{version}.h5"
+    with h5py.File(path, "w", libver=(version, most)) as file:
+        for name, (dtype, shape, options) in records.items():
+            dtype = np.dtype(dtype)
+            if name == "table/sparse":
+                fill = np.zeros((), dtype)
+                fill["b"], fill["c"] = 0.5, [1, 2, 3]
+                file.create_dataset(name, shape, dtype, fillvalue=fill, **options)[8:12] = table(dtype, (4,))
+            elif name == "array":
+                kind = h5py.h5t.py_create(dtype, logical=True)
+                made = h5py.h5d.create(file.id, b"array", kind, h5py.h5s.create_simple(shape))
+                values = table(point, (3, 2))
+                made.write(h5py.h5s.ALL, h5py.h5s.ALL, values, mtype=kind)
+            else:
+                file.create_dataset(name, data=table(dtype, shape), **options)
+        file["all"].attrs["unit"] = "mm"
+    rows = []
+    with h5py.File(path) as file:
+        for name in records:
+            found = file[name][()]
+            found = np.asarray(found)
+            data = found.astype(packed(found.dtype)).tobytes()
+            rows.append({"name": name, "dtype": "records", "shape": [found.size], "sha256": sha256(data)})
+    expect = {
+        "file": path.name, "producer": f"h5py {h5py.__version__}", "container": "hdf5", "verdict": "accept", "file_size": path.stat().st_size,
+        "file_sha256": sha256(path.read_bytes()), "tensors": rows,
+    }
+    Path(f"{path}.expect.json").write_text(json.dumps(expect, indent=1))

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 17] = [
+const TESTS: [&str; 18] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
     "gguf==0.19.0",
     "h5py==3.16.0",
+    "tables==3.11.1",
     "onnx==1.23.2",
     "pytest==9.2.0",
     "scipy>=1.16",

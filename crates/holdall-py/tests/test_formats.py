@@ -220,6 +220,8 @@ def test_structured_arrays_are_datasets(tmp_path, save):
         arrays[name] = np.frombuffer(rng.integers(0, 64, 40 * dtype.itemsize, dtype=np.uint8).tobytes(), dtype).copy()
     arrays["plain"]["ok"] = rng.integers(0, 2, 40)
     arrays["big"]["u"] = [["a\u00e9", ""]] * 40
+    # Fewer bytes when they are compressed than one record has.
+    arrays["zeros"] = np.zeros(40, [("x", ">f8", (100,))])
     save(tmp_path / "a.npz", **arrays)
     for target in ("b.mt", "b.npz"):
         holdall.convert(tmp_path / "a.npz", tmp_path / target)

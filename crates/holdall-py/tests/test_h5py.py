@@ -88,3 +88,63 @@ def test_names_that_cannot_be(tmp_path):
     with pytest.raises(holdall.HoldallError, match="both a dataset and a group"):
         holdall.save(tmp_path / "a.h5", {"a": np.ones(1), "a/b": np.ones(1)})
     assert not (tmp_path / "a.h5").exists()
+
+
+def _packed(dtype):
+    """A type without padding, its numbers little-endian."""
+    if dtype.subdtype:
+        return np.dtype((_packed(dtype.subdtype[0]), dtype.subdtype[1]))
+    if dtype.names is None:
+        return dtype.newbyteorder("<")
+    return np.dtype([(name, _packed(dtype[name])) for name in dtype.names])
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (16,)}, {"chunks": (16,), "compression": "gzip", "shuffle": True},
+                                     {"chunks": (100,), "compression": "lzf", "fletcher32": True}])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_compounds_are_records(tmp_path, options, libver):
+    aligned = np.dtype([("b", "i1"), ("x", ">f8"), ("s", "S5"), ("n", [("q", "u2"), ("w", ">u8")], (2,)), ("t", "?")], align=True)
+    wanted = np.frombuffer(np.random.default_rng(5).bytes(70 * aligned.itemsize), aligned).copy()
+    wanted["t"] = np.arange(70) % 3 == 0
+    zeros = np.zeros(70, [("x", ">f8", (50,)), ("y", "i4")])
+    with h5py.File(tmp_path / "a.h5", "w", libver=libver) as f:
+        f.create_dataset("g/t", data=wanted, **options)
+        f.create_dataset("zeros", data=zeros, **options)
+        f["g/t"].attrs["unit"] = "mm"
+    assert holdall.verify(tmp_path / "a.h5")
+    holdall.convert(tmp_path / "a.h5", tmp_path / "b.mt")
+    holdall.convert(tmp_path / "a.h5", tmp_path / "b.npz")
+    for path in ("a.h5", "b.mt", "b.npz"):
+        with holdall.open(tmp_path / path) as f:
+            records = f["g/t"].records()
+            packed = wanted.astype(_packed(aligned))
+            assert records.numpy()["n"]["w"].tolist() == wanted["n"]["w"].tolist()
+            assert [r["x"] for r in records[[3, 69]]] == [wanted["x"][3], wanted["x"][69]] or np.isnan(wanted["x"][[3, 69]]).any()
+            assert records.numpy().astype(packed.dtype).tobytes() == packed.tobytes()
+            assert f["zeros"].records().numpy()["x"].shape == (70, 50) and not f["zeros"].records().numpy()["x"].any()
+            assert f["g/t"].attributes["unit"] == "mm"
+
+
+def test_compounds_that_records_cannot_be(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["texts"] = np.array([(1, "a")], [("n", "i4"), ("s", h5py.string_dtype())])
+        f["w"] = np.ones(3)
+    with holdall.open(tmp_path / "a.h5") as f:
+        assert f["w"].numpy().tolist() == [1, 1, 1]
+        with pytest.raises(holdall.Unsupported, match="whose member `s` is of any length"):
+            f["texts"].records()
+
+
+@pytest.mark.parametrize("format", ["fixed", "table"])
+def test_tables_of_pandas(tmp_path, format):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("tables")
+    frame = pd.DataFrame({"a": np.arange(50.0), "b": np.arange(50) * 2, "c": [f"t{i}" for i in range(50)]})
+    frame.to_hdf(tmp_path / "a.h5", key="df", format=format)
+    with holdall.open(tmp_path / "a.h5") as f:
+        if format == "table":
+            table = f["df/table"].records().numpy()
+            assert table["index"].tolist() == list(range(50))
+            assert table["values_block_0"][:, 0].tolist() == frame["a"].tolist()
+        else:
+            assert f["df/block0_values"].numpy()[:, 0].tolist() == frame["a"].tolist()

@@ -83,7 +83,8 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             continue;
         }
         let input = bytes.as_deref().unwrap_or(stored);
-        // Filters before this one may have made it longer by their headers and checksums.
+        // Filters before this one may have made it longer by their headers and checksums, and by what is between members.
+        let len = stored_len_of(filters, number, len);
         let most = len.saturating_add(len / 8).saturating_add(SLACK);
         bytes = Some(match filter {
             Filter::Deflate => inflate(input, len, most)?,
@@ -97,7 +98,7 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
                 input.iter().zip(bits.iter().cycle()).map(|(byte, bits)| byte ^ bits).collect()
             }
             Filter::DeflateNpy => {
-                let mut out = vec![0; stored_len_of(filters, number, len)];
+                let mut out = vec![0; len];
                 super::deflate::decode_into(super::deflate::Stream::of_npy(), input, &mut out)?;
                 out
             }

@@ -172,16 +172,14 @@ fn add_records(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
     }
-    if shape.len() != 1 {
-        let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
-        attributes.push(SHAPE, Value::Array(dims.collect()));
-    }
-    let members = match attributes.get(KIND_ATTRIBUTE) {
-        Some(_) if fields.is_little_endian() => None,
-        _ => {
-            attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
-            fields.members()
+    let own = attributes.remove(KIND_ATTRIBUTE).filter(|_| fields.is_little_endian());
+    describe(&mut attributes, fields, shape);
+    let members = match own {
+        Some(own) => {
+            attributes.set(KIND_ATTRIBUTE, own);
+            None
         }
+        None => fields.members(),
     };
     builder.tensor_attributes(attributes);
     let mut filters = Vec::new();
@@ -218,9 +216,18 @@ fn add_records(
     })
 }
 
+/// Says in the attributes of a dataset what its records are, and which shape an array of them had.
+pub(super) fn describe(attributes: &mut Attributes, fields: &Fields, shape: &[u64]) {
+    if shape.len() != 1 {
+        let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
+        attributes.set(SHAPE, Value::Array(dims.collect()));
+    }
+    attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
+}
+
 /// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they
 /// are stored as they are and in their order.
-fn chunked(
+pub(super) fn chunked(
     mut filters: Vec<Filter>,
     count: u64,
     decoded: u64,

@@ -525,13 +525,15 @@ impl Chunked {
             let Span { inside, stored, .. } = self.grid.span(chunk.number);
             inside != stored
         };
-        if is_plain { &[] } else { &self.filters }
+        // How members lie is no matter of chunks.
+        let members = usize::from(matches!(self.filters.first(), Some(Filter::Members(_))));
+        if is_plain { self.filters.get(..members).unwrap_or_default() } else { &self.filters }
     }
 
     /// Refuses a chunk whose stored bytes cannot be those of one: no memory is taken for what a file only says.
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
-        let passed = self.filters_of(chunk).iter().enumerate();
+        let passed = self.filters_of(chunk).iter().enumerate().rev();
         let passed = passed.filter(|(number, _)| !filter::is_left_out(chunk.left_out, *number));
         let (mut most, mut is_exact) = (found, true);
         for (_, filter) in passed {

@@ -141,6 +141,21 @@ fn of_type(of: &[u8], width: u64) -> Vec<u8> {
     file(&[(ROOT, header(&[link(b"w", DATASET)])), (DATASET, header(&of))])
 }
 
+/// Records of so many bytes, of these members: names, places and types.
+pub(crate) fn compound(size: u8, members: &[(&str, u8, &[u8])]) -> Vec<u8> {
+    let mut of = vec![0x36, members.len() as u8, 0, 0, size, 0, 0, 0];
+    for (name, at, member) in members {
+        of.extend_from_slice(name.as_bytes());
+        of.extend_from_slice(&[0, *at]);
+        of.extend_from_slice(member);
+    }
+    of
+}
+
+/// An integer of 4 bytes; a text of any length.
+pub(crate) const I32: [u8; 12] = [0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
+const TEXT: [u8; 20] = [0x19, 1, 0, 0, 16, 0, 0, 0, 0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
+
 fn patched(mut bytes: Vec<u8>, at: u64, by: &[u8]) -> Vec<u8> {
     bytes[at as usize..at as usize + by.len()].copy_from_slice(by);
     bytes
@@ -247,6 +262,15 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.name.twice", with_root(&[link(b"w", DATASET)])),
         ("hdf5.dtype.text", of_type(&[0x13, 0, 0, 0, 4, 0, 0, 0], 4)),
         ("hdf5.dtype.reference", of_type(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
+        ("hdf5.dtype.member-outside", of_type(&compound(6, &[("a", 3, &I32)]), 6)),
+        (
+            "hdf5.dtype.members-overlap",
+            of_type(&compound(12, &[("a", 0, &I32), ("b", 3, &I32)]), 12),
+        ),
+        ("hdf5.dtype.members-twice", of_type(&compound(8, &[("a", 0, &I32), ("a", 4, &I32)]), 8)),
+        ("hdf5.dtype.member-unnamed", of_type(&compound(8, &[("", 0, &I32), ("a", 4, &I32)]), 8)),
+        ("hdf5.dtype.member-text", of_type(&compound(16, &[("a", 0, &TEXT)]), 16)),
+        ("hdf5.dtype.no-members", of_type(&compound(4, &[]), 4)),
         ("hdf5.dtype.bits", of_type(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 31, 0], 4)),
         ("hdf5.layout.virtual", dataset(&[shape(&[4]), message(8, 0, &[4, 3])], &[])),
         ("hdf5.layout.class", dataset(&[shape(&[4]), message(8, 0, &[3, 7])], &[])),

@@ -34,15 +34,20 @@ impl Budget {
         Budget { left: reader.limits.attribute_values }
     }
 
-    fn take(&mut self, reader: &Reader<'_>, count: u64) -> Result<()> {
+    pub(super) fn take(&mut self, reader: &Reader<'_>, count: u64) -> Result<()> {
         let most = reader.limits.attribute_values;
         let over = || TOO_MANY.broken(format!("more than {most} values"));
         self.left = self.left.checked_sub(count).ok_or_else(over)?;
         Ok(())
     }
 
+    /// Values that may still come.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Long values count as several.
-    fn take_bytes(&mut self, reader: &Reader<'_>, len: u64) -> Result<()> {
+    pub(super) fn take_bytes(&mut self, reader: &Reader<'_>, len: u64) -> Result<()> {
         self.take(reader, len / BYTES)
     }
 }
@@ -332,6 +337,7 @@ fn one(
         Kind::VarText | Kind::Var(_) => {
             return Ok(Err("runs of values inside of others".to_owned()));
         }
+        Kind::Record(_) => return Ok(Err("records".to_owned())),
         Kind::Other(what) => return Ok(Err((*what).to_owned())),
     }))
 }

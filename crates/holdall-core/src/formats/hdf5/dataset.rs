@@ -2,19 +2,22 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::chunks::{Index, Place};
-use super::datatype::{Dataspace, Datatype, Elements, Kind};
+use super::datatype::{Dataspace, Datatype, Elements, What};
 use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
 use crate::codec::filter::Filter;
+use crate::codec::members::Members;
 use crate::codec::scale_offset::ScaleOffset;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Result, Shown as _};
-use crate::model::Value;
+use crate::formats::array::chunked;
+use crate::model::{Encoding, Value};
 use crate::read::{Chunked, Edges, Grid};
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One dataset.
 pub(super) struct Dataset {
@@ -24,6 +27,8 @@ pub(super) struct Dataset {
     pub(super) data: Result<(Elements, Data)>,
     /// Whether its elements have names.
     pub(super) has_names: bool,
+    /// Values that its attributes and members are: as many again for each other path that it has.
+    pub(super) values: u64,
 }
 
 /// Where the bytes of a dataset are.
@@ -44,6 +49,7 @@ pub(super) fn dataset(
     header: &Header,
     budget: &mut Budget,
 ) -> Result<Dataset, Stop> {
+    let before = budget.left();
     let mut attributes = attributes(reader, header, budget)?;
     let needed = |kind: u16, what: &str| {
         let message = header.get(reader, kind)?;
@@ -56,13 +62,15 @@ pub(super) fn dataset(
     let of = Datatype::read(reader, of.at, &of.body)?;
     let mark = attributes.iter().find(|attribute| attribute.name == MARK);
     let mark = mark.and_then(|mark| mark.value.as_ref().ok()).and_then(Value::as_text);
-    let has_names = match &of.kind {
-        Kind::Enum(base, names) => !super::datatype::is_bool(base, names),
-        _ => false,
-    };
     // Nothing has no elements, in one dimension.
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
+    let mut members = None;
+    if let Ok(Elements { what: What::Record(fields), .. }) = &elements {
+        budget.take(reader, fields.nodes())?;
+        budget.take_bytes(reader, fields.kind().len() as u64)?;
+        members = fields.members().map(Arc::new);
+    }
     // The type of the tensor says it now.
     if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
         attributes.retain(|attribute| attribute.name != MARK);
@@ -70,14 +78,18 @@ pub(super) fn dataset(
     let inner = elements.as_ref().map_or(&[][..], |elements| &elements.inner);
     let shape = [outer.as_slice(), inner].concat();
     let found = match elements {
-        Ok(elements) => match (Found { reader, header, of: &of, space: &space }).data(&outer) {
-            Ok(data) => Ok((elements, data)),
-            Err(Stop::Fail(e)) => Err(e),
-            Err(need) => return Err(need),
-        },
+        Ok(elements) => {
+            let found = Found { reader, header, of: &of, space: &space, members };
+            match found.data(&outer) {
+                Ok(data) => Ok((elements, data)),
+                Err(Stop::Fail(e)) => Err(e),
+                Err(need) => return Err(need),
+            }
+        }
         Err(e) => Err(e),
     };
-    Ok(Dataset { shape, attributes, data: found, has_names })
+    let (has_names, values) = (of.has_names(), before.saturating_sub(budget.left()));
+    Ok(Dataset { shape, attributes, data: found, has_names, values })
 }
 
 /// What a dataset's header says of its data.
@@ -86,6 +98,8 @@ struct Found<'a, 'w> {
     header: &'a Header,
     of: &'a Datatype,
     space: &'a Dataspace,
+    /// How records become those of their schema; `None` where they are such, or elements are not records.
+    members: Option<Arc<Members>>,
 }
 
 impl Found<'_, '_> {
@@ -104,7 +118,18 @@ impl Found<'_, '_> {
             return Err(crate::model::builder::SHAPE_OVERFLOW.broken(message).into());
         };
         match self.layout(&message, len)? {
-            Stored::At(at, found) if found >= len => Ok(Data::At(reader.place(at, len)?)),
+            Stored::At(at, found) if found >= len => {
+                let stored = reader.place(at, len)?;
+                let Some(members) = self.members.clone().filter(|_| len > 0) else {
+                    return Ok(Data::At(stored));
+                };
+                let decoded = members.decoded_len(len);
+                let records = decoded.checked_div(members.decoded()).unwrap_or(0);
+                let (stored, raw) = (stored.into(), Encoding::Raw);
+                let filters = vec![Filter::Members(members)];
+                let array = chunked(filters, records, decoded, stored, raw, len, reader.limits)?;
+                Ok(Data::Chunked(Box::new(array)))
+            }
             Stored::At(_, found) => {
                 let message = format!("{found} bytes for {len} of a shape {shape:?}");
                 Err(reader.broken(self.header.at, message).into())
@@ -112,12 +137,11 @@ impl Found<'_, '_> {
             Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
             Stored::Nowhere => {
                 let whole: Vec<u64> = shape.iter().map(|dim| (*dim).max(1)).collect();
-                let grid = self.grid(shape, &whole)?;
-                self.chunked(grid, Vec::new(), Edges::Filtered, Vec::new())
+                self.chunked(shape, &whole, Vec::new(), Edges::Filtered, Vec::new())
             }
             Stored::Chunks { chunk, edges, index, at } => {
                 let filters = self.filters()?;
-                let grid = self.grid(shape, &chunk)?;
+                let grid = self.grid(shape, &chunk, width)?;
                 let place = Place {
                     grid: &grid,
                     chunk: &chunk,
@@ -128,13 +152,12 @@ impl Found<'_, '_> {
                     Some(at) if len > 0 => place.chunks(reader, &index, at)?,
                     _ => Vec::new(),
                 };
-                self.chunked(grid, filters, edges, chunks)
+                self.chunked(shape, &chunk, filters, edges, chunks)
             }
         }
     }
 
-    fn grid(&self, shape: &[u64], chunk: &[u64]) -> Result<Grid> {
-        let width = self.of.size.into();
+    fn grid(&self, shape: &[u64], chunk: &[u64], width: u64) -> Result<Grid> {
         let refused =
             || CHUNK.broken(format!("chunks of {chunk:?} elements of {width} bytes for {shape:?}"));
         Grid::new(shape, chunk, width).ok_or_else(refused)
@@ -142,12 +165,20 @@ impl Found<'_, '_> {
 
     fn chunked(
         &self,
-        grid: Grid,
-        filters: Vec<Filter>,
+        shape: &[u64],
+        chunk: &[u64],
+        mut filters: Vec<Filter>,
         edges: Edges,
-        chunks: Vec<crate::read::Chunk>,
+        mut chunks: Vec<crate::read::Chunk>,
     ) -> Result<Data, Stop> {
-        let fill = self.fill()?;
+        let mut fill = self.fill()?;
+        if let Some(members) = &self.members {
+            fill = members.decode(&fill)?;
+            // Records were there before chunks went through anything.
+            filters.insert(0, Filter::Members(members.clone()));
+            chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
+        }
+        let grid = self.grid(shape, chunk, fill.len() as u64)?;
         let has_chunks = !chunks.is_empty();
         let chunked = Chunked::new(grid, fill, filters, edges, chunks)?;
         let (limits, stored) = (self.reader.limits, chunked.stored_len());

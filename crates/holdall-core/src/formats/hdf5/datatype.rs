@@ -3,9 +3,10 @@
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
 use crate::error::sort::sort;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
+use crate::wire::npy::{Element, Field, Fields, Of};
 
 /// Types nest at most so deep.
 const DEPTH: usize = 16;
@@ -47,8 +48,19 @@ pub(super) enum Kind {
     Var(Box<Datatype>),
     /// Bytes without a meaning.
     Opaque,
+    /// A compound that is not a complex number.
+    Record(Vec<Member>),
     /// What is none of those, in words.
     Other(&'static str),
+}
+
+/// A member of a compound.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    name: String,
+    /// Where it starts, in bytes from the start of the record.
+    at: u64,
+    of: Datatype,
 }
 
 /// What is behind a text that is shorter than its room.
@@ -75,9 +87,16 @@ impl Number {
     }
 }
 
+/// What one element is.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Number(Number),
+    Record(Fields),
+}
+
 /// What elements of a dataset are.
 pub(super) struct Elements {
-    pub(super) number: Number,
+    pub(super) what: What,
     /// Dimensions behind those of the dataset.
     pub(super) inner: Vec<u64>,
     /// Whether a mark says so.
@@ -100,7 +119,7 @@ impl Datatype {
             let is_marked = marked.is_some_and(|(_, dtype, logical)| {
                 (dtype, logical) == (&number.dtype, &number.logical)
             });
-            Elements { number: number.clone(), inner: Vec::new(), is_marked }
+            Elements { what: What::Number(number.clone()), inner: Vec::new(), is_marked }
         };
         let refused = |what: String| Err(DTYPE.broken(what));
         match &self.kind {
@@ -118,6 +137,10 @@ impl Datatype {
                 let of = of.elements(mark)?;
                 Ok(Elements { inner: [dims.as_slice(), &of.inner].concat(), ..of })
             }
+            Kind::Record(members) => {
+                let fields = self.fields(members)?;
+                Ok(Elements { what: What::Record(fields), inner: Vec::new(), is_marked: false })
+            }
             Kind::Text(_) | Kind::VarText => refused("elements are texts".to_owned()),
             Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
             Kind::Opaque => {
@@ -130,6 +153,63 @@ impl Datatype {
                 }
             }
             Kind::Other(what) => refused(format!("elements are {what}")),
+        }
+    }
+}
+
+impl Datatype {
+    /// The fields of a compound of these members.
+    fn fields(&self, members: &[Member]) -> Result<Fields> {
+        let field = |member: &Member| {
+            let (of, shape) = member.of.field().map_err(|e| {
+                let message =
+                    format!("elements are records, whose member `{}`", member.name.shown());
+                DTYPE.broken(format!("{message} is {e}"))
+            })?;
+            Ok(Field { name: member.name.clone(), title: None, at: member.at, of, shape })
+        };
+        let fields = members.iter().map(field).collect::<Result<_>>()?;
+        let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
+        Fields::placed(fields, self.size.into()).map_err(wrong)
+    }
+
+    /// What a member of this type is, and its dimensions; or what it is that records cannot have.
+    fn field(&self) -> Result<(Of, Vec<u64>), String> {
+        let element = |dtype, logical_type, byte_order, inner, descr| {
+            Of::Element(Element { dtype, logical_type, byte_order, descr, inner })
+        };
+        let bytes = |class: char| {
+            let (size, order) = (self.size, ByteOrder::Little);
+            element(DType::U8, None, order, Some(size.into()), Some(format!("|{class}{size}")))
+        };
+        let of = match &self.kind {
+            Kind::Number(Number { dtype, logical, order }) => {
+                element(*dtype, logical.clone(), *order, None, None)
+            }
+            Kind::Enum(of, names) if is_bool(of, names) => {
+                element(DType::Bool, None, ByteOrder::Little, None, None)
+            }
+            Kind::Enum(of, _) => return of.field(),
+            Kind::Array(dims, of) => {
+                let (of, inner) = of.field()?;
+                return Ok((of, [dims.as_slice(), &inner].concat()));
+            }
+            Kind::Text(_) => bytes('S'),
+            Kind::Opaque => bytes('V'),
+            Kind::Record(members) => Of::Fields(self.fields(members).map_err(|e| e.to_string())?),
+            Kind::VarText | Kind::Var(_) => return Err("of any length".to_owned()),
+            Kind::Other(what) => return Err((*what).to_owned()),
+        };
+        Ok((of, Vec::new()))
+    }
+
+    /// Whether values have names that are not kept.
+    pub(super) fn has_names(&self) -> bool {
+        match &self.kind {
+            Kind::Enum(of, names) => !is_bool(of, names),
+            Kind::Array(_, of) => of.has_names(),
+            Kind::Record(members) => members.iter().any(|member| member.of.has_names()),
+            _ => false,
         }
     }
 }
@@ -274,7 +354,7 @@ fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder)
     Kind::Number(Number { dtype, logical, order })
 }
 
-/// A compound: two floats, as h5py writes complex numbers, or something that tensors do not have.
+/// A compound: two floats, as h5py writes complex numbers, or a record.
 fn compound(
     cursor: &mut Cursor<'_>,
     count: u16,
@@ -282,8 +362,7 @@ fn compound(
     version: u8,
     depth: usize,
 ) -> Option<Result<Kind>> {
-    let mut members: Vec<(String, u64, Datatype)> = Vec::new();
-    let mut has_arrays = false;
+    let mut members: Vec<Member> = Vec::new();
     if count > MEMBERS {
         return Some(Ok(Kind::Other("records of many members")));
     }
@@ -303,29 +382,35 @@ fn compound(
             2 => cursor.u32_le()?.into(),
             _ => little(cursor.take(offset_len(size))?)?,
         };
-        has_arrays |= !dims.is_empty();
-        match datatype(cursor, depth)? {
-            Ok(of) => members.push((name, offset, of)),
+        let of = match datatype(cursor, depth)? {
+            Ok(of) => of,
             Err(e) => return Some(Err(e)),
-        }
-    }
-    if has_arrays {
-        return Some(Ok(Kind::Other("records with arrays in them")));
+        };
+        // Version 1 has arrays beside types.
+        let of = match dims.iter().try_fold(of.size, |size, dim| size.checked_mul(*dim)) {
+            _ if dims.is_empty() => of,
+            Some(size) => {
+                let dims = dims.into_iter().map(u64::from).collect();
+                Datatype { size, kind: Kind::Array(dims, Box::new(of)) }
+            }
+            None => return Some(Err(STRUCTURE.broken("a member of more than 2^32 bytes"))),
+        };
+        members.push(Member { name, at: offset, of });
     }
     let is_pair = |names: [&str; 2]| match &members[..] {
-        [(a, 0, first), (b, at, second)] if [a.as_str(), b] == names => {
-            let same = match (&first.kind, &second.kind) {
+        [a, b] if [a.name.as_str(), &b.name] == names && a.at == 0 => {
+            let same = match (&a.of.kind, &b.of.kind) {
                 (Kind::Number(a), Kind::Number(b)) => (a.dtype, a.order) == (b.dtype, b.order),
                 _ => false,
             };
-            same && *at == u64::from(first.size) && *at == u64::from(second.size)
+            same && b.at == u64::from(a.of.size) && b.at == u64::from(b.of.size)
         }
         _ => false,
     };
     let is_complex = [["r", "i"], ["re", "im"], ["real", "imag"]].into_iter().any(is_pair);
     Some(Ok(match members.first() {
-        Some((_, _, of)) if is_complex => complex(of, size),
-        _ => Kind::Other("records"),
+        Some(member) if is_complex => complex(&member.of, size),
+        _ => Kind::Record(members),
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
+use super::datatype::{Elements, What};
 use super::group::{Target, is_group, links};
 use super::header::Header;
 use super::reader::{FIRST, Reader};
@@ -10,9 +11,13 @@ use super::{DEPTH, LINK, LOOP};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::sort::sort_by;
 use crate::error::{Error, ErrorKind, Result, Shown as _};
+use crate::formats::array::describe;
 use crate::formats::kept;
 use crate::limits::Limits;
-use crate::model::{Attributes, Component, Encoding, Index, IndexBuilder, Layout, Role};
+use crate::model::{
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role,
+    element_count,
+};
 use crate::window::{Stop, Window};
 
 /// The code of the warning for attributes kept as a text that is not of our form.
@@ -210,6 +215,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
         // The source that each dataset in chunks has, once it is a tensor.
         let mut sources = HashMap::default();
+        let mut known = HashSet::default();
         for (path, entry) in &self.entries {
             let number = match self.resolve(&places, entry) {
                 Ok(Some(number)) => number,
@@ -229,7 +235,20 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             };
             let Some(of) = self.datasets.get(number) else { continue };
-            builder.tensor(path, &of.shape, Layout::Dense)?;
+            if !known.insert(number) {
+                self.budget.take(reader, of.values)?;
+            }
+            let records = match &of.data {
+                Ok((Elements { what: What::Record(fields), .. }, _)) => Some(fields),
+                _ => None,
+            };
+            match records {
+                Some(_) => {
+                    let count = element_count(&of.shape).unwrap_or(u64::MAX);
+                    builder.tensor(path, &[count], Layout::Records)?;
+                }
+                None => builder.tensor(path, &of.shape, Layout::Dense)?,
+            }
             let mut own = Attributes::new();
             for Attribute { name, value } in &of.attributes {
                 match value {
@@ -243,9 +262,12 @@ impl<'a, 'w> Walk<'a, 'w> {
             if of.has_names {
                 self.unkept.push(format!("the names of the values of `{}`", path.shown()));
             }
-            let own = kept::restore_own(own, reader.limits, |why| {
+            let mut own = kept::restore_own(own, reader.limits, |why| {
                 builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
             });
+            if let Some(fields) = records {
+                describe(&mut own, fields, &of.shape);
+            }
             builder.tensor_attributes(own);
             let (elements, data) = match &of.data {
                 Ok(found) => found,
@@ -263,12 +285,16 @@ impl<'a, 'w> Walk<'a, 'w> {
                     source
                 }
             };
+            let (dtype, logical_type, byte_order) = match &elements.what {
+                What::Number(of) => (of.dtype, of.logical.clone(), of.order),
+                What::Record(_) => (DType::U8, None, ByteOrder::Little),
+            };
             builder.component(Component {
                 role: Role::Data,
-                dtype: elements.number.dtype,
-                logical_type: elements.number.logical.clone(),
+                dtype,
+                logical_type,
                 encoding: Encoding::Raw,
-                byte_order: elements.number.order,
+                byte_order,
                 stored,
                 decoded_len: Some(stored.len()),
                 digest: None,

@@ -17,8 +17,8 @@
 //!
 //! # Support
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data but virtual ones,
-//! all indexes of chunks, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats, enumerations, complex numbers and
-//! arrays of those. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Writes what every
+//! all indexes of chunks, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats, enumerations, complex numbers,
+//! arrays of those, and compounds of all of that and of texts of one length, which are records. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Writes what every
 //! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that.
 //!
 //! # Deviations
@@ -27,9 +27,9 @@
 //!
 //! # Untrusted input
 //! Every address is checked against the file, every block with a checksum against it, no block is followed twice, and what
-//! blocks share is read in all no more than 64 times the file. Chunks are held
-//! against the densest that their filters can be before memory is taken, datasets against [`Limits::decoded_len`], values of attributes
-//! against [`Limits::attribute_values`].
+//! blocks share is read in all no more than 64 times the file. The stored length of a chunk is compared
+//! with the densest that its filters allow before memory is taken, datasets with [`Limits::decoded_len`], values of attributes and the members of
+//! compounds with [`Limits::attribute_values`].
 //!
 //! [`Limits::decoded_len`]: crate::Limits::decoded_len
 //! [`Limits::attribute_values`]: crate::Limits::attribute_values
@@ -103,7 +103,7 @@ crate::error::rules! {
     pub NAME: Malformed "hdf5/name" "Links have UTF-8 names that are not empty, contain no `/`, and are unique in their group.";
     /// An element type.
     pub DTYPE: Unsupported "hdf5/dtype"
-        "Elements are integers, floats, complex numbers or booleans, or arrays of these.";
+        "Elements are integers, floats, complex numbers or booleans, arrays of these, or compounds of these and of texts and bytes of a fixed length.";
     /// A layout of data.
     pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or chunked."
         hint "a virtual dataset is copied into one of its own by the program that wrote it";

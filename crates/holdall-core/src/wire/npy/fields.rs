@@ -4,8 +4,8 @@ use super::literal::{Descr, Said};
 use super::{DTYPE, Element, FIELDS, HEADER, any_element};
 use crate::codec::members::{Members, Step, len_of};
 use crate::error::hash::HashSet;
-use crate::error::sort::sort_by;
-use crate::error::{Result, Shown as _};
+use crate::error::sort::{sort, sort_by};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
 use holdall_json::write_string;
 use std::fmt::Write as _;
@@ -23,14 +23,19 @@ pub struct Fields {
     size: u64,
 }
 
+/// A field of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Field {
-    name: String,
-    title: Option<String>,
+pub struct Field {
+    /// Its name, which no other field of the record has.
+    pub name: String,
+    /// What it is called for people.
+    pub title: Option<String>,
     /// Where it starts, in bytes from the start of the record.
-    at: u64,
-    of: Of,
-    shape: Vec<u64>,
+    pub at: u64,
+    /// What one element of it is.
+    pub of: Of,
+    /// Dimensions; none where it is one element.
+    pub shape: Vec<u64>,
 }
 
 /// What to do about records of no bytes.
@@ -38,8 +43,10 @@ const NO_BYTES: &str = "save it from Python without the fields that are empty";
 
 /// What one element of a field is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Of {
+pub enum Of {
+    /// A number, a text, bytes.
     Element(Element),
+    /// A record.
     Fields(Fields),
 }
 
@@ -59,43 +66,53 @@ impl Of {
 impl Fields {
     /// The fields that a header says, those of no name and no type being bytes that belong to none.
     pub(super) fn new(said: Vec<Said<'_>>) -> Result<Fields> {
-        let mut names = HashSet::default();
         let (mut fields, mut size) = (Vec::new(), 0u64);
         for Said { title, name, of, shape } in said {
-            let named = |e: crate::error::Error| e.within(format!("the field `{}`", name.shown()));
+            let named = |e: Error| e.within(format!("the field `{}`", name.shown()));
             let of = match of {
                 Descr::Name(descr) => any_element(&descr).map(Of::Element).map_err(named)?,
                 Descr::Fields(said) => Of::Fields(Fields::new(said).map_err(named)?),
             };
-            if shape.len() > MAX_RANK {
-                let message = format!("{} dimensions, at most {MAX_RANK}", shape.len());
-                return Err(named(HEADER.broken(message)));
+            let (name, title) = (name.into(), title.map(String::from));
+            let field = Field { name, title, at: size, of, shape };
+            size = field.end()?;
+            let is_padding = matches!(&field.of, Of::Element(e) if is_opaque(e));
+            if !(field.name.is_empty() && is_padding) {
+                fields.push(field);
             }
-            // Behind the first, a 0 makes elements of no bytes.
-            let inner = match &of {
-                Of::Element(element) => element.inner,
-                Of::Fields(_) => None,
-            };
-            if shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
-                let message = "it is an array whose elements take no bytes";
-                return Err(named(DTYPE.broken(message).with_hint(NO_BYTES)));
+        }
+        Fields::placed(fields, size)
+    }
+
+    /// These fields of records of `size` bytes.
+    ///
+    /// # Errors
+    /// [`FIELDS`], where a field has no name, the name of another, or bytes outside of the record or of others; [`HEADER`], where one has
+    /// too many dimensions; [`DTYPE`], where no field has bytes.
+    pub fn placed(fields: Vec<Field>, size: u64) -> Result<Fields> {
+        let mut names = HashSet::default();
+        let mut places = Vec::new();
+        for field in &fields {
+            if field.name.is_empty() {
+                return Err(FIELDS.broken(format!("a field at byte {} has no name", field.at)));
             }
-            let len = of.size().zip(element_count(&shape)).and_then(|(of, n)| of.checked_mul(n));
-            let end = len.and_then(|len| size.checked_add(len)).filter(|end| *end < 1 << 63);
-            let end = end.ok_or_else(|| named(FIELDS.broken("records pass 2^63 bytes")))?;
-            let at = std::mem::replace(&mut size, end);
-            if name.is_empty() {
-                let is_padding = matches!(&of, Of::Element(e) if is_opaque(e));
-                if !is_padding {
-                    return Err(FIELDS.broken(format!("a field at byte {at} has no name")));
-                }
-                continue;
+            if !names.insert(field.name.as_str()) {
+                return Err(FIELDS.broken(format!("two fields are named `{}`", field.name.shown())));
             }
-            if !names.insert(name.clone()) {
-                return Err(FIELDS.broken(format!("two fields are named `{}`", name.shown())));
+            let end = field.end()?;
+            if end > size {
+                let name = field.name.shown();
+                let message = format!("the field `{name}` ends at byte {end} of {size}");
+                return Err(FIELDS.broken(message));
             }
-            let title = title.map(String::from);
-            fields.push(Field { name: name.into(), title, at, of, shape });
+            if end > field.at {
+                places.push((field.at, end));
+            }
+        }
+        sort(&mut places);
+        let next = places.iter().skip(1);
+        if let Some((_, (at, _))) = places.iter().zip(next).find(|((_, end), (at, _))| end > at) {
+            return Err(FIELDS.broken(format!("the field at byte {at} begins inside another")));
         }
         let fields = Fields { fields, size };
         if len_of(&fields.steps()) == 0 {
@@ -206,6 +223,28 @@ impl Fields {
 }
 
 impl Field {
+    /// The byte behind it, from the start of the record.
+    fn end(&self) -> Result<u64> {
+        let named = |e: Error| e.within(format!("the field `{}`", self.name.shown()));
+        if self.shape.len() > MAX_RANK {
+            let message = format!("{} dimensions, at most {MAX_RANK}", self.shape.len());
+            return Err(named(HEADER.broken(message)));
+        }
+        // Behind the first, a 0 makes elements of no bytes.
+        let inner = match &self.of {
+            Of::Element(element) => element.inner,
+            Of::Fields(_) => None,
+        };
+        if self.shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
+            let message = "it is an array whose elements take no bytes";
+            return Err(named(DTYPE.broken(message).with_hint(NO_BYTES)));
+        }
+        let count = element_count(&self.shape);
+        let len = self.of.size().zip(count).and_then(|(of, n)| of.checked_mul(n));
+        let end = len.and_then(|len| self.at.checked_add(len)).filter(|end| *end < 1 << 63);
+        end.ok_or_else(|| named(FIELDS.broken("records pass 2^63 bytes")))
+    }
+
     fn write_kind(&self, out: &mut String) {
         for _ in &self.shape {
             out.push_str(ARRAY);
@@ -244,11 +283,14 @@ fn write_element(element: &Element, title: Option<&str>, out: &mut String) {
     let (json, kind) = match (dtype, logical_type) {
         _ if is_time => ("string", "Timestamp"),
         (_, Some(LogicalType::Complex64)) => ("array", "Complex64"),
+        (_, Some(LogicalType::F8E4M3Fn)) => ("number", "Float8E4M3"),
+        (_, Some(LogicalType::F8E5M2)) => ("number", "Float8E5M2"),
         (_, Some(_)) => ("array", "Complex128"),
         (DType::Bool, _) => ("boolean", "Boolean"),
         (DType::F64, _) => ("number", "Float64"),
         (DType::F32, _) => ("number", "Float32"),
-        (DType::F16 | DType::Bf16, _) => ("number", "Float16"),
+        (DType::F16, _) => ("number", "Float16"),
+        (DType::Bf16, _) => ("number", "BFloat16"),
         (DType::I64, _) => ("integer", "Int64"),
         (DType::I32, _) => ("integer", "Int32"),
         (DType::I16, _) => ("integer", "Int16"),
