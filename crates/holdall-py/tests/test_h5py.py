@@ -1,5 +1,7 @@
 """h5py over what Holdall writes as HDF5: every type that it has, as itself."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -100,7 +102,7 @@ def _packed(dtype):
 
 
 @pytest.mark.parametrize("options", [{}, {"chunks": (16,)}, {"chunks": (16,), "compression": "gzip", "shuffle": True},
-                                     {"chunks": (100,), "compression": "lzf", "fletcher32": True}])
+                                     {"chunks": (70,), "compression": "lzf", "fletcher32": True}])
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 def test_compounds_are_records(tmp_path, options, libver):
     aligned = np.dtype([("b", "i1"), ("x", ">f8"), ("s", "S5"), ("n", [("q", "u2"), ("w", ">u8")], (2,)), ("t", "?")], align=True)
@@ -114,7 +116,11 @@ def test_compounds_are_records(tmp_path, options, libver):
     assert holdall.verify(tmp_path / "a.h5")
     holdall.convert(tmp_path / "a.h5", tmp_path / "b.mt")
     holdall.convert(tmp_path / "a.h5", tmp_path / "b.npz")
-    for path in ("a.h5", "b.mt", "b.npz"):
+    holdall.convert(tmp_path / "b.mt", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["g/t"][()].tobytes() == wanted.astype(f["g/t"].dtype).tobytes() and f["g/t"].attrs["unit"] == "mm"
+        assert f["g/t"].dtype == _packed(aligned) and "metatensor.kind" not in f["g/t"].attrs
+    for path in ("a.h5", "b.mt", "b.npz", "b.h5"):
         with holdall.open(tmp_path / path) as f:
             records = f["g/t"].records()
             packed = wanted.astype(_packed(aligned))
@@ -123,6 +129,37 @@ def test_compounds_are_records(tmp_path, options, libver):
             assert records.numpy().astype(packed.dtype).tobytes() == packed.tobytes()
             assert f["zeros"].records().numpy()["x"].shape == (70, 50) and not f["zeros"].records().numpy()["x"].any()
             assert f["g/t"].attributes["unit"] == "mm"
+
+
+SCHEMA = '''{"TypeDef:Struct": ["id", "when", "kind", "box", "name", "half", "at"], "type": "object", "properties": {
+    "id": {"TypeDef:Int64": true}, "when": {"TypeDef:Timestamp": true}, "kind": {"TypeDef:Enum": true, "enum": ["cat", "dog"]},
+    "box": {"TypeDef:Array": true, "items": {"TypeDef:Int16": true}, "minItems": 4, "maxItems": 4},
+    "name": {"TypeDef:Array": true, "items": {"TypeDef:Uint32": true}, "minItems": 3, "maxItems": 3, "numpy.descr": "<U3"},
+    "half": {"TypeDef:BFloat16": true}, "at": {"TypeDef:Struct": ["x", "y"], "type": "object", "required": ["x", "y"],
+        "properties": {"x": {"TypeDef:Float64": true}, "y": {"TypeDef:Boolean": true}}}},
+    "required": ["id", "when", "kind", "box", "name", "half", "at"]}'''
+
+
+def test_records_of_fixed_size_are_compounds(tmp_path):
+    rows = [{"id": i, "when": f"2026-01-{i + 1:02}T00:00:00Z", "kind": ["cat", "dog"][i % 2], "box": [i, -i, 2, 3], "name": [97, 98, 0],
+             "half": i / 2, "at": {"x": i * 0.25, "y": i % 3 == 0}} for i in range(20)]  # fmt: skip
+    holdall.save(tmp_path / "a.mt", {"g/t": holdall.Dataset(rows, json.loads(SCHEMA))})
+    holdall.convert(tmp_path / "a.mt", tmp_path / "a.h5")
+    assert holdall.verify(tmp_path / "a.h5") and holdall.diff(tmp_path / "a.mt", tmp_path / "a.h5").is_same
+    with holdall.open(tmp_path / "a.h5") as f:
+        assert list(f["g/t"].records()) == list(holdall.open(tmp_path / "a.mt")["g/t"].records())
+    with h5py.File(tmp_path / "a.h5") as f:
+        found = f["g/t"][()]
+        assert found["id"].tolist() == list(range(20)) and found["box"][3].tolist() == [3, -3, 2, 3]
+        assert found["at"]["x"].tolist() == [i * 0.25 for i in range(20)] and found["at"]["y"].dtype == bool
+        assert found["kind"].tolist() == [0, 1] * 10 and "metatensor.kind" in f["g/t"].attrs
+
+
+def test_records_that_compounds_cannot_be(tmp_path):
+    pair = np.zeros(3, [("r", "f8"), ("i", "f8")])
+    holdall.save(tmp_path / "a.mt", {"pair": pair})
+    with pytest.raises(holdall.HoldallError, match="complex numbers"):
+        holdall.convert(tmp_path / "a.mt", tmp_path / "a.h5")
 
 
 def test_compounds_that_records_cannot_be(tmp_path):

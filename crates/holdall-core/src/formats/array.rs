@@ -172,14 +172,9 @@ fn add_records(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
     }
-    let own = attributes.remove(KIND_ATTRIBUTE).filter(|_| fields.is_little_endian());
-    describe(&mut attributes, fields, shape);
-    let members = match own {
-        Some(own) => {
-            attributes.set(KIND_ATTRIBUTE, own);
-            None
-        }
-        None => fields.members(),
+    let members = match describe(&mut attributes, fields, shape) {
+        true => None,
+        false => fields.members(),
     };
     builder.tensor_attributes(attributes);
     let mut filters = Vec::new();
@@ -216,13 +211,18 @@ fn add_records(
     })
 }
 
-/// Says in the attributes of a dataset what its records are, and which shape an array of them had.
-pub(super) fn describe(attributes: &mut Attributes, fields: &Fields, shape: &[u64]) {
+/// Says in the attributes of a dataset what its records are, and which shape an array of them had. Tells whether the attributes had said
+/// the former, of the records as they are stored.
+pub(super) fn describe(attributes: &mut Attributes, fields: &Fields, shape: &[u64]) -> bool {
     if shape.len() != 1 {
         let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
         attributes.set(SHAPE, Value::Array(dims.collect()));
     }
-    attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
+    let is_said = attributes.get(KIND_ATTRIBUTE).is_some() && fields.is_little_endian();
+    if !is_said {
+        attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
+    }
+    is_said
 }
 
 /// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they

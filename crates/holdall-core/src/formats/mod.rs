@@ -52,6 +52,8 @@ pub mod onnx;
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "hdf5", feature = "numpy"))]
+mod structured;
 #[cfg(feature = "tensorflow")]
 pub mod tensorflow;
 #[cfg(feature = "tflite")]

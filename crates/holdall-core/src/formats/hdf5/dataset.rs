@@ -16,6 +16,7 @@ use crate::model::{Encoding, Value};
 use crate::read::{Chunked, Edges, Grid};
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
+use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -69,7 +70,11 @@ pub(super) fn dataset(
     if let Ok(Elements { what: What::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
         budget.take_bytes(reader, fields.kind().len() as u64)?;
-        members = fields.members().map(Arc::new);
+        // Records of ours have a schema of their own beside, which says more.
+        let is_ours = attributes.iter().any(|own| own.name == KIND_ATTRIBUTE && own.value.is_ok());
+        if !(is_ours && fields.is_little_endian()) {
+            members = fields.members().map(Arc::new);
+        }
     }
     // The type of the tensor says it now.
     if elements.as_ref().is_ok_and(|elements| elements.is_marked) {

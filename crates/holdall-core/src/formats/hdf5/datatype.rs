@@ -157,6 +157,15 @@ impl Datatype {
     }
 }
 
+/// The schema that reading makes of a type of records; none where it takes that for something else.
+pub(super) fn kind_of(of: &[u8]) -> Option<String> {
+    let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
+    match of.elements(None).ok()?.what {
+        What::Record(fields) => Some(fields.kind()),
+        What::Number(_) => None,
+    }
+}
+
 impl Datatype {
     /// The fields of a compound of these members.
     fn fields(&self, members: &[Member]) -> Result<Fields> {

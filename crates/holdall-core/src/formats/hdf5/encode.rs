@@ -1,7 +1,8 @@
 //! All of a file but its data written first: groups, headers, attributes. Then the data, one run for each tensor.
 
 use super::blocks::{Blocks, Group, Message, Texts};
-use super::values::{self, Element, MAX_RANK};
+use super::datatype::kind_of;
+use super::values::{self, MAX_RANK};
 use super::{
     ALIGN, BOUNDS, DECLARED, ELEMENT_TYPE, ENCODING, FIT, FORM, MARK, STRUCTURE, TOO_MANY,
 };
@@ -10,8 +11,10 @@ use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, object};
+use crate::formats::structured::{Refusal, structured};
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Where data starts, where no caller says otherwise.
@@ -58,7 +61,7 @@ impl Encode for Encoder {
 
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
         check_values(&tensor.attributes)
-            .and_then(|()| element(tensor).map(drop))
+            .and_then(|()| array(tensor).map(drop))
             .map_err(|e| e.in_tensor(&tensor.name))
     }
 
@@ -73,15 +76,15 @@ impl Encode for Encoder {
                 headers.push(headers.get(owner).copied().unwrap_or_default());
                 continue;
             }
-            let (element, data) = element(tensor).map_err(blame)?;
+            let array = array(tensor).map_err(blame)?;
             let mut messages = vec![
-                values::dataspace(&tensor.shape),
-                values::datatype(element.of),
+                values::dataspace(&array.shape),
+                values::datatype(array.of),
                 values::fill(),
-                Message::data(number, data.decoded_len),
+                Message::data(number, array.len),
             ];
-            let own = tensor.attributes.iter().collect();
-            messages.extend(of_object(own, element.mark, &mut texts));
+            let own = array.attributes.iter().collect();
+            messages.extend(of_object(own, array.mark, &mut texts));
             headers.push(blocks.header(tree.links.get(number).copied().unwrap_or(1), messages));
         }
         let mut of_groups = tree.attributes(attributes);
@@ -326,12 +329,27 @@ fn is_of_keras(name: &str) -> bool {
     name.rsplit('/').nth(1) == Some("vars")
 }
 
-/// What a tensor has for elements, and its one component.
-fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
+/// A tensor as a dataset.
+struct Array<'t> {
+    /// The type of an element.
+    of: Vec<u8>,
+    /// What an attribute says of elements beside.
+    mark: Option<&'static str>,
+    shape: Cow<'t, [u64]>,
+    attributes: Cow<'t, Attributes>,
+    /// Bytes of all elements.
+    len: u64,
+}
+
+/// The dataset that a tensor becomes.
+fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => Some(data),
         _ => None,
     };
+    if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
+        return records(tensor, data);
+    }
     let Some(data) = data.filter(|_| tensor.layout == Layout::Dense) else {
         let layout = tensor.layout.as_str().shown();
         let e = FORM.broken(format!("HDF5 has no layout `{layout}`"));
@@ -346,15 +364,7 @@ fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
         let of = logical.map_or(data.dtype.as_str(), |of| of.as_str()).shown();
         return Err(ELEMENT_TYPE.broken(format!("HDF5 has no elements of type {of}")));
     };
-    if tensor.shape.len() > MAX_RANK {
-        let rank = tensor.shape.len();
-        let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK}"));
-        return Err(e.with_remedy(Remedy::LeaveOut));
-    }
-    if !is_path(&tensor.name) {
-        let e = FIT.broken("its name is not that of a dataset in groups");
-        return Err(e.with_remedy(Remedy::RenameTensor));
-    }
+    check_place(&tensor.name, tensor.shape.len())?;
     if data.dtype == DType::Bf16 && is_of_keras(&tensor.name) {
         element.of = values::opaque(2);
     }
@@ -363,5 +373,33 @@ fn element(tensor: &TensorSpec) -> Result<(Element, &ComponentSpec)> {
         let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    Ok((element, data))
+    let (shape, attributes) = (tensor.shape.as_slice().into(), Cow::Borrowed(&tensor.attributes));
+    Ok(Array { of: element.of, mark: element.mark, shape, attributes, len: data.decoded_len })
+}
+
+/// The dataset of compounds that records become.
+fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
+    let found =
+        structured(tensor, data, &Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED })?;
+    check_place(&tensor.name, found.shape.len())?;
+    let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
+    let Some((kind, of)) = of else {
+        let e = FORM.broken("HDF5 has no such records: their type is too long, has fields of no bytes, or is that of complex numbers");
+        return Err(e.with_remedy(Remedy::LeaveOut));
+    };
+    let attributes = Cow::Owned(found.beside(&kind));
+    Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
+}
+
+/// Refuses names and dimensions that datasets do not have.
+fn check_place(name: &str, rank: usize) -> Result<()> {
+    if rank > MAX_RANK {
+        let e = FIT.broken(format!("it has {rank} dimensions, at most {MAX_RANK}"));
+        return Err(e.with_remedy(Remedy::LeaveOut));
+    }
+    if !is_path(name) {
+        let e = FIT.broken("its name is not that of a dataset in groups");
+        return Err(e.with_remedy(Remedy::RenameTensor));
+    }
+    Ok(())
 }

@@ -19,7 +19,7 @@
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data but virtual ones,
 //! all indexes of chunks, the filters deflate, shuffle, fletcher32, LZF and scaleoffset, integers, floats, enumerations, complex numbers,
 //! arrays of those, and compounds of all of that and of texts of one length, which are records. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Writes what every
-//! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that.
+//! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that; datasets whose records are structs of fixed size are compounds.
 //!
 //! # Deviations
 //! A group that several links lead to is read under the first. Types of elements without a counterpart here, filters, virtual datasets
@@ -126,7 +126,7 @@ crate::error::rules! {
     pub COMPRESSED: Unsupported "hdf5/compressed" "The weights in a `.keras` file are stored uncompressed.";
 
     /// A layout that the format cannot hold.
-    pub FORM: Unsupported "hdf5/form" "A tensor to be written is dense."
+    pub FORM: Unsupported "hdf5/form" "A tensor to be written is dense, or a dataset whose records are structs of fixed size."
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "hdf5/element-type"

@@ -4,6 +4,7 @@ use super::blocks::{Message, Target, Texts};
 use super::datatype::MARKS;
 use super::header::kind;
 use crate::model::{DType, LogicalType, Value};
+use crate::wire::npy::{Element, Fields, Of};
 
 /// The most dimensions that there are in HDF5.
 pub(super) const MAX_RANK: usize = 32;
@@ -11,23 +12,23 @@ pub(super) const MAX_RANK: usize = 32;
 const MOST: usize = 64_000;
 
 /// An element of a dataset: its type, and what an attribute says of it beside.
-pub(super) struct Element {
+pub(super) struct Stored {
     pub(super) of: Vec<u8>,
     pub(super) mark: Option<&'static str>,
 }
 
 /// What elements are in HDF5, where it has such.
-pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Element> {
-    let plain = |of: Vec<u8>| Element { of, mark: None };
+pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Stored> {
+    let plain = |of: Vec<u8>| Stored { of, mark: None };
     let found = MARKS.iter().find(|(_, of, own)| (of, own.as_ref()) == (&dtype, logical));
     let mark = found.map(|(mark, ..)| *mark);
     Some(match logical {
         Some(LogicalType::Complex64) => plain(pair(&float(4, 8, 127))),
         Some(LogicalType::Complex128) => plain(pair(&float(8, 11, 1023))),
         Some(LogicalType::F8E5M2) => plain(float(1, 5, 15)),
-        None => Element { of: number(dtype), mark },
+        None => Stored { of: number(dtype), mark },
         // Bytes without a meaning but for the mark.
-        Some(_) => mark.map(|_| Element { of: opaque(1), mark })?,
+        Some(_) => mark.map(|_| Stored { of: opaque(1), mark })?,
     })
 }
 
@@ -232,6 +233,72 @@ fn pair(of: &[u8]) -> Vec<u8> {
         out.extend_from_slice(of);
     }
     out
+}
+
+/// Records of these fields; none where HDF5 has no such, or not in a message.
+pub(super) fn record(fields: &Fields) -> Option<Vec<u8>> {
+    let of = compound(fields)?;
+    (of.len() <= MOST).then_some(of)
+}
+
+/// A compound of version 2, whose members have no dimensions beside their types.
+fn compound(fields: &Fields) -> Option<Vec<u8>> {
+    let [low, high] = u16::try_from(fields.all().len()).ok()?.to_le_bytes();
+    let size = u32::try_from(fields.size()).ok()?;
+    let mut out = [&[0x26, low, high, 0][..], &size.to_le_bytes()].concat();
+    for field in fields.all() {
+        if field.name.contains('\0') || out.len() > MOST {
+            return None;
+        }
+        out.extend_from_slice(field.name.as_bytes());
+        let len = field.name.len();
+        out.resize(out.len().checked_add(8)?.checked_sub(len.checked_rem(8)?)?, 0);
+        out.extend_from_slice(&u32::try_from(field.at).ok()?.to_le_bytes());
+        out.extend(member(&field.of, &field.shape)?);
+    }
+    Some(out)
+}
+
+/// The type of a field.
+fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
+    let mut dims = shape.to_vec();
+    let of = match of {
+        Of::Fields(fields) => compound(fields)?,
+        Of::Element(Element { dtype, logical_type, descr, inner, .. }) => {
+            let class = descr.as_deref().and_then(|descr| descr.chars().nth(1));
+            match (class, inner) {
+                (Some('S'), Some(len)) => text(u32::try_from(*len).ok()?),
+                (Some('V'), Some(len)) => opaque(u32::try_from(*len).ok()?),
+                _ => {
+                    dims.extend(inner);
+                    element(*dtype, logical_type.as_ref()).filter(|of| of.mark.is_none())?.of
+                }
+            }
+        }
+    };
+    let width = u32::from_le_bytes(*of.get(4..)?.first_chunk()?);
+    if width == 0 || dims.len() > MAX_RANK {
+        return None;
+    }
+    if dims.is_empty() {
+        return Some(of);
+    }
+    let len = dims.iter().try_fold(u64::from(width), |n, dim| n.checked_mul(*dim))?;
+    let len = u32::try_from(len).ok().filter(|len| *len > 0)?;
+    let rank = u8::try_from(dims.len()).ok()?;
+    let mut out = [&[0x2a, 0, 0, 0][..], &len.to_le_bytes(), &[rank, 0, 0, 0]].concat();
+    for dim in dims {
+        out.extend_from_slice(&u32::try_from(dim).ok()?.to_le_bytes());
+    }
+    // Dimensions are in their own order.
+    (0..u32::from(rank)).for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
+    out.extend(of);
+    Some(out)
+}
+
+/// A text of so many bytes, with zeros behind a shorter one.
+fn text(len: u32) -> Vec<u8> {
+    [&[0x13, 1, 0, 0][..], &len.to_le_bytes()].concat()
 }
 
 /// Bytes without a meaning, and without a name for what they are.

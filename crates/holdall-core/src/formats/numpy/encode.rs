@@ -1,6 +1,5 @@
 //! A zip of arrays, written entry by entry.
 
-use super::records::{Structured, structured};
 use super::{
     ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, EXTENSION, FIT, LAYOUT, TENSORS, TYPE, is_name,
 };
@@ -11,6 +10,7 @@ use crate::error::{Remedy, Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
+use crate::formats::structured::{Refusal, structured};
 use crate::layout::strided::column_major;
 use crate::model::{
     Algorithm, Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, Value,
@@ -21,6 +21,8 @@ use crate::wire::zip::write::{ALIGN, Entry, descriptor, directory, local_header}
 use crate::wire::zip::{EntryKind, Method};
 use bytes::Bytes;
 
+/// NumPy reads headers of so many bytes unasked.
+const MOST: usize = 10_000;
 /// A name of more bytes has no room in a zip.
 const MAX_NAME: usize = 65_000;
 
@@ -180,8 +182,15 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
     };
     if let (Layout::Records, Some(data)) = (&tensor.layout, data) {
         check_place(tensor, data)?;
-        let Structured { descr, shape, aside } = structured(tensor, data)?;
-        return Ok(Array { descr, fortran: false, shape, aside });
+        let refusal = Refusal { format: "NumPy", layout: &LAYOUT, declared: &DECLARED };
+        let of = structured(tensor, data, &refusal)?;
+        if of.descr.len() > MOST {
+            let len = of.descr.len();
+            let message = format!("its fields take {len} bytes of a header, at most {MOST}");
+            return Err(ELEMENT_TYPE.broken(message));
+        }
+        let aside = of.beside(&of.fields.kind());
+        return Ok(Array { descr: of.descr, fortran: false, shape: of.shape, aside });
     }
     let mut aside = tensor.attributes.clone();
     let fortran = match (&tensor.layout, column_major(&tensor.shape, None)) {

@@ -34,7 +34,6 @@
 
 mod decode;
 mod encode;
-mod records;
 
 use super::{Format, Told, writer};
 

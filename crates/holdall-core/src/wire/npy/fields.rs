@@ -133,6 +133,11 @@ impl Fields {
         })
     }
 
+    /// All of them, in order.
+    pub fn all(&self) -> &[Field] {
+        &self.fields
+    }
+
     /// Bytes of a stored record.
     pub fn size(&self) -> u64 {
         self.size

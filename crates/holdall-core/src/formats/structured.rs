@@ -1,34 +1,64 @@
-//! Datasets as structured arrays.
+//! Datasets as structured arrays, to be written.
 
-use super::{ELEMENT_TYPE, LAYOUT};
+use super::array::SHAPE;
+use super::element::stored_as;
 use crate::encode::{ComponentSpec, TensorSpec};
-use crate::error::{Error, Remedy, Result};
-use crate::formats::array::SHAPE;
-use crate::formats::element::stored_as;
+use crate::error::{Error, Remedy, Result, Rule};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Value, element_count};
-use crate::wire::npy::{self, DESCR_KEYWORD};
+use crate::wire::npy::{self, DESCR_KEYWORD, Fields};
 use holdall_json::parse;
 use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 
-/// NumPy reads headers of so many bytes unasked.
-const MOST: usize = 10_000;
-
 /// A structured type, the shape of the array, and what of the attributes neither says.
 pub(super) struct Structured {
+    /// As a header of NumPy's has it.
     pub(super) descr: String,
+    pub(super) fields: Fields,
     pub(super) shape: Vec<u64>,
-    pub(super) aside: Attributes,
+    aside: Attributes,
+    /// The schema of a record as it was, and as reading would write it.
+    kind: String,
+    normal: String,
+}
+
+impl Structured {
+    /// All attributes that a file of these fields does not say, where reading makes this schema of them.
+    pub(super) fn beside(&self, read: &str) -> Attributes {
+        let mut aside = self.aside.clone();
+        // What reading makes of the fields need not be said twice.
+        if read != self.normal {
+            aside.push(KIND_ATTRIBUTE, Value::Text(self.kind.clone()));
+        }
+        aside
+    }
+}
+
+/// What a format says of datasets that are no such arrays.
+pub(super) struct Refusal {
+    /// The name of the format.
+    pub(super) format: &'static str,
+    /// The rule about layouts.
+    pub(super) layout: &'static Rule,
+    /// That about what is declared.
+    pub(super) declared: &'static Rule,
 }
 
 /// The array that a dataset becomes, whose records are `data`.
 ///
 /// # Errors
-/// [`LAYOUT`], where its records have entries, members that may be absent, or are not structs; [`ELEMENT_TYPE`], where NumPy has
-/// no such fields.
-pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Structured> {
+/// Those of `refusal`, where its records have entries, members that may be absent, or are not structs.
+pub(super) fn structured(
+    tensor: &TensorSpec,
+    data: &ComponentSpec,
+    refusal: &Refusal,
+) -> Result<Structured> {
+    let refused = |what: &str| {
+        let message = format!("{} has no such records: {what}", refusal.format);
+        refusal.layout.broken(message).with_remedy(Remedy::LeaveOut)
+    };
     let mut aside = tensor.attributes.clone();
     let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
         return Err(refused("it has no schema"));
@@ -47,30 +77,27 @@ pub(super) fn structured(tensor: &TensorSpec, data: &ComponentSpec) -> Result<St
     let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
     if count.checked_mul(stride) != Some(data.decoded_len) {
         let message = format!("{count} records of {stride} bytes are not {}", data.decoded_len);
-        return Err(super::DECLARED.broken(message));
+        return Err(refusal.declared.broken(message));
     }
     let Kind::Struct(_) = schema.ty(ty).kind else {
         return Err(refused("its records are not structs"));
     };
     let mut descr = String::new();
     let mut shape = Vec::new();
-    Writer { schema: &schema }.write(ty, Some(&json), &mut shape, &mut descr)?;
-    if descr.len() > MOST {
-        let message = format!("its fields take {} bytes of a header, at most {MOST}", descr.len());
-        return Err(ELEMENT_TYPE.broken(message));
-    }
+    let written = Writer { schema: &schema }.write(ty, Some(&json), &mut shape, &mut descr);
+    written.map_err(|e| match e {
+        Unwritten::Refused(what) => refused(&what),
+        Unwritten::Failed(e) => e,
+    })?;
     let header = npy::read_any(&npy::header_of(&descr, false, &tensor.shape)?)?;
-    // What reading makes of the fields need not be said twice.
-    if header.fields.is_none_or(|fields| fields.kind() != text) {
-        aside.push(KIND_ATTRIBUTE, Value::Text(kind));
-    }
+    let fields = header.fields.ok_or_else(|| refused("they have no fields"))?;
     let mut shape = tensor.shape.clone();
     let dims = aside.get(SHAPE).and_then(dims).filter(|dims| element_count(dims) == Some(count));
     if let Some(dims) = dims {
         aside.remove(SHAPE);
         shape = dims;
     }
-    Ok(Structured { descr, shape, aside })
+    Ok(Structured { descr, fields, shape, aside, kind, normal: text })
 }
 
 fn dims(said: &Value) -> Option<Vec<u64>> {
@@ -78,12 +105,24 @@ fn dims(said: &Value) -> Option<Vec<u64>> {
     items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
 }
 
-#[cold]
-fn refused(what: impl Into<String>) -> Error {
-    LAYOUT
-        .broken(format!("NumPy has no such records: {}", what.into()))
-        .with_remedy(Remedy::LeaveOut)
+/// Why a schema is not that of fields.
+enum Unwritten {
+    /// A member that fields cannot be, in words.
+    Refused(String),
+    Failed(Error),
 }
+
+impl From<Error> for Unwritten {
+    fn from(e: Error) -> Unwritten {
+        Unwritten::Failed(e)
+    }
+}
+
+fn refused(what: impl Into<String>) -> Unwritten {
+    Unwritten::Refused(what.into())
+}
+
+type Written = Result<(), Unwritten>;
 
 struct Writer<'s> {
     schema: &'s Schema,
@@ -97,7 +136,7 @@ impl Writer<'_> {
         json: Option<&Json>,
         shape: &mut Vec<u64>,
         out: &mut String,
-    ) -> Result<()> {
+    ) -> Written {
         let said = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
         match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
@@ -139,7 +178,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Result<()> {
+    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Written {
         let size = self.schema.extent(ty)?.size;
         let (dtype, logical, dims) = match &self.schema.ty(ty).kind {
             Kind::Tensor(of) => {
@@ -175,7 +214,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Result<()> {
+    fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Written {
         let size = self.schema.extent(ty)?.size;
         let Kind::Struct(of) = &self.schema.ty(ty).kind else { return Ok(()) };
         if of.presence_len > 0 {
