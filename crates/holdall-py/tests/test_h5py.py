@@ -147,7 +147,8 @@ def test_records_of_fixed_size_are_compounds(tmp_path):
     holdall.convert(tmp_path / "a.mt", tmp_path / "a.h5")
     assert holdall.verify(tmp_path / "a.h5") and holdall.diff(tmp_path / "a.mt", tmp_path / "a.h5").is_same
     with holdall.open(tmp_path / "a.h5") as f:
-        assert list(f["g/t"].records()) == list(holdall.open(tmp_path / "a.mt")["g/t"].records())
+        records = f["g/t"].records()
+        assert [str(row) for row in records] == [str(row) for row in holdall.open(tmp_path / "a.mt")["g/t"].records()]
     with h5py.File(tmp_path / "a.h5") as f:
         found = f["g/t"][()]
         assert found["id"].tolist() == list(range(20)) and found["box"][3].tolist() == [3, -3, 2, 3]
