@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 /// A structured type, the shape of the array, and what of the attributes neither says.
 pub(super) struct Structured {
     /// As a header of NumPy's has it.
+    #[cfg_attr(not(feature = "numpy"), allow(dead_code))]
     pub(super) descr: String,
     pub(super) fields: Fields,
     pub(super) shape: Vec<u64>,
