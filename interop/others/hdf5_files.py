@@ -1,5 +1,5 @@
-"""Writes files of HDF5 with h5py, and what they are beside: one whose lengths have fewer bytes than its addresses, and one that went through the filter
-`scaleoffset`.
+"""Writes files of HDF5 with h5py, and what they are beside: one whose lengths have fewer bytes than its addresses, one that went through the filter
+`scaleoffset`, and two of compounds.
 
     pip install h5py && python interop/others/hdf5_files.py        from the root of the repository
 """

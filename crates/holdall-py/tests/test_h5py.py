@@ -166,11 +166,15 @@ def test_records_that_compounds_cannot_be(tmp_path):
 def test_compounds_that_records_cannot_be(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["texts"] = np.array([(1, "a")], [("n", "i4"), ("s", h5py.string_dtype())])
+        f["nested"] = np.array([((1, "a"),)], [("p", [("n", "i4"), ("s", h5py.string_dtype())])])
         f["w"] = np.ones(3)
     with holdall.open(tmp_path / "a.h5") as f:
         assert f["w"].numpy().tolist() == [1, 1, 1]
         with pytest.raises(holdall.Unsupported, match="whose member `s` is of any length"):
             f["texts"].records()
+        with pytest.raises(holdall.Unsupported, match="the member `p`: elements are records, whose member `s` is of any length") as info:
+            f["nested"].records()
+        assert str(info.value).count("hdf5/dtype") == 1
 
 
 @pytest.mark.parametrize("format", ["fixed", "table"])

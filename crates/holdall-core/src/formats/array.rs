@@ -1,6 +1,7 @@
 //! An array of NumPy's as a tensor of an index.
 
 use crate::codec::filter::Filter;
+use crate::codec::members::Members;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Error, Result, Shown as _};
 use crate::layout::strided::column_major;
@@ -172,10 +173,8 @@ fn add_records(
         builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
         return Ok(());
     }
-    let members = match describe(&mut attributes, fields, shape) {
-        true => None,
-        false => fields.members(),
-    };
+    let (kind, members) = schema_of(fields, attributes.get(KIND_ATTRIBUTE));
+    describe(&mut attributes, kind, shape);
     builder.tensor_attributes(attributes);
     let mut filters = Vec::new();
     let mut decoded = len;
@@ -211,18 +210,22 @@ fn add_records(
     })
 }
 
-/// Says in the attributes of a dataset what its records are, and which shape an array of them had. Tells whether the attributes had said
-/// the former, of the records as they are stored.
-pub(super) fn describe(attributes: &mut Attributes, fields: &Fields, shape: &[u64]) -> bool {
+/// The schema of stored records, and how they become its records where they are not. `own` is the schema that a file of ours has beside:
+/// it is of the records as they are stored, which are little-endian then.
+pub(super) fn schema_of(fields: &Fields, own: Option<&Value>) -> (Value, Option<Members>) {
+    match own.filter(|_| fields.is_little_endian()) {
+        Some(own) => (own.clone(), None),
+        None => (Value::Text(fields.kind()), fields.members()),
+    }
+}
+
+/// Says in the attributes of a dataset what its records are, and which shape an array of them had.
+pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) {
     if shape.len() != 1 {
         let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
         attributes.set(SHAPE, Value::Array(dims.collect()));
     }
-    let is_said = attributes.get(KIND_ATTRIBUTE).is_some() && fields.is_little_endian();
-    if !is_said {
-        attributes.set(KIND_ATTRIBUTE, Value::Text(fields.kind()));
-    }
-    is_said
+    attributes.set(KIND_ATTRIBUTE, kind);
 }
 
 /// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they

@@ -47,6 +47,15 @@ pub(super) struct Refusal {
     pub(super) declared: &'static Rule,
 }
 
+impl Refusal {
+    /// That of records which are what `what` says.
+    #[cold]
+    pub(super) fn of(&self, what: &str) -> Error {
+        let message = format!("{} has no such records: {what}", self.format);
+        self.layout.broken(message).with_remedy(Remedy::LeaveOut)
+    }
+}
+
 /// The array that a dataset becomes, whose records are `data`.
 ///
 /// # Errors
@@ -56,10 +65,7 @@ pub(super) fn structured(
     data: &ComponentSpec,
     refusal: &Refusal,
 ) -> Result<Structured> {
-    let refused = |what: &str| {
-        let message = format!("{} has no such records: {what}", refusal.format);
-        refusal.layout.broken(message).with_remedy(Remedy::LeaveOut)
-    };
+    let refused = |what: &str| refusal.of(what);
     let mut aside = tensor.attributes.clone();
     let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
         return Err(refused("it has no schema"));
@@ -85,11 +91,7 @@ pub(super) fn structured(
     };
     let mut descr = String::new();
     let mut shape = Vec::new();
-    let written = Writer { schema: &schema }.write(ty, Some(&json), &mut shape, &mut descr);
-    written.map_err(|e| match e {
-        Unwritten::Refused(what) => refused(&what),
-        Unwritten::Failed(e) => e,
-    })?;
+    Writer { schema: &schema, refusal }.write(ty, Some(&json), &mut shape, &mut descr)?;
     let header = npy::read_any(&npy::header_of(&descr, false, &tensor.shape)?)?;
     let fields = header.fields.ok_or_else(|| refused("they have no fields"))?;
     let mut shape = tensor.shape.clone();
@@ -106,27 +108,9 @@ fn dims(said: &Value) -> Option<Vec<u64>> {
     items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
 }
 
-/// Why a schema is not that of fields.
-enum Unwritten {
-    /// A member that fields cannot be, in words.
-    Refused(String),
-    Failed(Error),
-}
-
-impl From<Error> for Unwritten {
-    fn from(e: Error) -> Unwritten {
-        Unwritten::Failed(e)
-    }
-}
-
-fn refused(what: impl Into<String>) -> Unwritten {
-    Unwritten::Refused(what.into())
-}
-
-type Written = Result<(), Unwritten>;
-
 struct Writer<'s> {
     schema: &'s Schema,
+    refusal: &'s Refusal,
 }
 
 impl Writer<'_> {
@@ -137,7 +121,7 @@ impl Writer<'_> {
         json: Option<&Json>,
         shape: &mut Vec<u64>,
         out: &mut String,
-    ) -> Written {
+    ) -> Result<()> {
         let said = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
         match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => {
@@ -153,7 +137,7 @@ impl Writer<'_> {
             }),
             Kind::Array(array) => {
                 let Len::Fixed(count) = array.len else {
-                    return Err(refused("a member is an array of any length"));
+                    return Err(self.refusal.of("a member is an array of any length"));
                 };
                 let dtype = match &self.schema.ty(array.items).kind {
                     Kind::Scalar(Scalar::Uint8) => Some(DType::U8),
@@ -167,19 +151,23 @@ impl Writer<'_> {
                 }
                 let of = self.schema.extent(array.items)?;
                 if of.size != of.stride {
-                    return Err(refused("there are bytes between the elements of an array"));
+                    return Err(self
+                        .refusal
+                        .of("there are bytes between the elements of an array"));
                 }
                 shape.push(count);
                 self.write(array.items, json.and_then(|json| json.get("items")), shape, out)?;
             }
             Kind::Tensor(_) => self.tensor(ty, shape, out)?,
             Kind::Struct(_) => self.fields(ty, json, out)?,
-            other => return Err(refused(format!("a member is of the kind {}", other.as_str()))),
+            other => {
+                return Err(self.refusal.of(&format!("a member is of the kind {}", other.as_str())));
+            }
         }
         Ok(())
     }
 
-    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Written {
+    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Result<()> {
         let size = self.schema.extent(ty)?.size;
         let (dtype, logical, dims) = match &self.schema.ty(ty).kind {
             Kind::Tensor(of) => {
@@ -215,11 +203,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Written {
+    fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Result<()> {
         let size = self.schema.extent(ty)?.size;
         let Kind::Struct(of) = &self.schema.ty(ty).kind else { return Ok(()) };
         if of.presence_len > 0 {
-            return Err(refused("a member may be absent"));
+            return Err(self.refusal.of("a member may be absent"));
         }
         let properties = json.and_then(|json| json.get("properties"));
         let mut end = 0u64;
@@ -232,7 +220,7 @@ impl Writer<'_> {
         };
         for member in &of.members {
             if member.name.is_empty() {
-                return Err(refused("a member has an empty name"));
+                return Err(self.refusal.of("a member has an empty name"));
             }
             let json = properties.and_then(|all| all.get(&*member.name));
             let at = member.offset.unwrap_or(0);

@@ -200,7 +200,7 @@ impl<T: ReadScalar> Typed<T> {
     }
 }
 
-/// A value of each of many records, where they lie: see [`Typed::values`]. Reading one is a comparison and a load.
+/// A value of each of many records, where they lie: see [`Typed::values`]. Reading one multiplies, compares and loads.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'r, T> {
     /// From the first value on.
@@ -233,7 +233,7 @@ impl<'r, T: ReadScalar> Values<'r, T> {
     /// All of them.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'r, T> {
-        let each = self.bytes.chunks(self.stride).take(self.len);
+        let each = self.bytes.chunks(self.stride);
         each.filter_map(|bytes| T::read(Form::Own, bytes, 0).ok())
     }
 }

@@ -11,7 +11,7 @@ use crate::codec::members::Members;
 use crate::codec::scale_offset::ScaleOffset;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Result, Shown as _};
-use crate::formats::array::chunked;
+use crate::formats::array::{chunked, schema_of};
 use crate::model::{Encoding, Value};
 use crate::read::{Chunked, Edges, Grid};
 use crate::window::Stop;
@@ -26,6 +26,8 @@ pub(super) struct Dataset {
     pub(super) attributes: Vec<Attribute>,
     /// What it has of elements, or why they cannot be read.
     pub(super) data: Result<(Elements, Data)>,
+    /// The schema of its records, where it has such and they can be read.
+    pub(super) kind: Option<Value>,
     /// Whether its elements have names.
     pub(super) has_names: bool,
     /// Values that its attributes and members are: as many again for each other path that it has.
@@ -66,15 +68,13 @@ pub(super) fn dataset(
     // Nothing has no elements, in one dimension.
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
-    let mut members = None;
+    let (mut kind, mut members) = (None, None);
     if let Ok(Elements { what: What::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
-        budget.take_bytes(reader, fields.kind().len() as u64)?;
-        // Records of ours have a schema of their own beside, which says more.
-        let is_ours = attributes.iter().any(|own| own.name == KIND_ATTRIBUTE && own.value.is_ok());
-        if !(is_ours && fields.is_little_endian()) {
-            members = fields.members().map(Arc::new);
-        }
+        let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
+        let (of, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
+        budget.take_bytes(reader, of.as_text().map_or(0, str::len) as u64)?;
+        (kind, members) = (Some(of), steps.map(Arc::new));
     }
     // The type of the tensor says it now.
     if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
@@ -93,8 +93,9 @@ pub(super) fn dataset(
         }
         Err(e) => Err(e),
     };
+    let kind = kind.filter(|_| found.is_ok());
     let (has_names, values) = (of.has_names(), before.saturating_sub(budget.left()));
-    Ok(Dataset { shape, attributes, data: found, has_names, values })
+    Ok(Dataset { shape, attributes, data: found, kind, has_names, values })
 }
 
 /// What a dataset's header says of its data.

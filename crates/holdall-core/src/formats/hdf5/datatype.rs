@@ -170,11 +170,7 @@ impl Datatype {
     /// The fields of a compound of these members.
     fn fields(&self, members: &[Member]) -> Result<Fields> {
         let field = |member: &Member| {
-            let (of, shape) = member.of.field().map_err(|e| {
-                let message =
-                    format!("elements are records, whose member `{}`", member.name.shown());
-                DTYPE.broken(format!("{message} is {e}"))
-            })?;
+            let (of, shape) = member.of.field(&member.name)?;
             Ok(Field { name: member.name.clone(), title: None, at: member.at, of, shape })
         };
         let fields = members.iter().map(field).collect::<Result<_>>()?;
@@ -182,8 +178,12 @@ impl Datatype {
         Fields::placed(fields, self.size.into()).map_err(wrong)
     }
 
-    /// What a member of this type is, and its dimensions; or what it is that records cannot have.
-    fn field(&self) -> Result<(Of, Vec<u64>), String> {
+    /// What a member of that name and this type is, and its dimensions.
+    fn field(&self, name: &str) -> Result<(Of, Vec<u64>)> {
+        let refused = |what| {
+            let name = name.shown();
+            DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
+        };
         let element = |dtype, logical_type, byte_order, inner, descr| {
             Of::Element(Element { dtype, logical_type, byte_order, descr, inner })
         };
@@ -198,16 +198,19 @@ impl Datatype {
             Kind::Enum(of, names) if is_bool(of, names) => {
                 element(DType::Bool, None, ByteOrder::Little, None, None)
             }
-            Kind::Enum(of, _) => return of.field(),
+            Kind::Enum(of, _) => return of.field(name),
             Kind::Array(dims, of) => {
-                let (of, inner) = of.field()?;
+                let (of, inner) = of.field(name)?;
                 return Ok((of, [dims.as_slice(), &inner].concat()));
             }
             Kind::Text(_) => bytes('S'),
             Kind::Opaque => bytes('V'),
-            Kind::Record(members) => Of::Fields(self.fields(members).map_err(|e| e.to_string())?),
-            Kind::VarText | Kind::Var(_) => return Err("of any length".to_owned()),
-            Kind::Other(what) => return Err((*what).to_owned()),
+            Kind::Record(members) => {
+                let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
+                Of::Fields(self.fields(members).map_err(inside)?)
+            }
+            Kind::VarText | Kind::Var(_) => return Err(refused("of any length")),
+            Kind::Other(what) => return Err(refused(what)),
         };
         Ok((of, Vec::new()))
     }

@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
-use super::datatype::{Elements, What};
+use super::datatype::What;
 use super::group::{Target, is_group, links};
 use super::header::Header;
 use super::reader::{FIRST, Reader};
@@ -238,16 +238,11 @@ impl<'a, 'w> Walk<'a, 'w> {
             if !known.insert(number) {
                 self.budget.take(reader, of.values)?;
             }
-            let records = match &of.data {
-                Ok((Elements { what: What::Record(fields), .. }, _)) => Some(fields),
-                _ => None,
-            };
-            match records {
-                Some(_) => {
-                    let count = element_count(&of.shape).unwrap_or(u64::MAX);
-                    builder.tensor(path, &[count], Layout::Records)?;
-                }
-                None => builder.tensor(path, &of.shape, Layout::Dense)?,
+            if of.kind.is_some() {
+                let count = element_count(&of.shape).unwrap_or(u64::MAX);
+                builder.tensor(path, &[count], Layout::Records)?;
+            } else {
+                builder.tensor(path, &of.shape, Layout::Dense)?;
             }
             let mut own = Attributes::new();
             for Attribute { name, value } in &of.attributes {
@@ -265,8 +260,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             let mut own = kept::restore_own(own, reader.limits, |why| {
                 builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
             });
-            if let Some(fields) = records {
-                describe(&mut own, fields, &of.shape);
+            if let Some(kind) = &of.kind {
+                describe(&mut own, kind.clone(), &of.shape);
             }
             builder.tensor_attributes(own);
             let (elements, data) = match &of.data {

@@ -379,13 +379,13 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
 
 /// The dataset of compounds that records become.
 fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
-    let found =
-        structured(tensor, data, &Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED })?;
+    let refusal = Refusal { format: "HDF5", layout: &FORM, declared: &DECLARED };
+    let found = structured(tensor, data, &refusal)?;
     check_place(&tensor.name, found.shape.len())?;
     let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
     let Some((kind, of)) = of else {
-        let e = FORM.broken("HDF5 has no such records: their type is too long, has fields of no bytes, or is that of complex numbers");
-        return Err(e.with_remedy(Remedy::LeaveOut));
+        let why = "their type is too long, has fields of no bytes, or is that of complex numbers";
+        return Err(refusal.of(why));
     };
     let attributes = Cow::Owned(found.beside(&kind));
     Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })
