@@ -161,7 +161,9 @@ impl Writer<'_> {
             Kind::Tensor(_) => self.tensor(ty, shape, out)?,
             Kind::Struct(_) => self.fields(ty, json, out)?,
             other => {
-                return Err(self.refusal.of(&format!("a member is of the kind {}", other.as_str())));
+                return Err(self
+                    .refusal
+                    .of(&format!("a member is of the kind {}", other.as_str())));
             }
         }
         Ok(())
