@@ -2,6 +2,7 @@
 
 use crate::command::{Outcome, Run, cargo, target};
 use crate::interop;
+use crate::wasm::MANIFEST as WASM;
 use holdall::FORMATS;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,13 +11,21 @@ const BENCHES: &str = "benches/Cargo.toml";
 
 /// `cargo xtask check`.
 pub(crate) fn check(args: &[String]) -> Outcome {
+    formatting(args)?;
     workspace(args)?;
     others(args)
 }
 
-/// Formatting, lints and docs of the main workspace.
-pub(crate) fn workspace(_args: &[String]) -> Outcome {
+/// Formatting of every workspace.
+pub(crate) fn formatting(_args: &[String]) -> Outcome {
     cargo(["fmt", "--all", "--check"]).run()?;
+    let beside = [BENCHES, WASM, "fuzz/libfuzzer/Cargo.toml"].map(PathBuf::from);
+    let check = |path| cargo(["fmt", "--check", "--manifest-path"]).args([path]).run();
+    beside.into_iter().chain(interop::manifests()).try_for_each(check)
+}
+
+/// Lints and docs of the main workspace.
+pub(crate) fn workspace(_args: &[String]) -> Outcome {
     let clippy = looks("clippy").args(["--workspace", "--all-targets"]);
     clippy.args(["--", "-D", "warnings"]).run()?;
     // The example brings the features that tests have: nothing of others is looked at again.
@@ -24,12 +33,9 @@ pub(crate) fn workspace(_args: &[String]) -> Outcome {
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Formatting and lints of the workspaces beside it. The peers are built, for tests need them; their manifests make
-/// errors of the compiler's warnings.
+/// Lints of the workspaces beside it. The peers are built, for tests need them; their manifests make errors of the
+/// compiler's warnings.
 pub(crate) fn others(_args: &[String]) -> Outcome {
-    for manifest in std::iter::once(PathBuf::from(BENCHES)).chain(interop::manifests()) {
-        cargo(["fmt", "--check", "--manifest-path"]).args([manifest]).run()?;
-    }
     let clippy = looks("clippy").args(["--all-targets", "--manifest-path", BENCHES]);
     clippy.args(["--", "-D", "warnings"]).run()?;
     interop::build()

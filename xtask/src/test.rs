@@ -10,6 +10,7 @@ type Stage = (&'static str, fn(&[String]) -> Outcome);
 
 /// The quick ones first, and before others what builds for them.
 const STAGES: &[Stage] = &[
+    ("formatting", check::formatting),
     ("sizes", sizes::sizes),
     ("layers", layers::layers),
     ("generated docs", compare_docs),
@@ -27,7 +28,7 @@ const STAGES: &[Stage] = &[
 /// others have ended are shared. These make no program that others run: while one is replaced, it is not there. The modules of WebAssembly
 /// are there long before `JavaScript` wants them.
 const BESIDE: &[Stage] = &[
-    ("formatting, clippy, docs", check::workspace),
+    ("clippy, docs", check::workspace),
     ("wasm", wasm::wasm),
     ("features", check::features),
     ("decoders", decoders),

@@ -5,7 +5,7 @@ use crate::command::{Outcome, Run, program, root, target};
 use std::path::{Path, PathBuf};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const MANIFEST: &str = "js/wasm/Cargo.toml";
+pub(crate) const MANIFEST: &str = "js/wasm/Cargo.toml";
 /// The modules, each with the profile that it is built by, what else cargo is told, the bytes that it has at most, and what `gzip -9` makes of
 /// them. The last is built last: what is looked at afterwards is of the same features.
 const MODULES: [(&str, &[&str], [usize; 2]); 2] = [
@@ -23,7 +23,6 @@ pub(crate) fn wasm(_args: &[String]) -> Outcome {
     let Some(_) = build()? else { return Ok(()) };
     let folder = target().join("wasm");
     let Some(tools) = compiler(&folder)? else { return Ok(()) };
-    crate::command::cargo(["fmt", "--check", "--manifest-path", MANIFEST]).run()?;
     // What is in the basic one is in the whole one, too, and what it does not use was a warning when it was built.
     let (profile, features, _) = MODULES[MODULES.len() - 1];
     let lint = cargo("clippy", profile, &folder, &tools).args(features);
