@@ -1,8 +1,8 @@
 //! Digests over stored bytes: CRC-32C, SHA-256; over decoded ones: the CRC-32 of zips, XXH3.
 
-use crate::codec::crc::Crc32;
 #[cfg(feature = "digests")]
-use sha2::Digest as _;
+use super::sha256::Sha256;
+use crate::codec::crc::Crc32;
 use std::fmt;
 use std::sync::Arc;
 
@@ -183,7 +183,7 @@ enum State {
     Crc32c(u32),
     Crc32(u32),
     #[cfg(feature = "digests")]
-    Sha256(Box<sha2::Sha256>),
+    Sha256(Sha256),
     #[cfg(feature = "digests")]
     Xxh3(Box<twox_hash::xxhash3_64::Hasher>),
     #[cfg(not(feature = "digests"))]
@@ -198,7 +198,7 @@ impl Hasher {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Crc32 => State::Crc32(0),
             #[cfg(feature = "digests")]
-            Algorithm::Sha256 => State::Sha256(Box::default()),
+            Algorithm::Sha256 => State::Sha256(Sha256::new()),
             #[cfg(feature = "digests")]
             Algorithm::Xxh3 => State::Xxh3(Box::default()),
             #[cfg(not(feature = "digests"))]
@@ -228,7 +228,7 @@ impl Hasher {
             State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Crc32(crc) => Digest::Crc32(crc),
             #[cfg(feature = "digests")]
-            State::Sha256(state) => Digest::Sha256(state.finalize().into()),
+            State::Sha256(state) => Digest::Sha256(state.finish()),
             #[cfg(feature = "digests")]
             State::Xxh3(state) => Digest::Xxh3(std::hash::Hasher::finish(&*state)),
             #[cfg(not(feature = "digests"))]

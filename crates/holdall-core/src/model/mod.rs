@@ -9,6 +9,8 @@ pub mod group;
 mod index;
 mod interner;
 mod nearest;
+#[cfg(feature = "digests")]
+pub(crate) mod sha256;
 mod shape;
 mod tensor;
 

@@ -14,9 +14,9 @@ use crate::error::hash::HashSet;
 use crate::error::sort::sort_by;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
+use crate::model::sha256::Sha256;
 use crate::model::{Warning, element_count};
 use bytes::Bytes;
-use sha2::Digest as _;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -333,5 +333,7 @@ pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
 
 /// SHA-256 of `bytes`.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    sha2::Sha256::digest(bytes).into()
+    let mut hash = Sha256::new();
+    hash.update(bytes);
+    hash.finish()
 }
