@@ -1,5 +1,5 @@
 """Writes files of HDF5 with h5py, and what they are beside: one whose lengths have fewer bytes than its addresses, one that went through the filter
-`scaleoffset`, and two of compounds.
+`scaleoffset`, two of compounds, and two of texts, opaque bytes and times.
 
     pip install h5py && python interop/others/hdf5_files.py        from the root of the repository
 """
@@ -147,3 +147,32 @@ for version, most in [("earliest", "latest"), ("v110", "v110")]:
         "file_sha256": sha256(path.read_bytes()), "tensors": rows,
     }
     Path(f"{path}.expect.json").write_text(json.dumps(expect, indent=1))
+
+
+when = np.array(["2026-01-01", "NaT", "1969-12-31T23:59:59"], "M8[s]")
+texts = {
+    "fixed": (np.array([b"a", b"bcd", b""], "S10"), {}),
+    "grid": (np.array([[b"a", b"bcd"], [b"x", b""]], "S3"), {}),
+    "one": (np.array(b"hello"), {}),
+    "none": (np.zeros(0, "S4"), {}),
+    "opaque": (np.array([b"\x01\x02", b"\x03\x04"], "V2"), {}),
+    "packed": (np.array([b"%04d" % i for i in range(1000)], "S4"), {"chunks": (100,), "compression": "gzip", "shuffle": True}),
+    "when": (when, {"dtype": h5py.opaque_dtype("<M8[s]")}),
+    "lasts": (np.arange(-3, 9).reshape(3, 4).astype("m8[ms]"), {"dtype": h5py.opaque_dtype("<m8[ms]"), "chunks": (2, 3)}),
+}
+for version, most in [("earliest", "latest"), ("v110", "v110")]:
+    path = FOLDER / f"h5py_texts-{version}.h5"
+    with h5py.File(path, "w", libver=(version, most)) as file:
+        for name, (array, options) in texts.items():
+            kind = options.get("dtype", array.dtype)
+            file.create_dataset(name, data=array.astype(kind), **{**options, "dtype": kind})
+        file.create_dataset("filled", (10,), "S4", chunks=(4,), fillvalue=b"none")[2] = b"two"
+        file["fixed"].attrs["unit"] = "mm"
+    arrays = {}
+    with h5py.File(path) as file:
+        for name in [*texts, "filled"]:
+            found = np.asarray(file[name][()])
+            size = found.dtype.itemsize
+            is_time = found.dtype.kind in "mM"
+            arrays[name] = found.view("i8") if is_time else np.frombuffer(found.tobytes(), "u1").reshape(*found.shape, size)
+    described(path, arrays)

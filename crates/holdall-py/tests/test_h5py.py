@@ -177,6 +177,26 @@ def test_compounds_that_records_cannot_be(tmp_path):
         assert str(info.value).count("hdf5/dtype") == 1
 
 
+def test_texts_of_one_length_and_times(tmp_path):
+    when = np.array(["2026-01-01", "NaT"], "M8[us]")
+    wanted = {"s": np.array([[b"a", b"bcd"]], "S3"), "v": np.array([b"ab"], "V2"), "when": when}
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name in ("s", "v"):
+            f.create_dataset(f"g/{name}", data=wanted[name])
+        f["g/when"] = when.astype(h5py.opaque_dtype(when.dtype))
+        f["g/table"] = np.array([(1, when[0])], [("n", "i4"), ("t", h5py.opaque_dtype("<M8[us]"))])
+    for source, target in [("a.h5", "b.npz"), ("b.npz", "b.mt"), ("b.mt", "b.h5"), ("a.h5", "c.h5")]:
+        holdall.convert(tmp_path / source, tmp_path / target)
+    assert holdall.diff(tmp_path / "a.h5", tmp_path / "b.h5").is_same
+    arrays = np.load(tmp_path / "b.npz")
+    for path in ("b.h5", "c.h5"):
+        with h5py.File(tmp_path / path) as f:
+            for name, array in wanted.items():
+                for found in (f[f"g/{name}"][()], arrays[f"g/{name}"]):
+                    assert found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
+            assert f["g/table"].dtype["t"] == when.dtype and f["g/table"][0]["t"] == when[0]
+
+
 @pytest.mark.parametrize("format", ["fixed", "table"])
 def test_tables_of_pandas(tmp_path, format):
     pd = pytest.importorskip("pandas")

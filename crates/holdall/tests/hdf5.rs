@@ -63,7 +63,7 @@ fn files_of_h5py_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 20);
+    assert_eq!(files.len(), 22);
 }
 
 /// Compounds are datasets: their members have h5py's names, types and values.
@@ -108,6 +108,32 @@ fn compounds_are_records() {
         assert_eq!(shape("square").as_deref(), Some("[3,4]"));
         assert_eq!(shape("array").as_deref(), Some("[3,2]"));
         assert_eq!((shape("one").as_deref(), shape("plain")), (Some("[]"), None));
+    }
+}
+
+/// Texts of one length, opaque bytes and h5py's times say which type of NumPy's they are, and are written as they were.
+#[test]
+fn texts_and_times_are_arrays_of_numpys_types() {
+    let dir = tempfile::tempdir().unwrap();
+    for version in ["earliest", "v110"] {
+        let path = folder("hdf5").join(format!("h5py_texts-{version}.h5"));
+        let copy = dir.path().join(format!("{version}.h5"));
+        convert(&holdall::open(&path).unwrap(), &copy, &Convert::new(WriteOptions::new())).unwrap();
+        for path in [path, copy] {
+            let file = holdall::open(path).unwrap();
+            let descr = |name: &str| {
+                let tensor = file.tensor(name).unwrap();
+                let descr = tensor.attributes().get("numpy.descr");
+                descr.and_then(Value::as_text).map(str::to_owned)
+            };
+            let types = ["fixed", "grid", "one", "none", "opaque", "filled", "when", "lasts"];
+            let found = types.map(|name| descr(name).unwrap());
+            let wanted = ["|S10", "|S3", "|S5", "|S4", "|V2", "|S4", "<M8[s]", "<m8[ms]"];
+            assert_eq!(found, wanted);
+            let fixed = file.tensor("fixed").unwrap();
+            let unit = fixed.attributes().get("unit").cloned();
+            assert_eq!(unit, Some(Value::Text("mm".to_owned())));
+        }
     }
 }
 
@@ -401,7 +427,7 @@ fn every_reject_fails_with_its_code() {
     described::all_fail(rejects());
     assert_eq!(code(with_root(&[])), "");
     // What is wrong with one dataset leaves the others readable.
-    let of = [message(3, 0, &[0x13, 0, 0, 0, 4, 0, 0, 0]), shape(&[1]), contiguous(DATA, 4)];
+    let of = [message(3, 0, &[0x17, 0, 0, 0, 8, 0, 0, 0]), shape(&[1]), contiguous(DATA, 8)];
     let mut bytes = with_root(&[link(b"t", EXTRA)]);
     let header = hdf5_files::header(&of);
     bytes[EXTRA as usize..][..header.len()].copy_from_slice(&header);

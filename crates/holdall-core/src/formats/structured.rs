@@ -1,12 +1,12 @@
 //! Datasets as structured arrays, to be written.
 
-use super::array::SHAPE;
+use super::array::{DESCR, SHAPE};
 use super::element::stored_as;
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Error, Remedy, Result, Rule};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Value, element_count};
-use crate::wire::npy::{self, DESCR_KEYWORD, Fields};
+use crate::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
 use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
 use serde_json::Value as Json;
@@ -35,6 +35,17 @@ impl Structured {
         }
         aside
     }
+}
+
+/// The type of NumPy's that an attribute of a tensor names, and the shape in such elements, where they are what the tensor has.
+pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Element, Vec<u64>)> {
+    let text = tensor.attributes.get(DESCR)?.as_text()?;
+    let of = npy::any_element(text).ok()?;
+    let fits = of.descr.as_deref() == Some(text)
+        && (of.dtype, &of.logical_type) == (data.dtype, &data.logical_type);
+    let mut shape = tensor.shape.clone();
+    let last = of.inner.and_then(|_| shape.pop());
+    (fits && last == of.inner).then_some((of, shape))
 }
 
 /// What a format says of datasets that are no such arrays.

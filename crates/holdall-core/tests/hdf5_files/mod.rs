@@ -260,7 +260,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.name.slash", with_root(&[link(b"a/b", DATASET)])),
         ("hdf5.name.utf8", with_root(&[link(b"\xff", DATASET)])),
         ("hdf5.name.twice", with_root(&[link(b"w", DATASET)])),
-        ("hdf5.dtype.text", of_type(&[0x13, 0, 0, 0, 4, 0, 0, 0], 4)),
+        ("hdf5.dtype.text", of_type(&TEXT, 16)),
+        ("hdf5.dtype.text-empty", of_type(&[0x13, 0, 0, 0, 0, 0, 0, 0], 0)),
+        ("hdf5.dtype.opaque-empty", of_type(&[0x15, 0, 0, 0, 0, 0, 0, 0], 0)),
         ("hdf5.dtype.reference", of_type(&[0x17, 0, 0, 0, 8, 0, 0, 0], 8)),
         ("hdf5.dtype.member-outside", of_type(&compound(6, &[("a", 3, &I32)]), 6)),
         (

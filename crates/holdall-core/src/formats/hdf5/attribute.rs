@@ -318,7 +318,7 @@ fn one(
             };
             text(trimmed)
         }
-        Kind::Opaque => Value::Bytes(bytes.to_vec()),
+        Kind::Opaque(_) => Value::Bytes(bytes.to_vec()),
         Kind::Array(_, of) if matches!(of.kind, Kind::Array(..)) => {
             return Ok(Err("arrays of arrays".to_owned()));
         }

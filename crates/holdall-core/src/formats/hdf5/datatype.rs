@@ -6,7 +6,7 @@ use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
-use crate::wire::npy::{Element, Field, Fields, Of};
+use crate::wire::npy::{Element, Field, Fields, Of, any_element};
 
 /// Types nest at most so deep.
 const DEPTH: usize = 16;
@@ -23,6 +23,9 @@ pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
     ("float8_e5m2fnuz", DType::U8, Some(LogicalType::F8E5M2FnUz)),
     ("float8_e8m0fnu", DType::U8, Some(LogicalType::F8E8M0)),
 ];
+
+/// What h5py's tag of opaque bytes begins with; then comes NumPy's name of their type.
+pub(super) const TAG: &str = "NUMPY:";
 
 /// A type of elements, or of the values of an attribute.
 #[derive(Debug, Clone)]
@@ -46,8 +49,8 @@ pub(super) enum Kind {
     VarText,
     /// Runs of values in the global heap.
     Var(Box<Datatype>),
-    /// Bytes without a meaning.
-    Opaque,
+    /// Bytes whose meaning a tag may name.
+    Opaque(String),
     /// A compound that is not a complex number.
     Record(Vec<Member>),
     /// What is none of those, in words.
@@ -90,8 +93,17 @@ impl Number {
 /// What one element is.
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    Number(Number),
+    /// A number. Where NumPy has another type for such, its name.
+    Number(Number, Option<String>),
     Record(Fields),
+}
+
+impl From<Element> for Elements {
+    fn from(of: Element) -> Elements {
+        let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
+        let what = What::Number(Number { dtype, logical, order }, of.descr);
+        Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
+    }
 }
 
 /// What elements of a dataset are.
@@ -119,7 +131,7 @@ impl Datatype {
             let is_marked = marked.is_some_and(|(_, dtype, logical)| {
                 (dtype, logical) == (&number.dtype, &number.logical)
             });
-            Elements { what: What::Number(number.clone()), inner: Vec::new(), is_marked }
+            Elements { what: What::Number(number.clone(), None), inner: Vec::new(), is_marked }
         };
         let refused = |what: String| Err(DTYPE.broken(what));
         match &self.kind {
@@ -141,15 +153,18 @@ impl Datatype {
                 let fields = self.fields(members)?;
                 Ok(Elements { what: What::Record(fields), inner: Vec::new(), is_marked: false })
             }
-            Kind::Text(_) | Kind::VarText => refused("elements are texts".to_owned()),
+            Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
+            Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
+            Kind::VarText => refused("elements are texts of any length".to_owned()),
             Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
-            Kind::Opaque => {
+            Kind::Opaque(tag) => {
                 match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
                     Some((_, dtype, logical)) => {
                         let order = ByteOrder::Little;
                         Ok(plain(&Number { dtype: *dtype, logical: logical.clone(), order }))
                     }
-                    None => refused(format!("elements are {} bytes without a meaning", self.size)),
+                    None if self.size == 0 => refused("elements have no bytes".to_owned()),
+                    None => Ok(self.tagged(tag).into()),
                 }
             }
             Kind::Other(what) => refused(format!("elements are {what}")),
@@ -162,7 +177,7 @@ pub(super) fn kind_of(of: &[u8]) -> Option<String> {
     let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
     match of.elements(None).ok()?.what {
         What::Record(fields) => Some(fields.kind()),
-        What::Number(_) => None,
+        What::Number(..) => None,
     }
 }
 
@@ -184,27 +199,23 @@ impl Datatype {
             let name = name.shown();
             DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
         };
-        let element = |dtype, logical_type, byte_order, inner, descr| {
-            Of::Element(Element { dtype, logical_type, byte_order, descr, inner })
-        };
-        let bytes = |class: char| {
-            let (size, order) = (self.size, ByteOrder::Little);
-            element(DType::U8, None, order, Some(size.into()), Some(format!("|{class}{size}")))
+        let element = |dtype, logical_type, byte_order| {
+            Of::Element(Element { dtype, logical_type, byte_order, descr: None, inner: None })
         };
         let of = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {
-                element(*dtype, logical.clone(), *order, None, None)
+                element(*dtype, logical.clone(), *order)
             }
             Kind::Enum(of, names) if is_bool(of, names) => {
-                element(DType::Bool, None, ByteOrder::Little, None, None)
+                element(DType::Bool, None, ByteOrder::Little)
             }
             Kind::Enum(of, _) => return of.field(name),
             Kind::Array(dims, of) => {
                 let (of, inner) = of.field(name)?;
                 return Ok((of, [dims.as_slice(), &inner].concat()));
             }
-            Kind::Text(_) => bytes('S'),
-            Kind::Opaque => bytes('V'),
+            Kind::Text(_) => Of::Element(self.bytes('S')),
+            Kind::Opaque(tag) => Of::Element(self.tagged(tag)),
             Kind::Record(members) => {
                 let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
                 Of::Fields(self.fields(members).map_err(inside)?)
@@ -213,6 +224,25 @@ impl Datatype {
             Kind::Other(what) => return Err(refused(what)),
         };
         Ok((of, Vec::new()))
+    }
+
+    /// Bytes of this size, of a class of NumPy's.
+    fn bytes(&self, class: char) -> Element {
+        Element {
+            dtype: DType::U8,
+            logical_type: None,
+            byte_order: ByteOrder::Little,
+            descr: Some(format!("|{class}{}", self.size)),
+            inner: Some(self.size.into()),
+        }
+    }
+
+    /// Opaque bytes: those of a type of NumPy's, where h5py's tag names one that HDF5 has no like of, which are times.
+    fn tagged(&self, tag: &str) -> Element {
+        let named = tag.strip_prefix(TAG).and_then(|descr| any_element(descr).ok());
+        let is_time = |of: &Element| of.dtype == DType::I64 && of.descr.is_some();
+        let named = named.filter(|of| is_time(of) && self.size == 8);
+        named.unwrap_or_else(|| self.bytes('V'))
     }
 
     /// Whether values have names that are not kept.
@@ -271,8 +301,8 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             _ => Kind::Other("texts of an unknown kind"),
         },
         5 => {
-            cursor.take(low.into())?;
-            Kind::Opaque
+            let tag = cursor.take(low.into())?.split(|byte| *byte == 0).next().unwrap_or_default();
+            Kind::Opaque(String::from_utf8_lossy(tag).into_owned())
         }
         6 => match compound(cursor, count, size, version, inside)? {
             Ok(kind) => kind,
@@ -307,7 +337,7 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
         _ => return Some(Err(DTYPE.broken("elements are of a class that is not known"))),
     };
     let e = match &kind {
-        _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque | Kind::Other(_)) => {
+        _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque(_) | Kind::Other(_)) => {
             Some("a type of no bytes".to_owned())
         }
         Kind::Enum(of, _) if of.size != size => {

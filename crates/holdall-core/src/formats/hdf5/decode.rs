@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
-use super::datatype::What;
+use super::datatype::{Elements, What};
 use super::group::{Target, is_group, links};
 use super::header::Header;
 use super::reader::{FIRST, Reader};
@@ -11,11 +11,11 @@ use super::{DEPTH, LINK, LOOP};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::sort::sort_by;
 use crate::error::{Error, ErrorKind, Result, Shown as _};
-use crate::formats::array::describe;
+use crate::formats::array::{DESCR, describe};
 use crate::formats::kept;
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role,
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role, Value,
     element_count,
 };
 use crate::window::{Stop, Window};
@@ -263,6 +263,9 @@ impl<'a, 'w> Walk<'a, 'w> {
             if let Some(kind) = &of.kind {
                 describe(&mut own, kind.clone(), &of.shape);
             }
+            if let Ok((Elements { what: What::Number(_, Some(descr)), .. }, _)) = &of.data {
+                own.set(DESCR.to_owned(), Value::Text(descr.clone()));
+            }
             builder.tensor_attributes(own);
             let (elements, data) = match &of.data {
                 Ok(found) => found,
@@ -281,7 +284,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             };
             let (dtype, logical_type, byte_order) = match &elements.what {
-                What::Number(of) => (of.dtype, of.logical.clone(), of.order),
+                What::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
                 What::Record(_) => (DType::U8, None, ByteOrder::Little),
             };
             builder.component(Component {

@@ -9,9 +9,10 @@ use super::{
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
+use crate::formats::array::DESCR;
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, object};
-use crate::formats::structured::{Refusal, structured};
+use crate::formats::structured::{Refusal, named, structured};
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -372,6 +373,14 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
     if stored_size(count, data.dtype, logical).ok().flatten() != Some(data.decoded_len) {
         let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
+    }
+    if let Some((element, shape)) = named(tensor, data)
+        && let Some(of) = values::named(&element)
+    {
+        let mut attributes = tensor.attributes.clone();
+        attributes.remove(DESCR);
+        let (shape, attributes) = (shape.into(), Cow::Owned(attributes));
+        return Ok(Array { of, mark: None, shape, attributes, len: data.decoded_len });
     }
     let (shape, attributes) = (tensor.shape.as_slice().into(), Cow::Borrowed(&tensor.attributes));
     Ok(Array { of: element.of, mark: element.mark, shape, attributes, len: data.decoded_len })

@@ -103,7 +103,7 @@ crate::error::rules! {
     pub NAME: Malformed "hdf5/name" "Links have UTF-8 names that are not empty, contain no `/`, and are unique in their group.";
     /// An element type.
     pub DTYPE: Unsupported "hdf5/dtype"
-        "Elements are integers, floats, complex numbers or booleans, arrays of these, or compounds of these and of texts and bytes of a fixed length.";
+        "Elements are integers, floats, complex numbers, booleans, or texts and bytes of a fixed length; or arrays or compounds of these.";
     /// A layout of data.
     pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or chunked."
         hint "a virtual dataset is copied into one of its own by the program that wrote it";

@@ -1,7 +1,7 @@
 //! Types, shapes and attributes as bytes.
 
 use super::blocks::{Message, Target, Texts};
-use super::datatype::MARKS;
+use super::datatype::{MARKS, TAG};
 use super::header::kind;
 use crate::model::{DType, LogicalType, Value};
 use crate::wire::npy::{Element, Fields, Of};
@@ -264,17 +264,14 @@ fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
     let of = match of {
         Of::Fields(fields) => compound(fields)?,
-        Of::Element(Element { dtype, logical_type, descr, inner, .. }) => {
-            let class = descr.as_deref().and_then(|descr| descr.chars().nth(1));
-            match (class, inner) {
-                (Some('S'), Some(len)) => text(u32::try_from(*len).ok()?),
-                (Some('V'), Some(len)) => opaque(u32::try_from(*len).ok()?),
-                _ => {
-                    dims.extend(inner);
-                    element(*dtype, logical_type.as_ref()).filter(|of| of.mark.is_none())?.of
-                }
+        Of::Element(of) => match named(of) {
+            Some(of) => of,
+            None => {
+                dims.extend(of.inner);
+                let found = element(of.dtype, of.logical_type.as_ref());
+                found.filter(|of| of.mark.is_none())?.of
             }
-        }
+        },
     };
     let width = u32::from_le_bytes(*of.get(4..)?.first_chunk()?);
     if width == 0 || dims.len() > MAX_RANK {
@@ -293,6 +290,26 @@ fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
     // Dimensions are in their own order.
     (0..u32::from(rank)).for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
     out.extend(of);
+    Some(out)
+}
+
+/// Elements that NumPy has another type for: texts of one length, bytes without a meaning, times as h5py has them. None where they are
+/// something else.
+pub(super) fn named(of: &Element) -> Option<Vec<u8>> {
+    let descr = of.descr.as_deref()?;
+    match (descr.chars().nth(1)?, of.inner) {
+        ('S', Some(len)) if len > 0 => Some(text(u32::try_from(len).ok()?)),
+        ('V', Some(len)) if len > 0 => Some(opaque(u32::try_from(len).ok()?)),
+        ('M' | 'm', None) => tagged(&format!("{TAG}{descr}"), 8),
+        _ => None,
+    }
+}
+
+/// Opaque bytes with a tag.
+fn tagged(tag: &str, width: u8) -> Option<Vec<u8>> {
+    let len = u8::try_from(tag.len().checked_next_multiple_of(8)?).ok()?;
+    let mut out = [&[0x15, len, 0, 0, width, 0, 0, 0], tag.as_bytes()].concat();
+    out.resize(usize::from(len).checked_add(8)?, 0);
     Some(out)
 }
 

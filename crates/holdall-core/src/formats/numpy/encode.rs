@@ -10,13 +10,13 @@ use crate::error::{Remedy, Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
-use crate::formats::structured::{Refusal, structured};
+use crate::formats::structured::{Refusal, named, structured};
 use crate::layout::strided::column_major;
 use crate::model::{
     Algorithm, Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, Value,
     crc32_combine, element_count, stored_size,
 };
-use crate::wire::npy;
+use crate::wire::npy::{self, Element};
 use crate::wire::zip::write::{ALIGN, Entry, descriptor, directory, local_header};
 use crate::wire::zip::{EntryKind, Method};
 use bytes::Bytes;
@@ -220,7 +220,9 @@ fn array(tensor: &TensorSpec) -> Result<Array> {
         let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    if let Some((descr, shape)) = named(tensor, data).filter(|_| !fortran) {
+    if let Some((Element { descr: Some(descr), .. }, shape)) = named(tensor, data)
+        && !fortran
+    {
         aside.remove(DESCR);
         return Ok(Array { descr, fortran, shape, aside });
     }
@@ -253,15 +255,4 @@ fn check_place(tensor: &TensorSpec, data: &ComponentSpec) -> Result<()> {
         return Err(e.with_remedy(Remedy::CopyShared));
     }
     Ok(())
-}
-
-/// The type that an attribute names, and the shape in such elements, where they are what the tensor has.
-fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(String, Vec<u64>)> {
-    let text = tensor.attributes.get(DESCR)?.as_text()?;
-    let of = npy::any_element(text).ok()?;
-    let fits = of.descr.as_deref() == Some(text)
-        && (of.dtype, &of.logical_type) == (data.dtype, &data.logical_type);
-    let mut shape = tensor.shape.clone();
-    let last = of.inner.and_then(|_| shape.pop());
-    (fits && last == of.inner).then(|| (text.to_owned(), shape))
 }
