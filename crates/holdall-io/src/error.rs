@@ -51,6 +51,10 @@ holdall_core::error::rules! {
     /// More or fewer bytes than declared.
     pub WRITE_LEN: Misuse "write/length"
         "A component is given exactly as many bytes as were declared.";
+    /// Something was not written, and the caller went on.
+    pub FAILED: Misuse "write/failed"
+        "A file is finished only if everything that was given to its writer was written."
+        hint "begin the file again";
     /// A component is named that was not written.
     pub NOT_WRITTEN: Misuse "write/not-written"
         "A component that others share bytes with is written before them.";

@@ -1,8 +1,8 @@
 //! Writing and reading back: every format and version, encoding and length.
 
 use holdall::{
-    Algorithm, Attributes, Check, DType, EncodeOptions, Encoding, File, Io, OpenOptions, Role,
-    TensorSpec, Value, Work, WriteOptions, Writer, formats,
+    Algorithm, Attributes, Check, DType, EncodeOptions, Encoding, ErrorKind, File, Io, OpenOptions,
+    Role, TensorSpec, Value, Work, WriteOptions, Writer, formats,
 };
 use std::path::Path;
 use std::sync::LazyLock;
@@ -180,10 +180,62 @@ fn too_many_or_too_few_bytes_are_refused() {
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
     writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
     assert_eq!(writer.write(&[0; 9]).unwrap_err().code(), "write/length");
+    // Whoever goes on all the same does not get a file that lacks some of it.
+    assert_eq!(writer.finish().err().unwrap().code(), "write/failed");
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
     writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
     writer.write(&[0; 7]).unwrap();
     assert_eq!(writer.finish().err().unwrap().code(), "write/length");
+}
+
+/// Fails once.
+struct Full {
+    room: usize,
+    to: Vec<u8>,
+}
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.to.len() + bytes.len() > self.room {
+            self.room = usize::MAX;
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.to.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_could_not_be_written_is_not_forgotten() {
+    for (version, zstd) in [("1.2", false), ("1.2", true), ("0.1", false)] {
+        let options = options("ztensor", version);
+        let options = if zstd { options.with_zstd(3) } else { options };
+        let [a, b] = ["a", "b"].map(|name| TensorSpec::dense(name, DType::U8, [4096]));
+        let bytes: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(i) >> 5) as u8).collect();
+        for room in [0, 500, 4500] {
+            let to = Full { room, to: Vec::new() };
+            let mut writer = Writer::stream(to, &options).unwrap();
+            let added = [a.clone(), b.clone()].map(|spec| writer.add(spec, &[&bytes]));
+            match added.iter().any(Result::is_err) {
+                true => assert_eq!(writer.finish().err().unwrap().code(), "write/failed"),
+                // Frames are written later.
+                false => assert_eq!(writer.finish().err().unwrap().kind(), ErrorKind::Io),
+            }
+        }
+    }
+    // What was refused before anything of it was written can be left out.
+    let mut writer = Writer::stream(Vec::new(), &options("ztensor", "1.0")).unwrap();
+    let spec = TensorSpec::dense("w", DType::U8, [2]);
+    let mut refused = spec.clone();
+    refused.attributes.push("a", Value::Null);
+    assert!(writer.add(refused, &[&[1, 2]]).is_err());
+    writer.add(spec, &[&[1, 2]]).unwrap();
+    let file = OpenOptions::new().open_bytes(writer.finish().unwrap(), "f").unwrap();
+    assert_eq!(file.len(), 1);
 }
 
 #[test]

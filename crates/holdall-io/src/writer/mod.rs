@@ -5,7 +5,7 @@ mod options;
 pub use options::WriteOptions;
 
 use crate::compress::{Buffers, Compressor};
-use crate::error::{DECLARE, NOT_WRITTEN, WRITE_LEN};
+use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
 use holdall_core::codec::zstd;
 use holdall_core::error::Shown as _;
@@ -45,6 +45,8 @@ pub struct Writer<S: Sink> {
     options: WriteOptions,
     digest: Option<Algorithm>,
     begun: bool,
+    /// Whether something could not be written, and so the file is never finished.
+    failed: bool,
     /// Threads that may be used, once it was found out.
     threads: Option<usize>,
     /// Component to be given bytes next.
@@ -132,6 +134,7 @@ impl<S: Sink> Writer<S> {
             encoder,
             options: options.clone(),
             begun: false,
+            failed: false,
             threads: None,
             current: None,
             compressor: None,
@@ -174,11 +177,21 @@ impl<S: Sink> Writer<S> {
                 }
             }
         }
-        match self.options.encoding {
-            Encoding::Raw => self.sink.reserve(total)?,
-            _ => self.sink.expect(total / 2),
-        }
-        self.sink.append(&head)
+        let has_room = match self.options.encoding {
+            Encoding::Raw => self.sink.reserve(total),
+            _ => {
+                self.sink.expect(total / 2);
+                Ok(())
+            }
+        };
+        let done = has_room.and_then(|()| self.sink.append(&head));
+        self.noting(done)
+    }
+
+    /// Notes an error after which the file lacks something.
+    fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
+        self.failed |= done.is_err();
+        done
     }
 
     /// Begins a tensor; [`Writer::write`] gives it its bytes.
@@ -195,8 +208,8 @@ impl<S: Sink> Writer<S> {
             self.begin(&[])?;
         }
         self.encoder.check_tensor(&tensor)?;
-        let tensor = Arc::new(tensor);
-        self.next_component(tensor, 0)
+        let begun = self.next_component(Arc::new(tensor), 0);
+        self.noting(begun)
     }
 
     /// Begins a component that has bytes of its own, passing over those that have none to be given.
@@ -301,6 +314,11 @@ impl<S: Sink> Writer<S> {
     /// Takes all bytes of the component begun last, which [`Writer::fills`], from `read`: it fills the memory that it is
     /// called with.
     pub(crate) fn fill(&mut self, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let filled = self.fill_all(read);
+        self.noting(filled)
+    }
+
+    fn fill_all(&mut self, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         let To::Sink { hasher, .. } = &mut current.to else {
             self.current = Some(current);
@@ -338,6 +356,11 @@ impl<S: Sink> Writer<S> {
     /// Says that the component to be given bytes next comes encoded already, and decodes to what was
     /// declared. The caller has made sure of that.
     pub(crate) fn as_is(&mut self, as_is: AsIs) -> Result<()> {
+        let taken = self.take_as_is(as_is);
+        self.noting(taken)
+    }
+
+    fn take_as_is(&mut self, as_is: AsIs) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         if let To::Frames { buffers, .. } = current.to {
             self.spare.push(buffers);
@@ -357,11 +380,16 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Takes the next bytes of the tensor begun last: decoded, little-endian, one component after the
-    /// other. A writer whose work was cancelled is of no more use.
+    /// other. After an error, also that the work was cancelled, the file cannot be finished.
     ///
     /// # Errors
     /// Misuse for more bytes than were declared; Io.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.write_all(bytes);
+        self.noting(written)
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let Some(mut current) = self.current.take() else {
                 let more = bytes.len();
@@ -565,6 +593,9 @@ impl<S: Sink> Writer<S> {
     }
 
     fn check_complete(&self) -> Result<()> {
+        if self.failed {
+            return Err(FAILED.broken("something before was not written"));
+        }
         match &self.current {
             None => Ok(()),
             Some(current) => Err(self.incomplete(current)),
@@ -604,7 +635,7 @@ impl<S: Sink> Writer<S> {
     /// Writes what is left and publishes the file.
     ///
     /// # Errors
-    /// Misuse when the last tensor lacks bytes, Io.
+    /// Misuse when the last tensor lacks bytes, or something before could not be written; Io.
     pub fn finish(self) -> Result<S::Done> {
         self.finish_with_len().map(|(_, done)| done)
     }
