@@ -258,7 +258,8 @@ class Writer:
         """Writes what is left, then makes the file appear at its path.
 
         Raises:
-            Misuse: the last tensor is not complete, or the writer is already closed.
+            Misuse: the last tensor is not complete, a call before could not write something, or the writer is
+                already closed.
         """
         self._native.finish()
 
