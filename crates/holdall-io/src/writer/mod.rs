@@ -594,7 +594,7 @@ impl<S: Sink> Writer<S> {
 
     fn check_complete(&self) -> Result<()> {
         if self.failed {
-            return Err(FAILED.broken("something before was not written"));
+            return Err(FAILED.broken("an earlier write failed, so the file would be incomplete"));
         }
         match &self.current {
             None => Ok(()),
