@@ -155,7 +155,10 @@ impl Datatype {
             }
             Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
             Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
-            Kind::VarText => refused("elements are texts of any length".to_owned()),
+            Kind::VarText => {
+                let hint = "write texts of a fixed length: in h5py, of a dtype such as `S20`";
+                Err(DTYPE.broken("elements are texts of any length").with_hint(hint))
+            }
             Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
             Kind::Opaque(tag) => {
                 match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
