@@ -256,9 +256,7 @@ fn true_tips(e: &mut clap::Error) -> Option<String> {
         let told = untold(given)?;
         return tip(e, told);
     }
-    if (given.starts_with("-o") || given.starts_with("--output"))
-        && let Some(told) = last()
-    {
+    if let Some(told) = last(given) {
         e.remove(ContextKind::SuggestedArg);
         return tip(e, told);
     }
@@ -303,12 +301,22 @@ fn untold(given: &str) -> Option<String> {
     }
 }
 
-/// How the command that was called is told where to write, if it is by its last argument.
-fn last() -> Option<String> {
+/// How the command that was called is told what `given` is meant for, if it is by its last argument: where to write, or which tensor.
+fn last(given: &str) -> Option<String> {
     let (path, command) = called(&words());
     let names: Vec<String> = command.get_positionals().map(|arg| arg.to_string()).collect();
-    let is_out = names.last()?.contains("OUT");
-    is_out.then(|| format!("the last argument names what is written: `{path} {}`", names.join(" ")))
+    let last = names.last()?;
+    let is = |name: &str| last.contains(name);
+    let what = match given.split('=').next()? {
+        option if is("OUT") && (option.starts_with("-o") || option == "--output") => {
+            "what is written"
+        }
+        option if is("TENSOR") && (option.starts_with("-t") || option == "--tensor") => {
+            "the tensor"
+        }
+        _ => return None,
+    };
+    Some(format!("the last argument names {what}: `{path} {}`", names.join(" ")))
 }
 
 fn words() -> Vec<String> {

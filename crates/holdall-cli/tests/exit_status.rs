@@ -368,6 +368,11 @@ fn tips_about_options_are_true() {
         let tip = "tip: the last argument names what is written: `holdall salvage <IN> <OUT>`";
         assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
     }
+    for option in ["-t", "-tw", "--tensor=w"] {
+        let found = holdall(["extract", &path, option, "-o", "w.npy"]).ends_with(2);
+        let tip = "tip: the last argument names the tensor: `holdall extract <FILE> <TENSOR>`";
+        assert!(found.err.contains(tip) && !found.err.contains("similar"), "{found:?}");
+    }
     // A file, or an address, where a command is meant.
     for given in [&path, "https://host/model.zt"] {
         let found = holdall([given]).ends_with(2);
