@@ -286,7 +286,7 @@ def name_of(dtype: "np.dtype[Any]", what: str = "") -> str:
     """Holdall's name of NumPy's dtype; ``what`` has it.
 
     Raises:
-        Unsupported: no file holds such elements: text, objects, records, dates.
+        Unsupported: such elements cannot be stored as a tensor: texts, objects, records, dates.
     """
     name = str(dtype.name)
     if name in PLAIN or name in EXTRA:
