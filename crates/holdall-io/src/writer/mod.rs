@@ -177,14 +177,14 @@ impl<S: Sink> Writer<S> {
                 }
             }
         }
-        let has_room = match self.options.encoding {
+        let reserved = match self.options.encoding {
             Encoding::Raw => self.sink.reserve(total),
             _ => {
                 self.sink.expect(total / 2);
                 Ok(())
             }
         };
-        let done = has_room.and_then(|()| self.sink.append(&head));
+        let done = reserved.and_then(|()| self.sink.append(&head));
         self.noting(done)
     }
 

@@ -98,14 +98,6 @@ pub(super) enum What {
     Record(Fields),
 }
 
-impl From<Element> for Elements {
-    fn from(of: Element) -> Elements {
-        let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
-        let what = What::Number(Number { dtype, logical, order }, of.descr);
-        Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
-    }
-}
-
 /// What elements of a dataset are.
 pub(super) struct Elements {
     pub(super) what: What,
@@ -113,6 +105,14 @@ pub(super) struct Elements {
     pub(super) inner: Vec<u64>,
     /// Whether a mark says so.
     pub(super) is_marked: bool,
+}
+
+impl From<Element> for Elements {
+    fn from(of: Element) -> Elements {
+        let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
+        let what = What::Number(Number { dtype, logical, order }, of.descr);
+        Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
+    }
 }
 
 impl Datatype {

@@ -375,7 +375,7 @@ fn array(tensor: &TensorSpec) -> Result<Array<'_>> {
         return Err(DECLARED.broken(message));
     }
     if let Some((element, shape)) = named(tensor, data)
-        && let Some(of) = values::named(&element)
+        && let Some(of) = values::of_numpy(&element)
     {
         let mut attributes = tensor.attributes.clone();
         attributes.remove(DESCR);

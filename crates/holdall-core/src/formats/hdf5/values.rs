@@ -264,7 +264,7 @@ fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
     let of = match of {
         Of::Fields(fields) => compound(fields)?,
-        Of::Element(of) => match named(of) {
+        Of::Element(of) => match of_numpy(of) {
             Some(of) => of,
             None => {
                 dims.extend(of.inner);
@@ -295,21 +295,24 @@ fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
 
 /// Elements that NumPy has another type for: texts of one length, bytes without a meaning, times as h5py has them. None where they are
 /// something else.
-pub(super) fn named(of: &Element) -> Option<Vec<u8>> {
+pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
     let descr = of.descr.as_deref()?;
     match (descr.chars().nth(1)?, of.inner) {
         ('S', Some(len)) if len > 0 => Some(text(u32::try_from(len).ok()?)),
         ('V', Some(len)) if len > 0 => Some(opaque(u32::try_from(len).ok()?)),
-        ('M' | 'm', None) => tagged(&format!("{TAG}{descr}"), 8),
+        ('M' | 'm', None) => tagged(&format!("{TAG}{descr}")),
         _ => None,
     }
 }
 
-/// Opaque bytes with a tag.
-fn tagged(tag: &str, width: u8) -> Option<Vec<u8>> {
-    let len = u8::try_from(tag.len().checked_next_multiple_of(8)?).ok()?;
-    let mut out = [&[0x15, len, 0, 0, width, 0, 0, 0], tag.as_bytes()].concat();
-    out.resize(usize::from(len).checked_add(8)?, 0);
+/// Eight opaque bytes with a tag.
+fn tagged(tag: &str) -> Option<Vec<u8>> {
+    let mut out = opaque(8);
+    let len = tag.len().checked_next_multiple_of(8)?;
+    let end = out.len().checked_add(len)?;
+    *out.get_mut(1)? = u8::try_from(len).ok()?;
+    out.extend_from_slice(tag.as_bytes());
+    out.resize(end, 0);
     Some(out)
 }
 
