@@ -8,7 +8,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, environment or threads.
-const PURE: [&str; 4] = ["holdall-error", "holdall-json", "holdall-schema", "holdall-core"];
+const PURE: [&str; 6] = [
+    "holdall-error",
+    "holdall-json",
+    "holdall-schema",
+    "holdall-core",
+    "holdall-package",
+    "holdall-formats",
+];
 
 /// Modules of the standard library that pure crates do not use; all of it at once, or by another name.
 const FORBIDDEN: [&str; 9] = ["env", "fs", "net", "os", "process", "thread", "time", "*", "self"];

@@ -162,7 +162,12 @@ pub(crate) fn whole(_args: &[String]) -> Outcome {
     program(own).args(["python", "-k", "wrong_calls"]).env("HOLDALL_WHOLE", "1").run()?;
     let tests = ["corpus*", "truncate", "windowed"].into_iter().flat_map(|test| ["--test", test]);
     as_released(below("test", ["holdall"])).args(tests).run()?;
-    as_released(below("test", ["holdall-json", "holdall-core"])).args(["--tests"]).run()
+    as_released(below(
+        "test",
+        ["holdall-json", "holdall-core", "holdall-package", "holdall-formats"],
+    ))
+    .args(["--tests"])
+    .run()
 }
 
 /// A dataset from the library, of some records.

@@ -2,12 +2,10 @@
 
 use super::read::{fill, reading};
 use super::{Package, PackageFile, Place, TensorKind, TensorRow};
-use holdall_core::formats::carton::{
-    CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write,
-};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};
+use holdall_package::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write};
 use std::collections::BTreeMap;
 
 /// What is different between two packages.

@@ -1,12 +1,12 @@
 //! An unpacked folder: what is in it, and its texts.
 
 use super::rules::LINK_OUT;
-use holdall_core::formats::carton::{
+use holdall_core::{Error, Limits, Result};
+use holdall_io::error::{NOT_REGULAR, io};
+use holdall_package::{
     CARTON_TOML, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
     rules::{PATH, TOO_MANY_FILES},
 };
-use holdall_core::{Error, Limits, Result};
-use holdall_io::error::{NOT_REGULAR, io};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -85,7 +85,7 @@ pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>,
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
         Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),
         Some(_) => {
-            let rule = &holdall_core::formats::carton::rules::SYMLINK;
+            let rule = &holdall_package::rules::SYMLINK;
             Err(rule.broken(format!("`{name}` is a link")))
         }
         None => Ok(None),

@@ -22,11 +22,11 @@ mod verify;
 
 pub use declared::declared;
 pub use diff::{Difference, PackageDiff, package_diff};
-pub use holdall_core::formats::carton::{
+pub use holdall_io::Strictness;
+pub use holdall_package::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
-pub use holdall_io::Strictness;
 pub use inferred::{Inferred, onnx_files};
 pub use mend::{Mended, is_zip, mend};
 pub use open::{OpenOptions, open};
@@ -38,9 +38,9 @@ pub use unpack::UnpackOptions;
 pub use verify::{PackageReport, PackageVerifyOptions};
 
 /// What an ONNX file says of its inputs and outputs.
-pub use holdall_core::formats::carton::onnx;
+pub use holdall_package::onnx;
 /// A SHA-256 as it is shown: 64 lower-case hex digits.
-pub use holdall_core::formats::carton::write::hex;
+pub use holdall_package::write::hex;
 
 use holdall_core::{Result, Rule};
 use std::path::PathBuf;

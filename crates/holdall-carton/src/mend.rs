@@ -3,9 +3,6 @@
 use crate::OpenOptions;
 use crate::origin::pieces_of;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{
-    LINKS_NAME, Links, MANIFEST_NAME, Manifest, Sum, rules::MISSING_FILE, wrong_hash,
-};
 use holdall_core::wire::zip::walk::{Step, step};
 use holdall_core::wire::zip::write::{Entry, directory};
 use holdall_core::wire::zip::{CRC32, DUPLICATE_NAME, EntryKind};
@@ -13,6 +10,9 @@ use holdall_core::{Component, Error, Result, Window};
 use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::source::{ByteSource, FileSource, fetched};
 use holdall_io::{Work, WriteOptions};
+use holdall_package::{
+    LINKS_NAME, Links, MANIFEST_NAME, Manifest, Sum, rules::MISSING_FILE, wrong_hash,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;

@@ -3,9 +3,9 @@
 use crate::rules::NO_PACKAGE;
 use crate::{Fetcher, Package};
 use bytes::Bytes;
-use holdall_core::formats::UNKNOWN;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
+use holdall_formats::UNKNOWN;
 use holdall_io::archive::{NO_ARCHIVE, split};
 use holdall_io::{ByteSource, Check, Faults, File, Io, Open};
 use std::fmt;

@@ -1,10 +1,10 @@
 //! Files of a package as streams that are checked against their hashes.
 
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{rules::HASH, wrong_hash};
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Error};
 use holdall_io::error::io;
+use holdall_package::{rules::HASH, wrong_hash};
 use std::fmt;
 use std::io::{self, Read};
 

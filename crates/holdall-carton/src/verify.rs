@@ -7,11 +7,11 @@
 use super::origin::{on_disk, pieces_of};
 use super::package::{At, Package};
 use super::{PackageFile, Place, TensorKind, ValueType};
-use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, Sum, unmet};
 use holdall_core::{Component, Encoding, Error, Result, Warning};
 use holdall_io::executor::Pieces;
 use holdall_io::{Strictness, Verdict};
 use holdall_io::{Work, with_work};
+use holdall_package::{LINKS_NAME, MANIFEST_NAME, Sum, unmet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -318,7 +318,7 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
     if tensor.components().len() == 0 {
         let layout = tensor.layout();
         let what = tensor
-            .of_package()
+            .other_value()
             .map_or_else(|| format!("a tensor of layout {layout}"), str::to_owned);
         return Err(NO_COMPONENT.broken(format!("it is {what}, and has no components")).into());
     }

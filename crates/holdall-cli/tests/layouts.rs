@@ -26,8 +26,9 @@ impl Made {
         let dir = tempfile::tempdir().unwrap();
         let mut encode = holdall::EncodeOptions::new();
         encode.version = Some("1.0".into());
-        let options =
-            WriteOptions::new().with_format(&formats::ztensor::FORMAT).with_encode(encode);
+        let options = WriteOptions::new()
+            .with_format(formats::by_name("ztensor").unwrap())
+            .with_encode(encode);
         let mut writer = Writer::create(dir.path().join("w.zt"), &options).unwrap();
         let mut spec = TensorSpec::dense("w", DType::U8, [2, 4]);
         spec.layout = Layout::Other("quantized_4bit".into());

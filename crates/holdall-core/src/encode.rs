@@ -7,11 +7,19 @@
 //! [states](Encode::states) in its own words: those are given to [`Encode::state`].
 
 use crate::error::{Result, Rule};
-use crate::formats::UNKNOWN_VERSION;
 use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
+
+crate::error::rules! {
+    /// Rules of what callers ask of encoders.
+    pub static RULES;
+
+    /// A version that cannot be written.
+    pub UNKNOWN_VERSION: Misuse "format/unknown-version"
+        "The format can be written in the version that is asked for.";
+}
 
 /// A tensor about to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +139,7 @@ pub struct Stored {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EncodeOptions {
-    /// Version of the format, as its [`crate::Format::versions`] spell it; `None` for the newest.
+    /// Version of the format, as the format spells it; `None` for the newest.
     pub version: Option<String>,
     /// Version as a file states it that is written again, `1.1.0`: it is written in that version and states
     /// the same. Comes before `version`.

@@ -1,35 +1,28 @@
 //! The pure half of Holdall: what tensor files mean, with no way to touch a disk or a network.
 //!
-//! A [`Format`] looks at the bytes in a [`Window`] and answers either with an [`Index`] (what the
-//! file contains) or with the range it still needs. Whoever fetches bytes (a memory map, a file, an
-//! HTTP client) sits above this crate, so every decoder is the same code everywhere, and can be
-//! fuzzed from a byte slice.
+//! A decoder of a format looks at the bytes in a [`Window`] and returns either an [`Index`] (the contents of the
+//! file) or the range of bytes that it still needs. The code that fetches bytes (from a memory map, a file, an HTTP
+//! server) is in crates above this one, so a decoder is the same code everywhere and can be fuzzed from a byte slice.
 //!
-//! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
-//! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, TOML, zip), [`codec`]
-//! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
-//! components a meaning (dense, sparse, quantized), `scan` looks for pickles, [`shards`] knows models of
-//! several files, and [`formats`] has one module per file format.
+//! This crate knows no format; `holdall-formats` has them. [`model`] has the types of an index (tensor, component,
+//! dtype, attributes, digest), [`wire`] reads and writes the encodings that formats are made of (CBOR, TOML, zip),
+//! [`codec`] decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
+//! components a meaning (dense, sparse, quantized), and [`mod@encode`] is the write side.
 #![forbid(unsafe_code)]
 
 pub mod codec;
 pub mod diff;
 pub mod encode;
-pub mod formats;
 pub mod layout;
 pub mod limits;
 pub mod model;
 pub mod read;
-#[cfg(feature = "pytorch")]
-pub mod scan;
-pub mod shards;
 pub mod window;
 pub mod wire;
 
 pub use bytes::Bytes;
 pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 pub use error::{Error, ErrorKind, Remedy, Result, Rule};
-pub use formats::{FORMATS, Format};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;
 pub use limits::Limits;
@@ -40,7 +33,7 @@ pub use model::{
 pub use read::{Extent, Plan};
 pub use window::{Stop, Window};
 
-/// The tables of rules of this crate; those of the formats are in [`FORMATS`].
+/// The tables of rules of this crate; formats have their own.
 static TABLES: &[&[&Rule]] = &[
     window::RULES,
     model::attributes::RULES,
@@ -57,34 +50,26 @@ static TABLES: &[&[&Rule]] = &[
     layout::strided::RULES,
     layout::described::RULES,
     wire::cbor::RULES,
-    #[cfg(feature = "tflite")]
+    #[cfg(feature = "flatbuffer")]
     wire::flatbuffer::RULES,
-    #[cfg(feature = "flax")]
+    #[cfg(feature = "msgpack")]
     wire::msgpack::RULES,
     wire::npy::RULES,
-    #[cfg(any(feature = "carton", feature = "onnx-file", feature = "tensorflow"))]
+    #[cfg(feature = "protobuf")]
     wire::protobuf::RULES,
-    #[cfg(feature = "tensorflow")]
+    #[cfg(feature = "sstable")]
     wire::sstable::RULES,
     wire::tar::RULES,
     #[cfg(feature = "layouts")]
     wire::toml::RULES,
-    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    #[cfg(feature = "zip")]
     wire::zip::RULES,
-    #[cfg(feature = "pytorch")]
+    #[cfg(feature = "pickle")]
     wire::pickle::RULES,
-    formats::RULES,
-    shards::RULES,
-    #[cfg(feature = "carton")]
-    formats::carton::onnx::RULES,
-    #[cfg(feature = "carton")]
-    formats::carton::signature::RULES,
-    #[cfg(feature = "carton")]
-    formats::carton::value::RULES,
+    encode::RULES,
 ];
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let formats = FORMATS.iter().map(|format| format.rules);
-    TABLES.iter().copied().chain(formats).flatten().copied().chain(holdall_schema::rules())
+    TABLES.iter().copied().flatten().copied().chain(holdall_schema::rules())
 }

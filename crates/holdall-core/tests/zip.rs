@@ -1,6 +1,6 @@
 //! Directories of zips: many entries, and no more fetched than is wanted.
 
-use crate::carton_files::zip::{Entry, Zip};
+use crate::zip_files::zip::{Entry, Zip};
 use holdall_core::wire::zip::{Directory, EntryKind, Method};
 use holdall_core::{Bytes, Limits, Stop, Window};
 use std::ops::Range;

@@ -1,5 +1,4 @@
 //! What is written of a zip is what is read of it, also where numbers need 64 bits.
-#![cfg(feature = "carton")]
 
 use holdall_core::wire::zip::write::{ALIGN, Entry, directory, local_header};
 use holdall_core::wire::zip::{Directory, EntryKind, Method};

@@ -7,7 +7,8 @@ use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
-use holdall_core::{Error, Format, Limits, Result, Stop, Window, formats};
+use holdall_core::{Error, Limits, Result, Stop, Window};
+use holdall_formats::Format;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -282,7 +283,7 @@ fn zipped(
 /// The format of the file that a source gives, where it is of one.
 fn format_in(source: &dyn ByteSource) -> Result<Option<&'static Format>> {
     let mut window = Window::new(source.len());
-    match fetched(source, &mut window, formats::detect) {
+    match fetched(source, &mut window, holdall_formats::detect) {
         Ok(format) => Ok(Some(format)),
         Err(e) if e.io().is_some() => Err(e),
         Err(_) => Ok(None),

@@ -4,10 +4,10 @@ use crate::file::File;
 use crate::open::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, read_now};
-use holdall_core::formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
-use holdall_core::formats::pytorch::{CHECKPOINT, FORMAT};
-use holdall_core::shards::check_names;
 use holdall_core::{Index, Limits, Result, Stop, Window};
+use holdall_formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
+use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
+use holdall_formats::shards::check_names;
 use std::ops::Range;
 use std::sync::Arc;
 

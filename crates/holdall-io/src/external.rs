@@ -10,19 +10,22 @@ use holdall_core::Limits;
 #[cfg(feature = "onnx-file")]
 use holdall_core::Stop;
 use holdall_core::error::Shown as _;
-#[cfg(feature = "onnx-file")]
-use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
-#[cfg(feature = "ztensor")]
-use holdall_core::formats::ztensor2::{self, Objects};
-use holdall_core::formats::{self, Beside};
-use holdall_core::shards;
 use holdall_core::{Error, Result, Rule, Window};
+use holdall_formats::Beside;
+#[cfg(feature = "onnx-file")]
+use holdall_formats::onnx::{EXTERNAL, Graph, locations};
+use holdall_formats::shards;
+#[cfg(feature = "ztensor")]
+use holdall_formats::ztensor2::{self, Objects};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
-    formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())
+    holdall_formats::FORMATS
+        .iter()
+        .filter_map(|format| format.beside)
+        .any(|of| of.away.code == e.code())
 }
 
 /// The digest of what a file holds, however it lies in it; nothing where its format defines none, or the file lacks what it takes.
@@ -30,7 +33,7 @@ pub(crate) fn is_away(e: &Error) -> bool {
 /// # Errors
 /// What its source fails with.
 pub fn content(file: &File) -> Result<Option<String>> {
-    let content = formats::by_name(file.format()).and_then(|format| format.content);
+    let content = holdall_formats::by_name(file.format()).and_then(|format| format.content);
     let (Some(content), Some(source)) = (content, file.all_sources().first()) else {
         return Ok(None);
     };
@@ -57,7 +60,7 @@ pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Resu
 /// What its source fails with, and what is wrong with it.
 #[cfg(feature = "onnx-file")]
 pub fn graph(model: &File) -> Result<Graph> {
-    let read = |window: &Window| holdall_core::formats::onnx::graph(window, model.limits());
+    let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
     of_model(model, read).map_err(|e| e.in_source(model.name()))
 }
 
@@ -82,7 +85,7 @@ fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Resul
 impl OpenOptions {
     /// A file with those beside it that it names, where it names some.
     pub(crate) fn with_external(&self, file: File, path: &Path) -> Result<File> {
-        let beside = formats::by_name(file.format()).and_then(|format| format.beside);
+        let beside = holdall_formats::by_name(file.format()).and_then(|format| format.beside);
         let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
         };

@@ -9,7 +9,8 @@ use crate::shards::Home;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
-use holdall_core::{Format, Index, Limits, Result, Window, formats};
+use holdall_core::{Index, Limits, Result, Window};
+use holdall_formats::Format;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
@@ -449,7 +450,7 @@ pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
     let found = FileSource::open(path).and_then(|source| {
         let mut window = Window::new(source.len());
         fetch_ends(&source, &mut window)?;
-        fetched(&source, &mut window, formats::detect)
+        fetched(&source, &mut window, holdall_formats::detect)
     });
     found.map_err(|e| e.in_source(path.display()))
 }
@@ -461,7 +462,7 @@ pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
 pub fn table_of(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Range<u64>>> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
-    fetched(source, &mut window, |window| formats::table(window, limits))
+    fetched(source, &mut window, |window| holdall_formats::table(window, limits))
 }
 
 /// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.
@@ -508,8 +509,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 #[cfg(feature = "http")]
 fn begin(url: &str) -> crate::source::Begin {
     let (_, name) = crate::shards::Home::of(Path::new(url));
-    let format = holdall_core::shards::format_by(name);
-    format.map_or(crate::source::Begin::Unknown, |f| crate::source::Begin::With(f.told_by))
+    let format = holdall_formats::shards::format_by(name);
+    format.map_or(crate::source::Begin::Unknown, |f| crate::source::Begin::With(f.index_location))
 }
 
 #[cfg(not(feature = "stores"))]
@@ -566,5 +567,5 @@ pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
 pub(crate) fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
-    fetched(source, &mut window, |window| formats::decode(window, limits))
+    fetched(source, &mut window, |window| holdall_formats::decode(window, limits))
 }

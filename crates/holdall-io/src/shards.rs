@@ -10,8 +10,8 @@ use crate::workers;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
-pub use holdall_core::shards::part_name;
-use holdall_core::shards::{
+pub use holdall_formats::shards::part_name;
+use holdall_formats::shards::{
     self, Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, chosen, too_many,
 };
 use std::path::{Path, PathBuf};

@@ -54,7 +54,7 @@ fn odd(warning: &Warning) -> Error {
         0 | 1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let mut e = match holdall_core::rules().find(|rule| rule.code == warning.code) {
+    let mut e = match holdall_formats::rules().find(|rule| rule.code == warning.code) {
         Some(rule) => rule.broken(format!("{}{more}", warning.message)),
         None => ODD.broken(format!("{}{more} (warning `{}`)", warning.message, warning.code)),
     };

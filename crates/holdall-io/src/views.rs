@@ -5,8 +5,6 @@ use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
 use crate::workers;
 use holdall_core::error::Shown as _;
-#[cfg(feature = "carton")]
-use holdall_core::formats::carton;
 use holdall_core::layout::Computed;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
@@ -209,7 +207,7 @@ impl Tensor {
     /// Why a tensor of another layout has no elements.
     #[cold]
     fn no_elements(&self, layout: &Layout) -> Error {
-        match self.of_package() {
+        match self.other_value() {
             Some(what) => UNKNOWN_LAYOUT
                 .broken(format!("it is {what}, which has no elements of a number type"))
                 .with_hint("what it is made of is a value of the package, and read as one"),
@@ -223,19 +221,12 @@ impl Tensor {
         }
     }
 
-    /// What a tensor of a package is, in words, where it is none of numbers: texts, other tensors, or a file that
-    /// is only linked to.
-    pub fn of_package(&self) -> Option<&'static str> {
-        #[cfg(feature = "carton")]
-        if self.file().format() == carton::FORMAT.id {
-            return match self.layout().as_str() {
-                carton::STRINGS => Some("a tensor of texts"),
-                carton::NESTED => Some("a nested tensor"),
-                carton::LINKED => Some("a tensor whose file is only linked to"),
-                _ => None,
-            };
-        }
-        None
+    /// What the tensor is, in words, if its format has tensors that are not arrays of numbers and this is one: in a package,
+    /// texts, other tensors, or a file that is only linked to.
+    pub fn other_value(&self) -> Option<&'static str> {
+        let layout = self.layout().as_str();
+        let mut known = holdall_formats::by_name(self.file().format())?.other_values.iter();
+        known.find(|(name, _)| *name == layout).map(|(_, what)| *what)
     }
 
     #[cold]

@@ -155,7 +155,7 @@ impl NativePackage {
 
     /// What the package says of its model.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let version = holdall::formats::carton::FORMAT.reads.last().copied();
+        let version = holdall::carton::FORMAT.reads.last().copied();
         let package = self.get(py)?;
         let description = package.description().to_plain();
         plain::of(py, description.and(fields!(version: version)))

@@ -8,8 +8,7 @@ use super::rows::{Fill, FillOptions, Rows};
 use super::rules::{NO_METATENSOR, UNKNOWN_LEN, WHICH_DATASET};
 use super::{Records, choose};
 use holdall_core::{
-    Attributes, ComponentSpec, DType, EncodeOptions, Error, Layout, Result, Role, TensorSpec,
-    Value, formats,
+    Attributes, ComponentSpec, DType, EncodeOptions, Error, Layout, Result, Role, TensorSpec, Value,
 };
 use holdall_io::File;
 use holdall_io::Work;
@@ -272,7 +271,7 @@ pub(crate) fn fits(
     attributes: &Attributes,
     schema: &serde_json::Value,
 ) -> Result<Result<()>> {
-    let format = formats::with_schema().and_then(|format| format.encode);
+    let format = holdall_formats::with_schema().and_then(|format| format.encode);
     let encode = format.ok_or_else(|| NO_METATENSOR.broken("this build has no Metatensor"))?;
     let mut attributes = attributes.clone();
     attributes.set(SCHEMA_ATTRIBUTE, Value::Text(schema.to_string()));

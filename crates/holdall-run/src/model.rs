@@ -3,9 +3,9 @@
 use crate::folder::Folder;
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
+use holdall::carton::signature::{self, Call};
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
-use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
 use semver::VersionReq;
 use std::ffi::OsString;

@@ -2,8 +2,8 @@
 
 use crate::model::Model;
 use crate::runner::Named;
+use holdall::carton::{Comparison, compare};
 use holdall::carton::{SelfTest, TensorValue, Tolerance};
-use holdall::formats::carton::{Comparison, compare};
 use holdall::plain::{Plain, ToPlain};
 use holdall::{Error, Result, fields};
 use std::time::{Duration, Instant};

@@ -195,8 +195,8 @@ fn every_rule_is_in_the_specification_and_there_once() {
     let page = std::fs::read_to_string(page).unwrap();
     let mut codes: Vec<&str> = holdall_run::rules::RULES
         .iter()
-        .chain(holdall::formats::carton::signature::RULES)
-        .chain(holdall::formats::carton::value::RULES)
+        .chain(holdall::carton::signature::RULES)
+        .chain(holdall::carton::value::RULES)
         .map(|r| r.code)
         .collect();
     let missing: Vec<&&str> = codes.iter().filter(|c| !page.contains(&format!("`{c}`"))).collect();

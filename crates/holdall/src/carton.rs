@@ -12,3 +12,6 @@ pub use holdall_carton::{
     UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped, onnx, onnx_files,
     package_diff, package_path, rules,
 };
+/// The format of packages, as a file of tensors.
+pub use holdall_formats::carton::FORMAT;
+pub use holdall_package::{Comparison, Number, compare, signature, value};

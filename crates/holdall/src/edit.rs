@@ -23,9 +23,8 @@ use crate::OpenOptions;
 use crate::overwrite::Patch;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
-use holdall_core::{
-    Attributes, Encode, Error, Format, Layout, Remedy, Result, TensorSpec, Value, formats,
-};
+use holdall_core::{Attributes, Encode, Error, Layout, Remedy, Result, TensorSpec, Value};
+use holdall_formats::Format;
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
@@ -416,7 +415,7 @@ fn rewrite(file: &File, path: &Path, items: Vec<Item>, write: &WriteOptions) -> 
 }
 
 fn writable(file: &File) -> Result<&'static Format> {
-    match formats::by_name(file.format()) {
+    match holdall_formats::by_name(file.format()) {
         Some(format) if format.encode.is_some() => Ok(format),
         _ => Err(CANNOT_EDIT
             .broken(format!("{} files cannot be written", file.format()))

@@ -1,7 +1,7 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use crate::edit::{Entry, From};
-use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored, formats};
+use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{self, Item, Keep, Sharing};
 use holdall_io::sink::{Durability, Sink, folder, sweep};
@@ -42,7 +42,7 @@ impl Hole {
         entries: &[Entry],
     ) -> Result<Option<Hole>> {
         // Only a footer at the very end keeps the old file valid until the end is cut off.
-        if !formats::by_name(file.format()).is_some_and(|format| format.ends_in_manifest) {
+        if !holdall_formats::by_name(file.format()).is_some_and(|format| format.ends_in_manifest) {
             return Ok(None);
         }
         let data = file.index().data_range();

@@ -25,6 +25,7 @@ pub mod diff;
 pub mod edit;
 mod elements;
 mod form;
+pub mod formats;
 pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
@@ -59,10 +60,11 @@ pub use holdall_core::layout::described::Layouts;
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
-    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, FORMATS, Format, Index,
-    IndexBuilder, Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored,
-    TensorInfo, TensorSpec, Value, Warning, Window, formats, layout, model, read,
+    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, Layout, Limits,
+    LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec, Value,
+    Warning, Window, layout, model, read,
 };
+pub use holdall_formats::{FORMATS, Format};
 /// What is in tar archives and zips.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use holdall_io::archive;

@@ -12,7 +12,8 @@ use crate::edit::version_to_write;
 use crate::verify::broken;
 #[cfg(feature = "carton")]
 use holdall_core::error::Shown as _;
-use holdall_core::{Error, ErrorKind, FORMATS, Limits, Result};
+use holdall_core::{Error, ErrorKind, Limits, Result};
+use holdall_formats::FORMATS;
 #[cfg(feature = "carton")]
 use holdall_io::error::EXTENSION;
 use holdall_io::error::NOTHING_SOUND;

@@ -1,9 +1,9 @@
-//! Looking for pickles in files, folders and what is on the web: see [`holdall_core::scan`].
+//! Looking for pickles in files, folders and what is on the web: see [`holdall_formats::scan`].
 
 use crate::OpenOptions;
-use holdall_core::scan::Scan;
 use holdall_core::wire::zip::TOO_MANY_ENTRIES;
 use holdall_core::{Error, Limits, Remedy, Result, Window};
+use holdall_formats::scan::Scan;
 use holdall_io::Work;
 use holdall_io::error::{CANCELLED, io};
 use holdall_io::source::{ByteSource, fetched};
@@ -11,11 +11,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use holdall_core::scan::{Pickle, ScanReport};
 /// What is known of something that a pickle would import, and of a pickle.
-pub use holdall_core::wire::pickle::names::Danger as Verdict;
+pub use holdall_formats::scan::names::Danger as Verdict;
 /// Something that a pickle would import.
-pub use holdall_core::wire::pickle::trace::Import;
+pub use holdall_formats::scan::trace::Import;
+pub use holdall_formats::scan::{Pickle, ScanReport};
 
 /// Looks for pickles in the file or folder at `path`, at an address on the web, or in an archive (`ARCHIVE!/PATH`), and at what each
 /// would do.

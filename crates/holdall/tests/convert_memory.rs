@@ -2,7 +2,7 @@
 //! is what is read of the source at once.
 #![cfg(target_os = "linux")]
 
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+#[path = "../../holdall-formats/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 
 use holdall::{

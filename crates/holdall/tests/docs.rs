@@ -1,7 +1,7 @@
 //! The docs speak of rules that there are, and of all of them.
 
 use holdall::formats;
-use holdall::formats::ztensor::rules::warnings;
+use holdall_formats::ztensor::rules::warnings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ fn the_specification_names_every_rule_of_the_formats() {
         .collect();
     let named: BTreeSet<&str> = quoted(&spec).collect();
     let missing: Vec<&str> =
-        holdall_core::rules().map(|r| r.code).filter(|code| !named.contains(code)).collect();
+        holdall_formats::rules().map(|r| r.code).filter(|code| !named.contains(code)).collect();
     assert!(missing.is_empty(), "docs/spec does not speak of {missing:?}");
     for code in WARNINGS {
         assert!(named.contains(code), "docs/spec does not speak of the warning {code}");

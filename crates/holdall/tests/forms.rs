@@ -158,7 +158,7 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
 /// The numbers and sums of the test of `quantize` in `holdall-core`: what `gguf` 0.19 makes of them.
 #[test]
 fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
-    let text = include_str!("../../holdall-core/tests/gguf_files/quantize.json");
+    let text = include_str!("../../holdall-formats/tests/gguf_files/quantize.json");
     let expected: serde_json::Value = serde_json::from_str(text).unwrap();
     let mut state = 12345u32;
     let numbers: Vec<f32> = (0..4096u32)

@@ -132,7 +132,7 @@ fn it_becomes_dense_on_its_way_into_another_file() {
     assert!(found.values_agree(), "{found:?}");
     // As it is, where it can be kept.
     let kept = dir.path().join("kept.zt");
-    let keep = Convert::new(WriteOptions::new().with_format(&formats::ztensor::FORMAT));
+    let keep = Convert::new(WriteOptions::new().with_format(formats::by_name("ztensor").unwrap()));
     holdall::convert(&file, &kept, &keep).unwrap();
     assert_eq!(
         holdall::open(&kept).unwrap().tensor("w").unwrap().layout(),

@@ -71,19 +71,19 @@ mod write;
 mod ztensor2;
 
 // What they share.
-#[path = "../../holdall-core/tests/carton_files/mod.rs"]
+#[path = "../../holdall-formats/tests/carton_files/mod.rs"]
 mod carton_files;
 mod corpus_files;
 mod count;
 mod described;
-#[path = "../../holdall-core/tests/hdf5_files/mod.rs"]
+#[path = "../../holdall-formats/tests/hdf5_files/mod.rs"]
 mod hdf5_files;
 mod make;
-#[path = "../../holdall-core/tests/numpy_files/mod.rs"]
+#[path = "../../holdall-formats/tests/numpy_files/mod.rs"]
 mod numpy_files;
-#[path = "../../holdall-core/tests/onnx_files/mod.rs"]
+#[path = "../../holdall-formats/tests/onnx_files/mod.rs"]
 mod onnx_files;
-#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+#[path = "../../holdall-formats/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 mod records_files;
 #[cfg(feature = "stores")]
@@ -93,9 +93,9 @@ mod s3;
 mod served;
 #[cfg(feature = "http")]
 mod server;
-#[path = "../../holdall-core/tests/tensorflow_files/mod.rs"]
+#[path = "../../holdall-formats/tests/tensorflow_files/mod.rs"]
 mod tensorflow_files;
-#[path = "../../holdall-core/tests/ztensor2_files/mod.rs"]
+#[path = "../../holdall-formats/tests/ztensor2_files/mod.rs"]
 mod ztensor2_files;
 
 #[test]

@@ -85,7 +85,7 @@ fn policy() -> Policy {
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
-    holdall::formats::carton::sha256(bytes)
+    holdall_package::sha256(bytes)
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn over() -> WriteOptions {
 }
 
 fn to_stream() -> WriteOptions {
-    WriteOptions::new().with_format(&holdall::formats::onnx::FORMAT)
+    WriteOptions::new().with_format(holdall::formats::by_name("onnx").unwrap())
 }
 
 fn open(bytes: &[u8]) -> File {

@@ -230,7 +230,7 @@ impl ByteSource for Small {
 #[test]
 fn gaps_longer_than_a_piece_are_no_ones_bytes() {
     let align = holdall::EncodeOptions::new().with_align(32 << 10);
-    let format = &holdall::formats::ztensor::FORMAT;
+    let format = holdall::formats::by_name("ztensor").unwrap();
     let options = holdall::WriteOptions::new().with_format(format).with_encode(align);
     let mut writer = holdall::Writer::stream(Vec::new(), &options).unwrap();
     for n in 0..6u8 {

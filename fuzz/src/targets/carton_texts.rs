@@ -4,8 +4,8 @@
 use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::Bytes;
-use holdall::formats::carton::{
-    self, Contents, Description, Found, Links, Manifest, TensorKind, Texts, write,
+use holdall_package::{
+    self as carton, Contents, Description, Found, Links, Manifest, TensorKind, Texts, write,
 };
 
 /// Panics where it does not hold. The texts stand one after the other with a NUL between: `carton.toml`,

@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::{Bytes, Window};
-use holdall_core::formats::pytorch::{FORMAT, checkpoint::Checkpoint};
+use holdall_formats::pytorch::{FORMAT, checkpoint::Checkpoint};
 
 const ITEM: &[u8] = include_bytes!("../../../corpus/accept/pytorch/torch_alone.pt");
 

@@ -2,5 +2,5 @@
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    super::decode(&holdall::formats::gguf::FORMAT, data);
+    super::decode(&holdall_formats::gguf::FORMAT, data);
 }

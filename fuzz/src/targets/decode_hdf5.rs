@@ -2,6 +2,6 @@
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    super::decode(&holdall::formats::hdf5::FORMAT, data);
-    super::decode(&holdall::formats::hdf5::KERAS, data);
+    super::decode(&holdall_formats::hdf5::FORMAT, data);
+    super::decode(&holdall_formats::hdf5::KERAS, data);
 }

@@ -2,5 +2,5 @@
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    super::decode(&holdall::formats::metatensor::FORMAT, data);
+    super::decode(&holdall_formats::metatensor::FORMAT, data);
 }

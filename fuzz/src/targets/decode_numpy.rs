@@ -1,6 +1,6 @@
 //! Decoding anything as NumPy's gives an index that can be walked, or an error of the file.
 
-use holdall::formats::numpy::{NPY, NPZ};
+use holdall_formats::numpy::{NPY, NPZ};
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {

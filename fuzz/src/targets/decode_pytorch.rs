@@ -2,5 +2,5 @@
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    super::decode(&holdall::formats::pytorch::FORMAT, data);
+    super::decode(&holdall_formats::pytorch::FORMAT, data);
 }

@@ -2,8 +2,8 @@
 
 use crate::limits;
 use crate::walk::is_of_the_file;
-use holdall::formats::tensorflow::FORMAT;
 use holdall::{Bytes, Stop, Window};
+use holdall_formats::tensorflow::FORMAT;
 
 /// Bytes of each file of data.
 const LEN: u64 = 4096;

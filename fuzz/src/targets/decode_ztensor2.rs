@@ -5,7 +5,7 @@ use holdall::Algorithm;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    let format = &holdall::formats::ztensor2::FORMAT;
+    let format = &holdall_formats::ztensor2::FORMAT;
     super::decode(format, data);
     let mut data = data.to_vec();
     let end = data.len();

@@ -1,7 +1,8 @@
 //! What a pickle would import is told of every pickle that can be read, and of all other bytes nothing is believed.
 
 use crate::limits;
-use holdall_core::wire::pickle::{self, trace};
+use holdall_core::wire::pickle;
+use holdall_formats::scan::trace;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {

@@ -9,7 +9,7 @@ use holdall_core::error::sort::sort;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{Runs, kind};
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};
-use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo, formats};
+use holdall_core::{Error, Index, Layout, Limits, Role, TensorInfo};
 use holdall_json::parse;
 use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
 use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
@@ -82,7 +82,7 @@ fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error
 /// The stretches of the file that must be zero, where its format has such a rule: start, end, and the number of the tensor that follows.
 pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
     let index = file.index()?;
-    let has_rule = formats::by_name(index.format()).and_then(|f| f.gaps).is_some();
+    let has_rule = holdall_formats::by_name(index.format()).and_then(|f| f.gaps).is_some();
     Ok(if has_rule { Answer::Done(le(between(index))) } else { Answer::NOTHING })
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
 /// not, and `ranges` as those of [`gaps`].
 pub(crate) fn padding(file: &File) -> Result<Answer, Error> {
     let index = file.index()?;
-    let code = formats::by_name(index.format()).and_then(|f| f.padding?(index.version()));
+    let code = holdall_formats::by_name(index.format()).and_then(|f| f.padding?(index.version()));
     let Some(code) = code else { return Ok(Answer::NOTHING) };
     let starts = index.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
@@ -138,7 +138,7 @@ fn between(index: &Index) -> Vec<u64> {
 /// Checks that bytes of such a stretch are zero.
 pub(crate) fn gap(file: &File, start: u64, bytes: &[u8], tensor: u64) -> Result<Answer, Error> {
     let index = file.index()?;
-    let Some(rule) = formats::by_name(index.format()).and_then(|f| f.gaps) else {
+    let Some(rule) = holdall_formats::by_name(index.format()).and_then(|f| f.gaps) else {
         return Err(CALL.broken("the format has no rule about gaps"));
     };
     let Some(at) = bytes.iter().position(|b| *b != 0) else { return Ok(Answer::NOTHING) };

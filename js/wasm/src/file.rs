@@ -6,10 +6,8 @@ use holdall_core::codec::zstd::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
 use holdall_core::read::{Chunk, Chunked, Extent, join};
-use holdall_core::shards::has_more;
-use holdall_core::{
-    Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window, formats,
-};
+use holdall_formats::shards::has_more;
+use holdall_core::{Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window};
 #[cfg(feature = "whole")]
 use holdall_core::{Encoding, read::Want};
 use std::collections::BTreeMap;
@@ -46,7 +44,7 @@ impl File {
 
     pub(crate) fn decode(&mut self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
         if self.index.is_none() {
-            match formats::decode(&self.window, limits) {
+            match holdall_formats::decode(&self.window, limits) {
                 Ok(index) => {
                     self.window = Window::new(self.window.len());
                     self.index = Some(index);
@@ -60,7 +58,7 @@ impl File {
     /// What the index says of the file as a whole.
     pub(crate) fn facts(&self) -> Result<Object, Error> {
         let index = self.index()?;
-        let format = formats::by_name(index.format());
+        let format = holdall_formats::by_name(index.format());
         Ok(Object::new()
             .text("format", index.format())
             .text("formatName", format.map_or(index.format(), |f| f.name))
@@ -76,7 +74,7 @@ impl File {
     /// The digest of what the file holds, however it lies in it; nothing where there is none.
     #[cfg(feature = "whole")]
     pub(crate) fn content(&self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
-        let Some(content) = formats::by_name(self.index()?.format()).and_then(|f| f.content) else {
+        let Some(content) = holdall_formats::by_name(self.index()?.format()).and_then(|f| f.content) else {
             return Ok(Answer::NOTHING);
         };
         match content(&self.window, limits) {

@@ -17,7 +17,7 @@ mod view;
 mod whole;
 
 use file::File;
-use holdall_core::{Bytes, Error, Limits, Remedy, formats};
+use holdall_core::{Bytes, Error, Limits, Remedy};
 use read::Reads;
 use stats::Pass;
 use std::cell::RefCell;
@@ -407,7 +407,7 @@ pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
 /// The formats that are built in.
 #[unsafe(no_mangle)]
 pub extern "C" fn format_list() -> u32 {
-    call(|_| Ok(Answer::text(json::formats(formats::FORMATS))))
+    call(|_| Ok(Answer::text(json::formats(holdall_formats::FORMATS))))
 }
 
 /// The names of all that can be done about errors.

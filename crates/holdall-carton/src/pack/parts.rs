@@ -11,13 +11,13 @@ use crate::{
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{
-    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
-    rules::NO_TENSOR_INDEX, unmet, write,
-};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::error::io;
+use holdall_package::{
+    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
+    rules::NO_TENSOR_INDEX, unmet, write,
+};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ fn check_linked(root: &Path, found: &[Found<'_>]) -> Result<()> {
     let text = |name: &str| Part::new(Source::Path(root.join(name))).text(name, &limits);
     let (manifest, links) = (text(MANIFEST_NAME)?, text(LINKS_NAME)?);
     let manifest = Manifest::parse(&manifest, &limits)?;
-    let links = holdall_core::formats::carton::Links::parse(&links, &limits)?.hashes();
+    let links = holdall_package::Links::parse(&links, &limits)?.hashes();
     let is_missing = |(path, sha256): &&(String, [u8; 32])| {
         links.contains(sha256) && !there.contains(path.as_str())
     };

@@ -6,7 +6,6 @@ use crate::origin::Stored;
 use crate::read::{fill, reading};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{Sum, sha256};
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{EntryKind, Method};
 use holdall_core::{Error, Result};
@@ -14,6 +13,7 @@ use holdall_io::Work;
 use holdall_io::error::CHANGED;
 use holdall_io::sink::{FileSink, Sink};
 use holdall_io::source::read_part;
+use holdall_package::{Sum, sha256};
 use std::io::{self, Read, Write};
 
 /// Bytes read at a time.

@@ -12,10 +12,6 @@ use super::{Description, Fetcher, FileReader, Links, TensorRow, UnpackOptions};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::paths::Twins;
-use holdall_core::formats::carton::{
-    CARTON_TOML, TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash,
-};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::File;
@@ -23,6 +19,8 @@ use holdall_io::Work;
 use holdall_io::buffer::Buffer;
 use holdall_io::source::{Access, FileSource, SliceSource};
 use holdall_io::{Check, Io, OpenOptions};
+use holdall_package::paths::Twins;
+use holdall_package::{CARTON_TOML, TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -6,15 +6,15 @@ use crate::origin::Origin;
 use crate::rules::{NO_PACKAGE, NOT_HERE, PART};
 use crate::{Description, OpenOptions};
 use bytes::Bytes;
-use holdall_core::formats::carton::{
-    CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
-};
 use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, ErrorKind, Remedy, Result, Window, formats};
+use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
 use holdall_io::File;
 use holdall_io::Io;
 use holdall_io::source::{ByteSource, FileSource};
+use holdall_package::{
+    CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Package {
     /// # Errors
     /// As [`Package::open`].
     pub fn of_file(file: &File) -> Result<Option<Package>> {
-        if file.format() != formats::carton::FORMAT.id {
+        if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
         }
         let options = OpenOptions::new().with_limits(file.limits().clone());
@@ -102,9 +102,10 @@ impl Package {
             let directory =
                 holdall_io::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
             let mut read = |given: Option<&Bytes>| {
-                holdall_io::source::fetched(&*source, &mut window, |w| {
+                let found = holdall_io::source::fetched(&*source, &mut window, |w| {
                     read_zip(&directory, w, limits, given)
-                })
+                })?;
+                found.ok_or_else(|| holdall_formats::unknown_zip(&directory))
             };
             let mut contents = read(None)?;
             if contents.description_is_linked() {
@@ -233,21 +234,21 @@ fn no_package_folder(root: &Path) -> Error {
 /// all.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {
-    let is_zip = e.code() == formats::UNKNOWN.code;
+    let is_zip = e.code() == holdall_formats::UNKNOWN.code;
     if e.kind() != ErrorKind::Malformed && !is_zip {
         return e;
     }
     let mut window = Window::new(source.len());
     let detected = holdall_io::fetch_ends(source, &mut window)
-        .and_then(|()| holdall_io::source::fetched(source, &mut window, formats::detect));
+        .and_then(|()| holdall_io::source::fetched(source, &mut window, holdall_formats::detect));
     match detected {
-        Ok(format) if format.id != formats::carton::FORMAT.id => {
+        Ok(format) if format.id != holdall_formats::carton::FORMAT.id => {
             let e = NO_PACKAGE
                 .broken(format!("this is a file of the format {}, not a package", format.name));
             e.with_remedy(Remedy::PackFile)
         }
         Err(unknown) if unknown.kind() == ErrorKind::Unsupported => unknown,
-        Err(empty) if empty.code() == formats::EMPTY.code => empty,
+        Err(empty) if empty.code() == holdall_formats::EMPTY.code => empty,
         // A tar archive that has a fault.
         Err(other) if tar::RULES.iter().any(|rule| rule.code == other.code()) => other,
         _ => e,

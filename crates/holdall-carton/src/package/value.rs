@@ -4,9 +4,9 @@ use super::Package;
 use crate::rules::NO_TENSOR;
 use crate::{TensorKind, TensorValue, ValueType};
 use bytes::Bytes;
-use holdall_core::formats::carton::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Remedy, Result};
+use holdall_package::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
 
 impl Package {
     /// The tensor of that name in `tensor_data`.

@@ -4,7 +4,7 @@ use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tenso
 use crate::{Package, Place, Reference};
 use data_encoding::BASE64;
 use holdall_core::Result;
-use holdall_core::formats::carton::sha256;
+use holdall_package::sha256;
 use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd, html};
 
 /// The largest file that a page has in it, in bytes.

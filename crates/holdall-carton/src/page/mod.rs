@@ -8,7 +8,7 @@ mod markdown;
 
 use crate::{Example, Package, Place, Reference, SelfTest, TensorKind, ValueSpec};
 use holdall_core::Result;
-use holdall_core::formats::carton::write::hex;
+use holdall_package::write::hex;
 use pulldown_cmark::{LinkType, Options};
 use std::fmt::Write as _;
 
@@ -151,7 +151,7 @@ fn may_lead(address: &str, ty: LinkType) -> bool {
 /// The path in the package that `@misc/PATH` names.
 fn misc(address: &str) -> Option<String> {
     let path = address.strip_prefix("@misc/")?;
-    let path = holdall_core::formats::carton::percent_decoded(path)?;
+    let path = holdall_package::percent_decoded(path)?;
     Some(format!("misc/{path}"))
 }
 

@@ -250,7 +250,7 @@ fn coo(tensor: &Tensor) -> Result<String> {
 #[cfg(feature = "carton")]
 fn of_package(tensor: &Tensor) -> Result<String> {
     use holdall::carton::{Package, TensorKind, TensorValue};
-    let Some(what) = tensor.of_package() else { return Ok(UNKNOWN.to_owned()) };
+    let Some(what) = tensor.other_value() else { return Ok(UNKNOWN.to_owned()) };
     let Some(package) = Package::of_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
     let row = package.tensors().iter().find(|row| row.name == tensor.name());
     if let Some(TensorKind::Nested { inner }) = row.map(|row| &row.kind) {
@@ -288,7 +288,7 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
         return Ok(format!("{} {shape}  {texts}{more}", tensor_type(&tensor)));
     }
     if tensor.components().len() == 0 {
-        return Ok(tensor.of_package().unwrap_or_default().to_owned());
+        return Ok(tensor.other_value().unwrap_or_default().to_owned());
     }
     match package.value(name)? {
         TensorValue::Strings { data, .. } => {
@@ -297,7 +297,7 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
             let more = if data.len() as u64 > LINE_VALUES { " …" } else { "" };
             Ok(format!("string {shape}  {}{more}", texts.join(" ")))
         }
-        _ => Ok(tensor.of_package().unwrap_or_default().to_owned()),
+        _ => Ok(tensor.other_value().unwrap_or_default().to_owned()),
     }
 }
 

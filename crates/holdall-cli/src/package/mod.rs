@@ -77,7 +77,7 @@ fn is_package(path: &Path) -> bool {
 
 /// Whether a zip is a file of tensors that is not a package: other formats are zips too.
 fn is_other(path: &Path) -> bool {
-    let id = holdall::formats::carton::FORMAT.id;
+    let id = holdall::carton::FORMAT.id;
     holdall::format_of(path).is_ok_and(|format| format.id != id)
 }
 

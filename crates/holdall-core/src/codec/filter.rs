@@ -3,7 +3,7 @@
 #[cfg(feature = "deflate")]
 use super::deflate;
 use super::members::Members;
-#[cfg(feature = "hdf5")]
+#[cfg(feature = "scale-offset")]
 use super::scale_offset::ScaleOffset;
 use crate::error::{Error, Result};
 #[cfg(feature = "deflate")]
@@ -36,7 +36,7 @@ pub enum Filter {
     /// LZF, as h5py writes it.
     Lzf,
     /// HDF5's `scaleoffset`.
-    #[cfg(feature = "hdf5")]
+    #[cfg(feature = "scale-offset")]
     ScaleOffset(ScaleOffset),
     /// Records whose members lie otherwise.
     Members(Arc<Members>),
@@ -60,7 +60,7 @@ impl Filter {
             Filter::Deflate | Filter::DeflateNpy => stored_len.saturating_mul(1032),
             Filter::Members(members) => members.decoded_len(stored_len),
             // How many that are is held to the limits; what they say may take no bits.
-            #[cfg(feature = "hdf5")]
+            #[cfg(feature = "scale-offset")]
             Filter::ScaleOffset(of) => of.decoded_len(),
             // Three bytes for 264.
             Filter::Lzf => stored_len.saturating_mul(88),
@@ -91,7 +91,7 @@ pub fn decode(filters: &[Filter], left_out: u32, stored: &[u8], len: usize) -> R
             Filter::Lzf => unlzf(input, most)?,
             Filter::Shuffle(width) => unshuffle(input, *width as usize),
             Filter::Members(members) => members.decode(input)?,
-            #[cfg(feature = "hdf5")]
+            #[cfg(feature = "scale-offset")]
             Filter::ScaleOffset(of) => of.decode(input, most)?,
             Filter::Columns { shape, width } => by_rows(input, shape, *width as usize),
             Filter::Turned(bits) => {

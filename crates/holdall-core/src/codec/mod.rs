@@ -4,7 +4,7 @@ pub mod crc;
 pub mod deflate;
 pub mod filter;
 pub mod members;
-#[cfg(feature = "hdf5")]
+#[cfg(feature = "scale-offset")]
 pub mod scale_offset;
 pub mod zstd;
 

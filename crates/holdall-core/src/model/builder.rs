@@ -141,7 +141,7 @@ impl IndexBuilder {
     }
 
     /// What the file is held to.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
@@ -302,7 +302,7 @@ impl IndexBuilder {
     ///
     /// # Errors
     /// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
-    pub(crate) fn copy(
+    pub fn copy(
         &mut self,
         name: &str,
         tensor: &TensorInfo,
@@ -490,8 +490,7 @@ impl IndexBuilder {
     }
 
     /// How many bytes each tensor takes, for tensors of one component, in the order in which they were added.
-    #[cfg(feature = "safetensors")]
-    pub(crate) fn stored_lens(&self) -> impl Iterator<Item = u64> {
+    pub fn stored_lens(&self) -> impl Iterator<Item = u64> {
         let inner = &self.inner;
         let mut faults = inner.faults.iter().map(|(at, _)| *at as usize).peekable();
         let (mut claimed, mut rows) = (inner.claimed.iter(), inner.components.iter());
@@ -775,7 +774,7 @@ fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Res
 }
 
 /// The components without which a layout means nothing.
-pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
+pub fn required_roles(layout: &Layout) -> &'static [Role] {
     match layout {
         Layout::Dense
         | Layout::PackedCsr

@@ -324,7 +324,7 @@ impl Index {
     }
 
     /// The tensors in bytewise order of their names.
-    pub(crate) fn by_name(&self) -> impl Iterator<Item = TensorInfo> {
+    pub fn by_name(&self) -> impl Iterator<Item = TensorInfo> {
         (0..self.len()).map(|i| TensorInfo { index: self.clone(), at: self.0.nth(i) as u32 })
     }
 

@@ -10,7 +10,7 @@ mod index;
 mod interner;
 mod nearest;
 #[cfg(feature = "digests")]
-pub(crate) mod sha256;
+pub mod sha256;
 mod shape;
 mod tensor;
 

@@ -3,44 +3,59 @@
 
 use sha2::Digest as _;
 
-/// A hash being computed piece by piece.
+/// A SHA-256 hash that is computed piece by piece.
 #[derive(Clone)]
-pub(crate) enum Sha256 {
+pub struct Sha256(State);
+
+#[derive(Clone)]
+enum State {
     Sha2(Box<sha2::Sha256>),
     #[cfg(all(feature = "ring", target_arch = "x86_64"))]
     Ring(Box<ring::digest::Context>),
 }
 
+impl Default for Sha256 {
+    fn default() -> Sha256 {
+        Sha256::new()
+    }
+}
+
+impl std::fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sha256")
+    }
+}
+
 impl Sha256 {
     /// A hash of no bytes yet.
-    pub(crate) fn new() -> Sha256 {
+    pub fn new() -> Sha256 {
         #[cfg(all(feature = "ring", target_arch = "x86_64"))]
         if !std::arch::is_x86_feature_detected!("sha") {
             return Sha256::by_ring();
         }
-        Sha256::Sha2(Box::default())
+        Sha256(State::Sha2(Box::default()))
     }
 
     #[cfg(all(feature = "ring", target_arch = "x86_64"))]
     fn by_ring() -> Sha256 {
-        Sha256::Ring(Box::new(ring::digest::Context::new(&ring::digest::SHA256)))
+        Sha256(State::Ring(Box::new(ring::digest::Context::new(&ring::digest::SHA256))))
     }
 
     /// Takes the next bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Sha256::Sha2(state) => state.update(bytes),
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Sha2(state) => state.update(bytes),
             #[cfg(all(feature = "ring", target_arch = "x86_64"))]
-            Sha256::Ring(state) => state.update(bytes),
+            State::Ring(state) => state.update(bytes),
         }
     }
 
     /// The hash of all bytes taken.
-    pub(crate) fn finish(self) -> [u8; 32] {
-        match self {
-            Sha256::Sha2(state) => state.finalize().into(),
+    pub fn finish(self) -> [u8; 32] {
+        match self.0 {
+            State::Sha2(state) => state.finalize().into(),
             #[cfg(all(feature = "ring", target_arch = "x86_64"))]
-            Sha256::Ring(state) => {
+            State::Ring(state) => {
                 let mut out = [0; 32];
                 out.copy_from_slice(state.finish().as_ref());
                 out
@@ -56,7 +71,7 @@ mod tests {
     fn all() -> Vec<Sha256> {
         vec![
             Sha256::new(),
-            Sha256::Sha2(Box::default()),
+            Sha256(State::Sha2(Box::default())),
             #[cfg(all(feature = "ring", target_arch = "x86_64"))]
             Sha256::by_ring(),
         ]

@@ -363,7 +363,7 @@ impl Chunked {
     }
 
     /// The same with chunks in other sources: those that `number` gives for theirs.
-    pub(crate) fn renumbered(mut self, number: impl Fn(u32) -> u32) -> Chunked {
+    pub fn renumbered(mut self, number: impl Fn(u32) -> u32) -> Chunked {
         self.chunks.iter_mut().for_each(|chunk| chunk.stored.source = number(chunk.stored.source));
         self
     }
@@ -541,7 +541,7 @@ impl Chunked {
             match filter {
                 Filter::Fletcher32 if is_exact => most = most.saturating_sub(4),
                 Filter::Deflate | Filter::DeflateNpy | Filter::Lzf => is_exact = false,
-                #[cfg(feature = "hdf5")]
+                #[cfg(feature = "scale-offset")]
                 Filter::ScaleOffset(_) => is_exact = false,
                 _ => {}
             }

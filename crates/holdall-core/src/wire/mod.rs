@@ -9,21 +9,21 @@
 
 pub mod cbor;
 pub mod cursor;
-#[cfg(feature = "tflite")]
+#[cfg(feature = "flatbuffer")]
 pub mod flatbuffer;
-#[cfg(any(feature = "carton", feature = "onnx-file", feature = "flax", feature = "tensorflow"))]
+#[cfg(any(feature = "msgpack", feature = "protobuf"))]
 pub mod forward;
-#[cfg(feature = "flax")]
+#[cfg(feature = "msgpack")]
 pub mod msgpack;
 pub mod npy;
-#[cfg(feature = "pytorch")]
+#[cfg(feature = "pickle")]
 pub mod pickle;
-#[cfg(any(feature = "carton", feature = "onnx-file", feature = "tensorflow"))]
+#[cfg(feature = "protobuf")]
 pub mod protobuf;
-#[cfg(feature = "tensorflow")]
+#[cfg(feature = "sstable")]
 pub mod sstable;
 pub mod tar;
 #[cfg(feature = "layouts")]
 pub mod toml;
-#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+#[cfg(feature = "zip")]
 pub mod zip;

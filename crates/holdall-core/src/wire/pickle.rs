@@ -5,11 +5,9 @@
 //! bounded, so a pickle takes memory in proportion to its length. Shared values are shared nodes: whoever walks the graph
 //! counts its steps.
 
-mod line;
-pub mod names;
-mod opcode;
-pub mod trace;
-pub(crate) mod write;
+pub mod line;
+pub mod opcode;
+pub mod write;
 
 use super::cursor::Cursor;
 use crate::error::hash::{HashMap, HashSet};
@@ -41,9 +39,9 @@ crate::error::rules! {
 }
 
 /// Bytes of the longest name of a module, or in one, that is followed.
-const MOST_NAME: usize = 256;
+pub const MOST_NAME: usize = 256;
 /// How many different things may be named by texts on the stack, or at all where a pickle is only traced.
-const MOST_NAMED: usize = 1 << 16;
+pub const MOST_NAMED: usize = 1 << 16;
 
 /// A value, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -616,7 +614,8 @@ fn long(bytes: &[u8]) -> Node {
 }
 
 #[cold]
-fn too_many_names() -> Error {
+/// The error for more names than are followed.
+pub fn too_many_names() -> Error {
     TOO_MANY.broken(format!("there are more than {MOST_NAMED} different things to import"))
 }
 

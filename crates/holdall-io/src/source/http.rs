@@ -8,9 +8,9 @@ use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, ret
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::Told;
 use holdall_core::read::{Joined, Terms, join};
 use holdall_core::{Error, Result, Warning};
+use holdall_formats::IndexLocation;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -47,7 +47,7 @@ pub(crate) enum Begin {
     /// Its end, because nothing is known of it.
     Unknown,
     /// The end or the ends that tell what is in it.
-    With(Told),
+    With(IndexLocation),
 }
 
 /// Bytes asked for at first, at one end of the file.
@@ -113,9 +113,9 @@ impl HttpSource {
         let wanted = match begin {
             // Then the start is asked for anyway.
             _ if !has_ends(&client) => 0,
-            Begin::With(Told::ByEnd) => SHORT_HEAD,
-            Begin::With(Told::ByBoth) => HEAD,
-            Begin::With(Told::ByStart) | Begin::Unknown => 0,
+            Begin::With(IndexLocation::End) => SHORT_HEAD,
+            Begin::With(IndexLocation::BothEnds) => HEAD,
+            Begin::With(IndexLocation::Start) | Begin::Unknown => 0,
         };
         let (opened, head) = std::thread::scope(|scope| {
             let ask = || head(&client, &asked, wanted);
@@ -126,10 +126,12 @@ impl HttpSource {
         });
         let first = opened.map_err(|e| e.in_source(&name))?;
         let is_telling = match begin {
-            Begin::With(Told::ByStart) => true,
+            Begin::With(IndexLocation::Start) => true,
             // Some servers give no end.
-            Begin::With(Told::ByEnd) => first.part.0 + first.part.1.len() as u64 == first.len,
-            Begin::With(Told::ByBoth) | Begin::Unknown => false,
+            Begin::With(IndexLocation::End) => {
+                first.part.0 + first.part.1.len() as u64 == first.len
+            }
+            Begin::With(IndexLocation::BothEnds) | Begin::Unknown => false,
         };
         let is_whole = first.part.1.len() as u64 == first.len;
         // Of another version the start is nothing that was asked for; whatever else went wrong is found when it is asked for again.
@@ -402,7 +404,7 @@ fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
 
 /// Asks for an end of a file; for its start, where the server does not know ranges from the end.
 fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
-    let mut from_end = begin != Begin::With(Told::ByStart) && has_ends(client);
+    let mut from_end = begin != Begin::With(IndexLocation::Start) && has_ends(client);
     let part = if from_end { Part::Last(FIRST) } else { Part::Range(0, FIRST) };
     let mut answer = ask(client, url, part)?;
     match answer.status {

@@ -4,9 +4,8 @@ use crate::error::{EXTENSION, NOT_IN_FORMAT};
 use crate::sink::Durability;
 use crate::with_work;
 use crate::work::Work;
-use holdall_core::{
-    Algorithm, Attributes, Encode, EncodeOptions, Encoding, Format, Remedy, Result, formats,
-};
+use holdall_core::{Algorithm, Attributes, Encode, EncodeOptions, Encoding, Remedy, Result};
+use holdall_formats::Format;
 use std::path::Path;
 
 /// The compression level when none is asked for: zstd's own default.
@@ -104,7 +103,7 @@ impl WriteOptions {
     pub fn format_for(&self, path: &Path) -> Result<&'static Format> {
         let by_extension = || {
             let extension = path.extension()?.to_str()?;
-            formats::by_name(extension)
+            holdall_formats::by_name(extension)
         };
         self.format.or_else(by_extension).ok_or_else(|| {
             EXTENSION

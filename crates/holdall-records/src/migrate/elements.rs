@@ -2,9 +2,9 @@
 
 use super::tensors::slice;
 use bytes::Bytes;
-use holdall_core::formats::stored_as;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::{Encoding, Error, Result, Role};
+use holdall_formats::stored_as;
 use holdall_io::Tensor;
 use holdall_io::items::Feed;
 use holdall_schema::evolve::rules::VALUE;

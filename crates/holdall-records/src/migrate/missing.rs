@@ -2,8 +2,8 @@
 
 use super::tensors::{Flat, How, set_type, shown};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::stored_as;
 use holdall_core::{Result, TensorSpec};
+use holdall_formats::stored_as;
 use holdall_schema::evolve::rules::NO_DEFAULT;
 use holdall_schema::rules::TOO_LARGE;
 use holdall_schema::{

@@ -11,9 +11,9 @@ use crate::Records;
 use crate::build::{DatasetWriter, Part, Spool};
 use bytes::Bytes;
 use holdall_core::{
-    Component, Encoding, Error, Format, Result, Role, Stored, TensorSpec, Value as Attribute,
-    formats,
+    Component, Encoding, Error, Result, Role, Stored, TensorSpec, Value as Attribute,
 };
+use holdall_formats::Format;
 use holdall_io::items::as_it_is;
 use holdall_io::source::{Access, ByteSource, Terms};
 use holdall_io::{File, OpenOptions, Tensor};
@@ -53,8 +53,8 @@ impl Migration {
             specs.push(spec);
             sources.push(parts);
         }
-        let own = formats::by_name(file.format()).filter(|format| format.encode.is_some());
-        let all = own.into_iter().chain(formats::FORMATS.iter().copied());
+        let own = holdall_formats::by_name(file.format()).filter(|format| format.encode.is_some());
+        let all = own.into_iter().chain(holdall_formats::FORMATS.iter().copied());
         let mut refused = None;
         for format in all {
             match laid_out(format, &attributes, &specs) {

@@ -1,8 +1,8 @@
 //! The ONNX models of `tests/onnx`, and what the reference evaluator of the `onnx` package gives for them.
 
 use crate::models::{description, shape};
+use holdall::carton::compare;
 use holdall::carton::{Description, TensorValue, ValueSpec};
-use holdall::formats::carton::compare;
 use holdall_run::Named;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};

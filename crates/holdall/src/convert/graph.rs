@@ -1,8 +1,8 @@
 //! Weights written into the graph of an ONNX model, and into a file beside it.
 
 use super::{Convert, ConvertReport, ExternalData, Prepared, became, len_of, report, write_file};
-use holdall_core::formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
 use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
+use holdall_formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
 use holdall_io::items::{self, Item};
 use holdall_io::sink::FileSink;
 use holdall_io::{File, Tensor, external};

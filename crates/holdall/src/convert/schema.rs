@@ -2,7 +2,7 @@
 
 use super::{Convert, plan};
 use crate::records::rules::NO_METATENSOR;
-use holdall_core::{Attributes, Result, TensorSpec, formats};
+use holdall_core::{Attributes, Result, TensorSpec};
 use holdall_io::File;
 use holdall_io::WriteOptions;
 use holdall_schema::{Document, Reading};
@@ -25,7 +25,7 @@ pub fn schema(file: &File) -> Result<Document> {
 /// # Errors
 /// `records/no-metatensor` in a build without that format; as [`plan`].
 pub fn infer_schema(file: &File) -> Result<Value> {
-    let format = formats::with_schema().ok_or_else(no_metatensor)?;
+    let format = holdall_formats::with_schema().ok_or_else(no_metatensor)?;
     // Those of the file stand elsewhere; those of tensors say what records are.
     let options = Convert::new(WriteOptions::new().with_format(format))
         .with_attributes(Attributes::new())
@@ -41,7 +41,7 @@ pub fn infer_schema(file: &File) -> Result<Value> {
 /// `records/no-metatensor` in a build without that format; Unsupported for what Metatensor cannot hold.
 #[cfg(feature = "metatensor")]
 pub fn schema_of_tensors(tensors: &[TensorSpec]) -> Result<Value> {
-    let text = formats::metatensor::infer(tensors, None)?;
+    let text = holdall_formats::metatensor::infer(tensors, None)?;
     holdall_json::parse(text.as_bytes(), holdall_core::Limits::default().depth)
 }
 

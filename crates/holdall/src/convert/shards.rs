@@ -5,10 +5,10 @@ use super::{ConvertReport, Prepared, became, len_of, report, write_file};
 use bytes::Bytes;
 #[cfg(feature = "ztensor")]
 use holdall_core::Limits;
-#[cfg(feature = "ztensor")]
-use holdall_core::formats::ztensor2::Root;
-use holdall_core::formats::{self, Format, Shards as Bound};
 use holdall_core::{Algorithm, Attributes, Digest, Result};
+#[cfg(feature = "ztensor")]
+use holdall_formats::ztensor2::Root;
+use holdall_formats::{Format, Shards as Bound};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 #[cfg(feature = "ztensor")]
 use holdall_io::external;
@@ -43,7 +43,8 @@ pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<Wri
         let e = SHARDS_PLACE.broken("the source is in this folder, which would be replaced");
         return Err(e.in_source(path.display()));
     }
-    let Some(format) = write.format_for(path).ok().or_else(|| formats::by_name("safetensors"))
+    let Some(format) =
+        write.format_for(path).ok().or_else(|| holdall_formats::by_name("safetensors"))
     else {
         return Err(SHARDS_FORMAT.broken("this build writes neither"));
     };
@@ -150,12 +151,12 @@ impl Shards {
             if number > 0 {
                 own = Attributes::new();
             }
-            formats::gguf::leave_parts(&mut own);
+            holdall_formats::gguf::leave_parts(&mut own);
             if self.count > 1 {
                 // Checked to be no more than a u16; that many tensors are in no file.
                 let part = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
                 let tensors = i32::try_from(tensors).unwrap_or(i32::MAX);
-                formats::gguf::set_part(&mut own, part(number), part(self.count), tensors);
+                holdall_formats::gguf::set_part(&mut own, part(number), part(self.count), tensors);
             }
         }
         #[cfg(not(feature = "gguf"))]

@@ -14,7 +14,8 @@ use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File, ModelFolder, Reformed, SalvageReport};
 use holdall_core::layout::number::ElementType;
-use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
+use holdall_core::{Component, ComponentSpec, Layout, TensorSpec};
+use holdall_formats::Format;
 use std::borrow::Cow;
 
 impl ToPlain for Layout {

@@ -1,7 +1,7 @@
 //! The check of bytes that belong to no component, where the format has a rule about them.
 
 use super::State;
-use holdall_core::{Result, Warning, formats};
+use holdall_core::{Result, Warning};
 use holdall_io::File;
 use holdall_io::select::Select;
 use std::ops::Range;
@@ -16,7 +16,9 @@ const MOST_ALIGN: u64 = 2 << 20;
 /// Checks that the gaps of the data region are zero. They are bounded by what the format allows, and are
 /// looked at whatever tensors were asked for.
 pub(super) fn check(file: &File, state: &State) -> Result<()> {
-    let Some(rule) = formats::by_name(file.format()).and_then(|f| f.gaps) else { return Ok(()) };
+    let Some(rule) = holdall_formats::by_name(file.format()).and_then(|f| f.gaps) else {
+        return Ok(());
+    };
     let gaps: Vec<(Range<u64>, usize)> = gaps(file);
     let source = file.sources().at(0);
     // A few at a time: they are small, and lie far apart.
@@ -59,7 +61,7 @@ fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
 /// data longer than that may be what is left of removed tensors, and is nobody's. A file that is far away
 /// is not asked for such bytes, each of which would be a wait.
 pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
-    let code = formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
+    let code = holdall_formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
     let Some(code) = code.filter(|_| !file.sources().terms().is_remote()) else { return Ok(None) };
     let starts = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
     let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());

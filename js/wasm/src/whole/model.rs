@@ -5,14 +5,14 @@ use crate::file::{File, JOINED};
 use crate::json::{self, CALL, Object};
 use holdall_core::error::Shown as _;
 use holdall_core::error::hash::HashMap;
-use holdall_core::formats::pytorch::checkpoint::{Checkpoint, NAME};
-use holdall_core::formats::pytorch::{CHECKPOINT, FORMAT};
+use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
+use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_core::read::join;
-use holdall_core::shards::{
+use holdall_formats::shards::{
     Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, chosen, is_away,
     is_checkpoint, is_index, joined, too_many,
 };
-use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window, formats};
+use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -238,7 +238,7 @@ impl Model {
             let shards: Vec<Shard> = names.zip(indices).map(|(n, i)| Shard::new(n, i)).collect();
             return Ok((joined(&shards, Vec::new(), &self.limits)?, parts));
         }
-        let beside = formats::by_name(index.format()).and_then(|format| format.beside);
+        let beside = holdall_formats::by_name(index.format()).and_then(|format| format.beside);
         let Some(beside) = beside.filter(|_| is_away(&index)) else {
             return Ok((index, vec![at]));
         };
@@ -371,7 +371,7 @@ impl Model {
                 continue;
             }
             let Some(window) = &part.window else { continue };
-            match formats::decode(window, &self.limits) {
+            match holdall_formats::decode(window, &self.limits) {
                 Ok(index) => found.push(part.index.insert(index).clone()),
                 Err(Stop::Need(ranges)) => needs.extend(ranges.into_iter().map(|r| (*at, r))),
                 Err(Stop::Fail(e)) => return Err(e.in_source(part.name.shown()).into()),

@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, CALL, Object};
 use crate::view::{Held, get};
-use holdall_core::formats::carton::{
+use holdall_package::{
     Contents, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
     tensors, unmet,
 };

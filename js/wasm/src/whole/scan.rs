@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, Object};
-use holdall_core::scan::{Pickle, Scan, ScanReport};
+use holdall_formats::scan::{Pickle, Scan, ScanReport};
 use holdall_core::{Bytes, Error, Limits, Window};
 
 /// A look through a file.

@@ -4,7 +4,7 @@ use super::dataset::Part;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::{self, stored_as};
+use holdall_formats::{stored_as};
 use holdall_core::model::{Hasher, stored_size};
 use holdall_core::{
     Algorithm, Attributes, DType, Encode, EncodeOptions, Encoding, Error, LogicalType, Stored,
@@ -35,8 +35,8 @@ impl Writer {
         let told = Attributes::from_json(text, depth.saturating_add(4))?;
         let word = |name: &str| told.get(name).and_then(Value::as_text);
         let id = word("format").unwrap_or_default();
-        let format = formats::by_name(id).ok_or_else(|| {
-            formats::UNKNOWN.broken(format!("there is no format `{}`", id.shown()))
+        let format = holdall_formats::by_name(id).ok_or_else(|| {
+            holdall_formats::UNKNOWN.broken(format!("there is no format `{}`", id.shown()))
         })?;
         let Some(encode) = format.encode else {
             return Err(CALL.broken(format!("`{}` is not written", format.id)));

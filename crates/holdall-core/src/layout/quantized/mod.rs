@@ -288,7 +288,7 @@ impl Computed for Quantized {
 }
 
 /// The attributes that say how a quantized tensor is read.
-pub(crate) const OWN: [&str; 11] = [
+pub const OWN: [&str; 11] = [
     "bits",
     "group_size",
     "packing",
@@ -303,7 +303,7 @@ pub(crate) const OWN: [&str; 11] = [
 ];
 
 /// Those of zTensor 2 that say the same in other words than it is said in there as a rule, by their names.
-pub(crate) const SPELLED: &str = "ztensor2.spelled";
+pub const SPELLED: &str = "ztensor2.spelled";
 
 /// What the attributes of a quantized tensor say.
 #[derive(Debug, Clone)]
@@ -347,13 +347,12 @@ impl Scheme {
         self.zero_point.unwrap_or(own)
     }
 
-    /// `word` and `len` are the type of the words, and their bytes.
-    pub(crate) fn new(
-        shape: &[u64],
-        attributes: &Attributes,
-        word: DType,
-        len: u64,
-    ) -> Result<Scheme> {
+    /// The scheme of a tensor of that shape whose attributes say it. `word` is the type of the packed words, and `len` their
+    /// length in bytes.
+    ///
+    /// # Errors
+    /// [`ATTRIBUTE`] and the other rules of this module.
+    pub fn new(shape: &[u64], attributes: &Attributes, word: DType, len: u64) -> Result<Scheme> {
         let Some(bits) = integer(attributes, "bits")? else {
             return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
         };

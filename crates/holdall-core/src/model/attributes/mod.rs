@@ -73,13 +73,12 @@ impl Attributes {
     }
 
     /// The same, as a file states them that has a map of them even if it is empty: zTensor 2 counts that as content.
-    #[cfg(feature = "ztensor2")]
-    pub(crate) fn stated(self) -> Attributes {
+    pub fn stated(self) -> Attributes {
         Attributes { is_stated: true, ..self }
     }
 
     /// Whether a file has a map of them, because there are some or because the file that they are of had one.
-    pub(crate) fn is_stated(&self) -> bool {
+    pub fn is_stated(&self) -> bool {
         self.is_stated || !self.is_empty()
     }
 

@@ -176,7 +176,7 @@ pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
 }
 
 /// `(3,)` but `(3, 4)`, as NumPy writes it.
-pub(crate) fn tuple(shape: &[u64]) -> String {
+pub fn tuple(shape: &[u64]) -> String {
     let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
     let dims = match shape {
         [_] => dims.trim_end(),

@@ -8,13 +8,13 @@ const MOST_DIGITS: usize = 4300;
 const DIGITS: usize = 9;
 
 /// The number under which something is remembered: with space around it, a sign, and underscores.
-pub(super) fn place(line: &[u8]) -> Option<u64> {
+pub fn place(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.trim();
     text.strip_prefix('+').unwrap_or(text).replace('_', "").parse().ok()
 }
 
 /// An integer in decimal, perhaps with an `L` behind it.
-pub(super) fn integer(line: &[u8]) -> Option<Node> {
+pub fn integer(line: &[u8]) -> Option<Node> {
     let text = std::str::from_utf8(line.strip_suffix(b"L").unwrap_or(line)).ok()?;
     if let Ok(n) = text.parse() {
         return Some(Node::Integer(n));
@@ -56,12 +56,12 @@ fn low(n: u64) -> u32 {
 }
 
 /// A number as `repr` spells it.
-pub(super) fn float(line: &[u8]) -> Option<f64> {
+pub fn float(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
 /// The text of a line of Latin-1 with `\uXXXX` and `\UXXXXXXXX` in it, and whether each of those is a character.
-pub(super) fn unicode(line: &[u8]) -> (String, bool) {
+pub fn unicode(line: &[u8]) -> (String, bool) {
     let (mut out, mut is_sound) = (String::new(), true);
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {
@@ -92,7 +92,7 @@ pub(super) fn unicode(line: &[u8]) -> (String, bool) {
 }
 
 /// The bytes of a line that is a literal of Python's, in quotes, and whether it is one.
-pub(super) fn string(line: &[u8]) -> (Vec<u8>, bool) {
+pub fn string(line: &[u8]) -> (Vec<u8>, bool) {
     let line = line.trim_ascii();
     let (inside, mut is_sound) = match line {
         [b'\'', inside @ .., b'\''] | [b'"', inside @ .., b'"'] => (inside, true),

@@ -4,12 +4,14 @@ use crate::wire::cursor::Cursor;
 
 /// What an opcode has behind it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Argument<'a> {
+pub enum Argument<'a> {
+    /// Nothing.
     None,
     /// A number without a sign.
     Number(u64),
     /// A number with a sign.
     Signed(i32),
+    /// A float of 64 bits.
     Float(f64),
     /// Bytes, after how many there are.
     Bytes(&'a [u8]),
@@ -21,7 +23,7 @@ pub(super) enum Argument<'a> {
 
 /// Why there is no argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub enum Missing {
     /// The bytes end before it does.
     End,
     /// An unknown opcode.
@@ -29,7 +31,7 @@ pub(super) enum Missing {
 }
 
 /// Takes what stands behind `opcode`.
-pub(super) fn argument<'a>(opcode: u8, c: &mut Cursor<'a>) -> Result<Argument<'a>, Missing> {
+pub fn argument<'a>(opcode: u8, c: &mut Cursor<'a>) -> Result<Argument<'a>, Missing> {
     let argument = match opcode {
         b'('
         | b')'

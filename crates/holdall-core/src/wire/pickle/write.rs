@@ -4,42 +4,52 @@ use crate::error::hash::HashMap;
 
 /// Appends opcodes; names of modules and short texts are remembered and recalled.
 #[derive(Debug)]
-pub(crate) struct Pickler {
+pub struct Pickler {
     out: Vec<u8>,
     memo: HashMap<Vec<u8>, u32>,
 }
 
+impl Default for Pickler {
+    fn default() -> Pickler {
+        Pickler::new()
+    }
+}
+
 impl Pickler {
-    pub(crate) fn new() -> Pickler {
+    /// Creates a pickle of protocol 2 without values.
+    pub fn new() -> Pickler {
         Pickler { out: b"\x80\x02".to_vec(), memo: HashMap::default() }
     }
 
     /// A dict without items.
-    pub(crate) fn begin_dict(&mut self) {
+    pub fn begin_dict(&mut self) {
         self.out.push(b'}');
     }
 
     /// Takes the last two values as a key of the dict before them, and its value.
-    pub(crate) fn set_item(&mut self) {
+    pub fn set_item(&mut self) {
         self.out.push(b's');
     }
 
-    pub(crate) fn begin_tuple(&mut self) {
+    /// Begins a tuple.
+    pub fn begin_tuple(&mut self) {
         self.out.push(b'(');
     }
 
-    pub(crate) fn end_tuple(&mut self) {
+    /// Ends the tuple that was begun last.
+    pub fn end_tuple(&mut self) {
         self.out.push(b't');
     }
 
     /// A tuple of numbers.
-    pub(crate) fn numbers(&mut self, all: &[u64]) {
+    pub fn numbers(&mut self, all: &[u64]) {
         self.begin_tuple();
         all.iter().for_each(|n| self.number(*n));
         self.end_tuple();
     }
 
-    pub(crate) fn number(&mut self, n: u64) {
+    /// Appends an `int`.
+    pub fn number(&mut self, n: u64) {
         let bytes = n.to_le_bytes();
         match bytes {
             [n, 0, 0, 0, 0, 0, 0, 0] => self.out.extend([b'K', n]),
@@ -55,11 +65,12 @@ impl Pickler {
     }
 
     /// `True` or `False`.
-    pub(crate) fn bool(&mut self, is_true: bool) {
+    pub fn bool(&mut self, is_true: bool) {
         self.out.push(if is_true { 0x88 } else { 0x89 });
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Appends a `str`.
+    pub fn text(&mut self, text: &str) {
         let mut opcode = vec![b'X'];
         // A name of more than 4 GiB does not come this far: it would be its own header.
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -72,27 +83,27 @@ impl Pickler {
     }
 
     /// Something to be imported.
-    pub(crate) fn global(&mut self, module: &str, name: &str) {
+    pub fn global(&mut self, module: &str, name: &str) {
         self.remembered(format!("c{module}\n{name}\n").into_bytes());
     }
 
     /// Calls the value before the last with the last, a tuple.
-    pub(crate) fn call(&mut self) {
+    pub fn call(&mut self) {
         self.out.push(b'R');
     }
 
     /// Calls the last value without arguments.
-    pub(crate) fn call_without(&mut self) {
+    pub fn call_without(&mut self) {
         self.out.extend(b")R");
     }
 
     /// Takes the last value as what something is called that is kept elsewhere.
-    pub(crate) fn persistent(&mut self) {
+    pub fn persistent(&mut self) {
         self.out.push(b'Q');
     }
 
     /// The pickle of the last value.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
         self.out.push(b'.');
         self.out
     }

@@ -21,7 +21,7 @@ mod descriptor;
 mod end;
 mod extra;
 mod local;
-pub(crate) mod read;
+pub mod read;
 mod rules;
 pub mod walk;
 pub mod write;

@@ -112,7 +112,7 @@ impl Directory {
 }
 
 /// What `of` gives for each entry, or all that any of them needs.
-pub(crate) fn all<T>(
+pub fn all<T>(
     entries: &[Entry<'_>],
     of: impl Fn(Entry<'_>) -> Result<T, Stop>,
 ) -> Result<Vec<T>, Stop> {

@@ -2,8 +2,8 @@
 
 use crate::rules::{ONNX_RANGE, ONNX_TYPE};
 use holdall::Result;
+use holdall::carton::Number;
 use holdall::carton::{TensorValue, ValueType};
-use holdall::formats::carton::Number;
 use ort::value::{DynValue, PrimitiveTensorElementType, Tensor, TensorElementType};
 use std::fmt::Debug;
 

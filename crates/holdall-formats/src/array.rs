@@ -1,0 +1,271 @@
+//! An array of NumPy's as a tensor of an index.
+
+use bytes::Bytes;
+use holdall_core::codec::filter::Filter;
+use holdall_core::codec::members::Members;
+use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::layout::strided::column_major;
+use holdall_core::limits::Limits;
+use holdall_core::model::builder::SIZE;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, IndexBuilder, Layout, Role, Value,
+    element_count, stored_size,
+};
+use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::wire::npy::{self, Fields, Header};
+use holdall_schema::KIND_ATTRIBUTE;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The attribute that names a type of NumPy's that has no like here.
+pub(super) const DESCR: &str = "numpy.descr";
+
+/// The attribute that has the shape of a structured array whose dimensions are not one.
+pub(super) const SHAPE: &str = "numpy.shape";
+/// Bytes that tell how long a header is.
+pub(super) const START: u64 = 12;
+/// Bytes in which most headers end.
+pub(super) const USUAL: u64 = 128;
+/// Stored bytes of records that are put together at once, where there are not very many.
+const CHUNK: u64 = 1 << 20;
+/// Chunks of an array, at most.
+const MOST_CHUNKS: u64 = 1 << 16;
+
+/// Where the elements of an array are.
+#[derive(Debug)]
+pub struct Elements {
+    /// Their stored bytes.
+    pub stored: Extent,
+    /// How those become elements.
+    pub encoding: Encoding,
+    /// Bytes after decoding.
+    pub len: u64,
+    /// A digest of them.
+    pub digest: Option<Digest>,
+}
+
+/// Adds a tensor that is the array which `header` describes. One that varies fastest in its first dimension has the layout
+/// [`Layout::Strided`]. That there are other than the bytes it takes is the tensor's fault.
+///
+/// # Errors
+/// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+pub fn add_array(
+    builder: &mut IndexBuilder,
+    name: &str,
+    header: &Header,
+    elements: Elements,
+    mut attributes: Attributes,
+) -> Result<()> {
+    if let Some(fields) = &header.fields {
+        return add_records(builder, name, header, fields, elements, attributes);
+    }
+    let outer = header.shape.len().saturating_sub(header.inner.iter().len());
+    let strides = column_major(header.shape.get(..outer).unwrap_or_default(), header.inner)
+        .filter(|_| header.fortran_order);
+    let layout = if strides.is_some() { Layout::Strided } else { Layout::Dense };
+    builder.tensor(name, &header.shape, layout)?;
+    if let Some(descr) = &header.descr {
+        attributes.push(DESCR, Value::Text(descr.clone()));
+    }
+    let is_strided = strides.is_some();
+    for (key, value) in strides.iter().flat_map(Attributes::iter) {
+        attributes.push(key, value.clone());
+    }
+    builder.tensor_attributes(attributes);
+    let count = element_count(&header.shape).unwrap_or(u64::MAX);
+    let expected = stored_size(count, header.dtype, header.logical_type.as_ref()).ok().flatten();
+    let (stored, len) = (elements.stored, elements.len);
+    builder.component(Component {
+        role: Role::Data,
+        dtype: header.dtype,
+        logical_type: header.logical_type.clone(),
+        encoding: elements.encoding,
+        byte_order: header.byte_order,
+        stored,
+        decoded_len: Some(len),
+        digest: elements.digest,
+    })?;
+    // Of dense ones the builder finds that itself.
+    if is_strided && expected != Some(len) {
+        let (shape, expected) = (&header.shape, expected.unwrap_or(u64::MAX));
+        let message = format!("shape {shape:?} takes {expected} bytes, there are {len}");
+        builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
+    }
+    Ok(())
+}
+
+/// Adds the arrays of an `.npy` file of `len` bytes, which is that source of the index and of which `bytes` hands out ranges: one as a
+/// rule, of which `first` is the header, and those behind it that `numpy.save` was given the open file for again. Tells how many
+/// there are, and whether the last is cut short.
+///
+/// # Errors
+/// Those of `bytes`, of headers and of [`add_array`].
+pub fn add_arrays<E: From<Error>>(
+    builder: &mut IndexBuilder,
+    name: &str,
+    source: u32,
+    first: Header,
+    len: u64,
+    bytes: &impl Fn(Range<u64>) -> Result<Bytes, E>,
+) -> Result<(u64, bool), E> {
+    let (mut header, mut start, mut number) = (first, 0u64, 0u64);
+    loop {
+        start = start.saturating_add(header.len);
+        let there = len.saturating_sub(start);
+        let wanted = header.elements_len();
+        let own = wanted.map_or(there, |own| own.min(there));
+        let end = start.saturating_add(own);
+        let stored = Extent::new(source, start..end);
+        let elements = Elements { stored, encoding: Encoding::Raw, len: own, digest: None };
+        let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
+        add_array(builder, &name, &header, elements, Attributes::new())?;
+        number = number.saturating_add(1);
+        let rest = len.saturating_sub(end);
+        let next = end..end.saturating_add(rest.min(USUAL));
+        if rest < START || !bytes(next)?.starts_with(npy::MAGIC_BYTES) {
+            if rest > 0 {
+                builder.unkept(|| format!("{rest} bytes behind the array `{}`", name.shown()));
+                builder.warn("npy/passed-over", Some(&name), None, || {
+                    format!("{rest} bytes behind the array are passed over").into()
+                });
+            }
+            return Ok((number, wanted.is_some_and(|wanted| wanted > there)));
+        }
+        header = array_header(end, len, bytes)?;
+        start = end;
+    }
+}
+
+/// The header that begins at byte `at` of a file of `len` bytes, of which `bytes` hands out ranges.
+///
+/// # Errors
+/// Those of `bytes`, and as [`npy::read_any`].
+pub fn array_header<E: From<Error>>(
+    at: u64,
+    len: u64,
+    bytes: &impl Fn(Range<u64>) -> Result<Bytes, E>,
+) -> Result<Header, E> {
+    let upto = |count: u64| at..at.saturating_add(count).min(len);
+    let len = npy::header_len(&bytes(upto(START))?)?;
+    Ok(npy::read_any(&bytes(upto(len))?)?)
+}
+
+/// Adds a dataset that is a structured array, its records row by row, also where they are stored by columns. What the records
+/// become has no bytes between its members and is little-endian; where it is not stored so it is put together of chunks. Where the
+/// attributes have a schema, the stored records are its own.
+fn add_records(
+    builder: &mut IndexBuilder,
+    name: &str,
+    header: &Header,
+    fields: &Fields,
+    elements: Elements,
+    mut attributes: Attributes,
+) -> Result<()> {
+    let Elements { stored, encoding, len, digest } = elements;
+    let shape = &header.shape;
+    let count = element_count(shape).unwrap_or(u64::MAX);
+    builder.tensor(name, &[count], Layout::Records)?;
+    if count.checked_mul(fields.size()) != Some(len) {
+        let size = fields.size();
+        let message = format!("shape {shape:?} of records of {size} bytes, there are {len}");
+        builder.claim(stored)?;
+        builder.fault(SIZE.broken(message).in_component(Role::Data).at(stored.range()));
+        return Ok(());
+    }
+    let (kind, members) = schema_of(fields, attributes.get(KIND_ATTRIBUTE));
+    describe(&mut attributes, kind, shape);
+    builder.tensor_attributes(attributes);
+    let mut filters = Vec::new();
+    let mut decoded = len;
+    if let Some(members) = members.filter(|_| count > 0) {
+        decoded = members.decoded_len(len);
+        filters.push(Filter::Members(Arc::new(members)));
+    }
+    if header.fortran_order && count > 0 && column_major(shape, None).is_some() {
+        filters.push(Filter::Columns { shape: shape.as_slice().into(), width: fields.size() });
+    }
+    let (extent, encoding, len, digest) = match filters.is_empty() {
+        true => (stored, encoding, len, digest),
+        false => {
+            builder.claim(stored)?;
+            match chunked(filters, count, decoded, stored, encoding, len, builder.limits()) {
+                Ok(chunked) => (builder.chunked(chunked)?, Encoding::Raw, decoded, None),
+                Err(e) => {
+                    builder.fault(e);
+                    return Ok(());
+                }
+            }
+        }
+    };
+    builder.component(Component {
+        role: Role::Data,
+        dtype: DType::U8,
+        logical_type: None,
+        encoding,
+        byte_order: ByteOrder::Little,
+        stored: extent,
+        decoded_len: Some(len),
+        digest,
+    })
+}
+
+/// The schema of stored records, and how they become its records where they are not. `own` is the schema that a file of ours has beside:
+/// it is of the records as they are stored, which are little-endian then.
+pub(super) fn schema_of(fields: &Fields, own: Option<&Value>) -> (Value, Option<Members>) {
+    match own.filter(|_| fields.is_little_endian()) {
+        Some(own) => (own.clone(), None),
+        None => (Value::Text(fields.kind()), fields.members()),
+    }
+}
+
+/// Says in the attributes of a dataset what its records are, and which shape an array of them had.
+pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) {
+    if shape.len() != 1 {
+        let dims = shape.iter().map(|dim| Value::Integer((*dim).into()));
+        attributes.set(SHAPE, Value::Array(dims.collect()));
+    }
+    attributes.set(KIND_ATTRIBUTE, kind);
+}
+
+/// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they
+/// are stored as they are and in their order.
+pub(super) fn chunked(
+    mut filters: Vec<Filter>,
+    count: u64,
+    decoded: u64,
+    stored: Extent,
+    encoding: Encoding,
+    len: u64,
+    limits: &Limits,
+) -> Result<Chunked> {
+    let of_one = |bytes: u64| bytes.checked_div(count).unwrap_or(0);
+    let (size, width) = (of_one(len), of_one(decoded));
+    let is_whole = matches!(filters.last(), Some(Filter::Columns { .. }));
+    if encoding != Encoding::Raw {
+        filters.push(Filter::DeflateNpy);
+    }
+    let every = match encoding {
+        Encoding::Raw if !is_whole => {
+            let some = CHUNK.checked_div(size).unwrap_or(1);
+            some.max(count.div_ceil(MOST_CHUNKS)).min(count).max(1)
+        }
+        _ => {
+            check_decoded_len(len, stored.len(), limits)?;
+            count
+        }
+    };
+    let firsts = || (0..count).step_by(usize::try_from(every).unwrap_or(usize::MAX));
+    let chunk = |(number, first): (u64, u64)| {
+        let end = first.saturating_add(every).min(count);
+        let part = first.saturating_mul(size)..end.saturating_mul(size);
+        let stored = if encoding == Encoding::Raw { stored.part(part) } else { stored };
+        Chunk { number, stored, left_out: 0 }
+    };
+    let chunks = (0..).zip(firsts()).map(chunk).collect();
+    // An array of bytes, which is cut between records.
+    let starts = firsts().map(|first| first.saturating_mul(width)).collect();
+    let grid = Grid::cut(&[count.saturating_mul(width)], vec![starts], 1);
+    let grid = grid.ok_or_else(|| SIZE.broken(format!("{count} records of {width} bytes")))?;
+    Chunked::new(grid, vec![0], filters, Edges::Filtered, chunks)
+}

@@ -1,0 +1,163 @@
+//! The index of a package in a zip: its tensors, and what a person would ask of it.
+
+use super::FORMAT;
+use crate::unknown_zip;
+use holdall_core::error::Result;
+use holdall_core::limits::Limits;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, Role,
+    Value,
+};
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::zip::{Directory, Entry, EntryKind};
+use holdall_package::{
+    Contents, Description, DimSpec, LINKED, NESTED, PackedFile, Runner, STRINGS, ShapeSpec,
+    TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
+};
+use std::ops::Range;
+
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let directory = Directory::read(window, limits)?;
+    // What tensors will be asked for comes with the texts, and these are read once.
+    let texts: Vec<Entry<'_>> = zip_texts(&directory).into_iter().flatten().collect();
+    let headers = directory.entries().filter(is_tensor).map(|entry| directory.header(entry));
+    window.all(directory.likely(&texts, limits).chain(headers))?;
+    let contents = read_zip(&directory, window, limits, None)?;
+    let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
+    let data = 0..directory.place().start;
+    let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
+    contents.warnings.iter().cloned().for_each(|warning| builder.add_warning(warning));
+    builder.attributes(attributes(&contents));
+    let files: Vec<Option<&PackedFile>> =
+        contents.tensors.iter().map(|row| file_of(&contents, row)).collect();
+    let entry =
+        |file: Option<&PackedFile>| file.and_then(|f| f.found).and_then(|at| directory.at(at));
+    let wanted: Vec<Entry<'_>> = files.iter().filter_map(|file| entry(*file)).collect();
+    let mut places = directory.data_of_all(&wanted, window)?.into_iter();
+    for (row, file) in contents.tensors.iter().zip(files) {
+        let entry = entry(file);
+        let place = entry.and_then(|entry| Some((entry, places.next()?)));
+        tensor(&mut builder, row, file, place)?;
+    }
+    Ok(builder.finish()?)
+}
+
+/// Whether this may be the file of a tensor.
+fn is_tensor(entry: &Entry<'_>) -> bool {
+    paths::is_in_tensor_data(entry.name()) && entry.kind() == EntryKind::File
+}
+
+fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile> {
+    match &row.kind {
+        TensorKind::Plain { file, .. } => contents.tensor_file(file),
+        TensorKind::Nested { .. } => None,
+    }
+}
+
+fn tensor(
+    builder: &mut IndexBuilder,
+    row: &TensorRow,
+    file: Option<&PackedFile>,
+    place: Option<(Entry<'_>, Range<u64>)>,
+) -> Result<()> {
+    let (ty, shape) = match &row.kind {
+        TensorKind::Plain { ty, shape, .. } => (*ty, shape),
+        TensorKind::Nested { inner } => {
+            builder.tensor(&row.name, &[inner.len() as u64], Layout::from_name(NESTED))?;
+            let names = inner.iter().cloned().map(Value::Text).collect();
+            builder.tensor_attributes(one("inner", Value::Array(names)));
+            return Ok(());
+        }
+    };
+    let Some((entry, stored)) = place else {
+        builder.tensor(&row.name, shape, Layout::from_name(LINKED))?;
+        let mut attributes = one("dtype", text(ty.as_str()));
+        if let Some(sha256) = file.and_then(|file| file.sha256) {
+            attributes.push("sha256", Value::Text(write::hex(&sha256)));
+        }
+        builder.tensor_attributes(attributes);
+        return Ok(());
+    };
+    let (dtype, layout) = match ty.dtype() {
+        Some(dtype) => (dtype, Layout::Dense),
+        None => (DType::U8, Layout::from_name(STRINGS)),
+    };
+    builder.tensor(&row.name, shape, layout)?;
+    let encoding = entry.method().encoding();
+    // The hash is that of the file, so of the decoded bytes.
+    let sha256 = file.and_then(|file| file.sha256).filter(|_| encoding == Encoding::Raw);
+    builder.component(Component {
+        role: Role::Data,
+        dtype,
+        logical_type: None,
+        encoding,
+        byte_order: ByteOrder::Little,
+        stored: stored.into(),
+        decoded_len: Some(entry.decoded_len()),
+        digest: sha256.map(Digest::Sha256),
+    })
+}
+
+/// What the package says of itself, in the names that its texts use.
+fn attributes(contents: &Contents) -> Attributes {
+    let d: &Description = &contents.description;
+    let mut out = Attributes::new();
+    let texts = [
+        ("model_name", &d.model_name),
+        ("short_description", &d.short_description),
+        ("model_description", &d.model_description),
+        ("license", &d.license),
+        ("repository", &d.repository),
+        ("homepage", &d.homepage),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            out.push(key, text(value));
+        }
+    }
+    if let Some(hash) = &contents.hash {
+        out.push("model_hash", Value::Text(write::hex(hash)));
+    }
+    if contents.description_is_linked() {
+        return out;
+    }
+    let Runner { name, framework_version, compat_version, .. } = &d.runner;
+    out.push("runner_name", text(name));
+    out.push("required_framework_version", text(framework_version));
+    out.push("runner_compat_version", Value::Integer((*compat_version).into()));
+    if !d.required_platforms.is_empty() {
+        let platforms = d.required_platforms.iter().map(|p| text(p)).collect();
+        out.push("required_platforms", Value::Array(platforms));
+    }
+    for (key, specs) in [("inputs", &d.inputs), ("outputs", &d.outputs)] {
+        if !specs.is_empty() {
+            out.push(key, Value::Array(specs.iter().map(spec).collect()));
+        }
+    }
+    out
+}
+
+fn spec(spec: &ValueSpec) -> Value {
+    let dim = |dim: &DimSpec| match dim {
+        DimSpec::Size(n) => Value::Integer((*n).into()),
+        DimSpec::Symbol(symbol) => text(symbol),
+        DimSpec::Any => text("*"),
+    };
+    let shape = match &spec.shape {
+        ShapeSpec::Any => text("*"),
+        ShapeSpec::Symbol(symbol) => text(symbol),
+        ShapeSpec::Dims(dims) => Value::Array(dims.iter().map(dim).collect()),
+    };
+    let pairs = [("name", text(&spec.name)), ("dtype", text(spec.ty.as_str())), ("shape", shape)];
+    Value::Map(pairs.into_iter().map(|(key, value)| (text(key), value)).collect())
+}
+
+fn one(key: &str, value: Value) -> Attributes {
+    let mut out = Attributes::new();
+    out.push(key, value);
+    out
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}

@@ -1,0 +1,396 @@
+//! The index of a tree of arrays: one walk through it.
+
+use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
+use crate::named::Element;
+use holdall_core::error::hash::HashSet;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::builder::SIZE;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
+    element_count,
+};
+use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::msgpack::{BROKEN, Item, Scan};
+use std::ops::Range;
+
+/// Extensions: arrays, complex numbers, scalars.
+const ARRAYS: i8 = 1;
+const COMPLEX: i8 = 2;
+const SCALARS: i8 = 3;
+/// The mark of an array in chunks.
+const MARK: &str = "__msgpack_chunked_array__";
+/// Bytes of a key at the start of a file that is taken for one.
+const MOST_FIRST: u64 = 1024;
+
+/// Whether the file is a map whose first key is a text. Nothing else marks one.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    match window.head(1)?.first() {
+        Some(0x81..=0x8f | 0xde | 0xdf) => {}
+        _ => return Ok(false),
+    }
+    match is_map(window) {
+        Err(Stop::Fail(_)) => Ok(false),
+        found => found,
+    }
+}
+
+fn is_map(window: &Window) -> Result<bool, Stop> {
+    let mut scan = Scan::new(window, 0..window.len());
+    let (Item::Map(1..), Item::Text(key)) = (scan.next()?, scan.next()?) else {
+        return Ok(false);
+    };
+    if key.end.saturating_sub(key.start) > MOST_FIRST {
+        return Ok(false);
+    }
+    let key = window.bytes(key)?;
+    let is_text = std::str::from_utf8(&key).is_ok_and(|key| !key.contains(char::is_control));
+    // What is cut short behind its first key is one, too.
+    Ok(is_text && window.len() > scan.position())
+}
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let len = window.len();
+    let mut walk = Walk {
+        window,
+        limits,
+        scan: Scan::new(window, 0..len),
+        builder: IndexBuilder::new(FORMAT.id, "", len, 0..len, limits),
+        attributes: Attributes::new(),
+        values: limits.attribute_values,
+        names: limits.header_len,
+    };
+    let Item::Map(count) = walk.scan.next()? else {
+        return Err(KEY.broken("the file is not a map").into());
+    };
+    walk.map(count, "", 1)?;
+    if !walk.scan.is_at_end() {
+        let message = "bytes follow the last value";
+        return Err(BROKEN.broken(message).at(walk.scan.position()..len).into());
+    }
+    walk.builder.attributes(walk.attributes);
+    Ok(walk.builder.finish()?)
+}
+
+struct Walk<'w> {
+    window: &'w Window,
+    limits: &'w Limits,
+    scan: Scan<'w>,
+    builder: IndexBuilder,
+    attributes: Attributes,
+    /// Values that there may still be, and bytes of names.
+    values: u64,
+    names: u64,
+}
+
+/// What an array says of itself.
+struct Array {
+    shape: Vec<u64>,
+    dtype: String,
+    data: Range<u64>,
+}
+
+impl Array {
+    fn element(&self) -> Result<Element> {
+        Element::of_dtype(&self.dtype).ok_or_else(|| {
+            ELEMENT_TYPE.broken(format!("elements of type `{}` are not read", self.dtype.shown()))
+        })
+    }
+}
+
+impl Walk<'_> {
+    /// The entries of a map, under names that begin with `prefix`.
+    fn map(&mut self, count: u64, prefix: &str, depth: usize) -> Result<(), Stop> {
+        let mut keys = HashSet::default();
+        for at in 0..count {
+            let key = self.key()?;
+            if key == MARK {
+                let start = self.scan.position();
+                let e = CHUNKS.broken(match (at, prefix) {
+                    (0, "") => "the file is an array in chunks, without a name",
+                    (0, _) => {
+                        let name = prefix.strip_suffix('.').unwrap_or(prefix);
+                        return self.chunked(count, name);
+                    }
+                    _ => "the mark of an array in chunks is not the first of its keys",
+                });
+                return Err(e.at(start..start).into());
+            }
+            let name = self.named(prefix, &key)?;
+            if !keys.insert(key) {
+                let message = format!("the key `{}` comes twice", name.shown());
+                let at = self.scan.position();
+                return Err(KEY.broken(message).at(at..at).into());
+            }
+            self.value(&name, depth)?;
+        }
+        Ok(())
+    }
+
+    /// A full name, counted.
+    fn named(&mut self, prefix: &str, key: &str) -> Result<String, Stop> {
+        let len = prefix.len().saturating_add(key.len()) as u64;
+        let left = self.names.checked_sub(len);
+        self.names = left.ok_or_else(|| {
+            let most = self.limits.header_len;
+            TOO_MANY.broken(format!("names take more than {most} bytes together"))
+        })?;
+        Ok(format!("{prefix}{key}"))
+    }
+
+    fn key(&mut self) -> Result<String, Stop> {
+        let start = self.scan.position();
+        match self.scan.next()? {
+            Item::Text(place) => match String::from_utf8(self.bytes(place.clone())?) {
+                Ok(key) => Ok(key),
+                Err(_) => Err(KEY.broken("a key is not UTF-8").at(place).into()),
+            },
+            Item::Integer(n) => Ok(n.to_string()),
+            _ => {
+                let e = KEY.broken("a key is neither a text nor a whole number");
+                Err(e.at(start..self.scan.position()).into())
+            }
+        }
+    }
+
+    /// The value of that name: an array, an attribute, or more of either.
+    fn value(&mut self, name: &str, depth: usize) -> Result<(), Stop> {
+        let start = self.scan.position();
+        let value = match self.scan.next()? {
+            Item::Map(_) | Item::Array(_) if depth >= self.limits.depth => {
+                let message = format!("more than {} maps in each other", self.limits.depth);
+                return Err(DEPTH.broken(message).at(start..self.scan.position()).into());
+            }
+            Item::Map(count) => {
+                return self.map(count, &format!("{name}."), depth.saturating_add(1));
+            }
+            Item::Array(count) => {
+                let prefix = format!("{name}.");
+                for at in 0..count {
+                    let own = self.named(&prefix, &at.to_string())?;
+                    self.value(&own, depth.saturating_add(1))?;
+                }
+                return Ok(());
+            }
+            Item::Ext(ARRAYS | SCALARS, place) => {
+                let array = self.array(place).map_err(|stop| in_tensor(stop, name))?;
+                return Ok(self.tensor(name, &array)?);
+            }
+            Item::Ext(COMPLEX, place) => self.complex(place)?,
+            Item::Ext(kind, _) => {
+                self.builder.unkept(|| format!("an extension of type {kind}, `{}`", name.shown()));
+                self.builder.warn("flax/passed-over", None, None, || {
+                    let name = name.shown();
+                    format!("`{name}` is an extension of type {kind}, which is passed over").into()
+                });
+                return Ok(());
+            }
+            Item::Nil => Value::Null,
+            Item::Bool(is) => Value::Bool(is),
+            Item::Integer(n) => Value::Integer(n),
+            Item::Float(x) => Value::Float(x),
+            Item::Text(place) => {
+                let text = self.bytes(place.clone())?;
+                let text = String::from_utf8(text)
+                    .map_err(|_| BROKEN.broken("a text is not UTF-8").at(place))?;
+                Value::Text(text)
+            }
+            Item::Bytes(place) => Value::Bytes(self.bytes(place)?),
+        };
+        self.values = self.values.checked_sub(1).ok_or_else(|| {
+            TOO_MANY.broken(format!("more than {} values", self.limits.attribute_values))
+        })?;
+        self.attributes.push(name, value);
+        Ok(())
+    }
+
+    fn bytes(&mut self, place: Range<u64>) -> Result<Vec<u8>, Stop> {
+        let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
+        if len > most {
+            let message = format!("a text of {len} bytes, at most {most}");
+            return Err(TOO_MANY.broken(message).at(place).into());
+        }
+        Ok(self.window.bytes(place)?.to_vec())
+    }
+
+    fn complex(&mut self, place: Range<u64>) -> Result<Value, Stop> {
+        let mut scan = Scan::new(self.window, place.clone());
+        let is_pair = scan.next()? == Item::Array(2);
+        let parts = if is_pair { Some((scan.next()?, scan.next()?)) } else { None };
+        match parts {
+            Some((Item::Float(re), Item::Float(im))) if scan.is_at_end() => {
+                Ok(Value::Array([re, im].map(Value::Float).to_vec()))
+            }
+            _ => Err(ARRAY.broken("a complex number is not two floats").at(place).into()),
+        }
+    }
+
+    /// What the array at `place` says of itself.
+    fn array(&mut self, place: Range<u64>) -> Result<Array, Stop> {
+        let wrong = |what: &'static str| -> Stop { ARRAY.broken(what).at(place.clone()).into() };
+        let mut scan = Scan::new(self.window, place.clone());
+        let (Item::Array(3), Item::Array(rank)) = (scan.next()?, scan.next()?) else {
+            return Err(wrong("it is not a list of a shape, a type and bytes"));
+        };
+        let mut shape = Vec::new();
+        for at in 0..rank {
+            let Item::Integer(dim) = scan.next()? else {
+                return Err(wrong("a dimension is not a number"));
+            };
+            let dim = u64::try_from(dim).map_err(|_| wrong("a dimension is negative"))?;
+            // One more than may be is found to be too many.
+            if at <= self.limits.rank as u64 {
+                shape.push(dim);
+            }
+        }
+        let dtype = match scan.next()? {
+            Item::Text(place) | Item::Bytes(place) => {
+                String::from_utf8_lossy(&self.bytes(place)?).into_owned()
+            }
+            _ => return Err(wrong("its type has no name")),
+        };
+        let data = match scan.next()? {
+            Item::Bytes(data) | Item::Text(data) if scan.is_at_end() => data,
+            _ => return Err(wrong("its elements are not bytes, or something follows them")),
+        };
+        Ok(Array { shape, dtype, data })
+    }
+
+    fn tensor(&mut self, name: &str, array: &Array) -> Result<()> {
+        self.builder.tensor(name, &array.shape, Layout::Dense)?;
+        self.stored(array.element(), array.data.clone().into())
+    }
+
+    /// The only component of the tensor added last; what is wrong with its type is its fault.
+    fn stored(&mut self, element: Result<Element>, stored: Extent) -> Result<()> {
+        let Element { dtype, logical } = match element {
+            Ok(element) => element,
+            Err(e) => {
+                if stored.chunked().is_none() {
+                    self.builder.claim(stored)?;
+                }
+                self.builder.fault(e);
+                return Ok(());
+            }
+        };
+        self.builder.component(Component {
+            role: Role::Data,
+            dtype,
+            logical_type: logical,
+            encoding: Encoding::Raw,
+            byte_order: ByteOrder::Little,
+            stored,
+            decoded_len: None,
+            digest: None,
+        })
+    }
+
+    /// An array in chunks, behind the key of its mark.
+    fn chunked(&mut self, count: u64, name: &str) -> Result<(), Stop> {
+        let start = self.scan.position();
+        let wrong = |what: &'static str| -> Stop {
+            CHUNKS.broken(what).in_tensor(name).at(start..start).into()
+        };
+        if count != 3 || self.scan.next()? != Item::Bool(true) {
+            return Err(wrong("an array in chunks has a mark, a shape and chunks"));
+        }
+        let mut shape = Vec::new();
+        for at in 0..self.entries("shape").map_err(|stop| in_tensor(stop, name))? {
+            let is_next = self.key()? == at.to_string();
+            match self.scan.next()? {
+                Item::Integer(dim) if is_next && at <= self.limits.rank as u64 => {
+                    let dim = u64::try_from(dim).map_err(|_| wrong("a dimension is negative"))?;
+                    shape.push(dim);
+                }
+                _ => return Err(wrong("the shape is not dimensions in order")),
+            }
+        }
+        let mut chunks: Vec<Array> = Vec::new();
+        for at in 0..self.entries("chunks").map_err(|stop| in_tensor(stop, name))? {
+            let is_next = self.key()? == at.to_string();
+            match self.scan.next()? {
+                Item::Ext(ARRAYS, place) if is_next => {
+                    let array = self.array(place).map_err(|stop| in_tensor(stop, name))?;
+                    if chunks.first().is_some_and(|first| first.dtype != array.dtype) {
+                        return Err(wrong("its chunks are of more than one type"));
+                    }
+                    chunks.push(array);
+                }
+                _ => return Err(wrong("the chunks are not arrays in order")),
+            }
+        }
+        let Some(first) = chunks.first() else { return Err(wrong("there are no chunks")) };
+        let element = first.element();
+        self.builder.tensor(name, &shape, Layout::Dense)?;
+        let Ok(of) = &element else {
+            for chunk in &chunks {
+                self.builder.claim(chunk.data.clone().into())?;
+            }
+            return Ok(self.stored(element, Extent::new(Extent::STATED, 0..0))?);
+        };
+        match joined(&shape, of, &chunks) {
+            Ok(array) => {
+                let stored = self.builder.chunked(array)?;
+                self.stored(element, stored)?;
+            }
+            Err(e) => {
+                for chunk in &chunks {
+                    self.builder.claim(chunk.data.clone().into())?;
+                }
+                self.builder.fault(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next key, which is this one, and how many entries the map behind it has.
+    fn entries(&mut self, key: &str) -> Result<u64, Stop> {
+        let start = self.scan.position();
+        let found = self.key()?;
+        match self.scan.next()? {
+            Item::Map(count) if found == key => Ok(count),
+            _ => {
+                let message = format!("`{key}` is not the next key, or not a map");
+                Err(CHUNKS.broken(message).at(start..self.scan.position()).into())
+            }
+        }
+    }
+}
+
+/// The elements of chunks one after the other.
+fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked> {
+    let width = element.width();
+    let (mut starts, mut total) = (Vec::new(), 0u64);
+    for chunk in chunks {
+        let len = chunk.data.end.saturating_sub(chunk.data.start);
+        if len == 0 || !len.is_multiple_of(width) {
+            return Err(CHUNKS.broken(format!("a chunk of {len} bytes")).at(chunk.data.clone()));
+        }
+        starts.push(total.checked_div(width).unwrap_or(0));
+        total = total.saturating_add(len);
+    }
+    let count = total.checked_div(width).unwrap_or(0);
+    if element_count(shape) != Some(count) {
+        let message = format!("shape {shape:?}, and chunks with {count} elements");
+        return Err(SIZE.broken(message));
+    }
+    let grid = Grid::cut(&[count], Vec::from([starts]), width)
+        .ok_or_else(|| CHUNKS.broken("the chunks have too many elements"))?;
+    let fill = vec![0; usize::try_from(width).unwrap_or(0)];
+    let place = |(number, chunk): (usize, &Array)| {
+        let stored = chunk.data.clone().into();
+        Chunk { number: number as u64, stored, left_out: 0 }
+    };
+    let chunks = chunks.iter().enumerate().map(place).collect();
+    Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)
+}
+
+/// A failure, of that tensor.
+fn in_tensor(stop: Stop, name: &str) -> Stop {
+    match stop {
+        Stop::Fail(e) => Stop::Fail(e.in_tensor(name)),
+        need => need,
+    }
+}

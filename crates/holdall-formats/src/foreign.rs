@@ -1,0 +1,468 @@
+//! Files of no format of this build: what they are instead, as far as their first bytes tell, and the way out.
+
+#[cfg(feature = "onnx-file")]
+mod rare;
+
+use super::{NOT_BUILT, UNKNOWN};
+use holdall_core::error::{Error, Remedy, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::tar;
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+use holdall_core::wire::zip::Directory;
+
+/// Bytes that are looked at: where the mark of a tar archive is, and most of what a page or a text begins with.
+const HEAD: u64 = 1024;
+/// Headers of a tar archive that are looked at for that: each may have to be waited for.
+const MOST_HEADERS: u64 = 1024;
+/// Files in an archive that are told.
+const MOST_NAMES: usize = 16;
+/// Characters of a text that are told.
+const TOLD: usize = 60;
+
+/// Why the file in `window` is of no format.
+///
+/// # Errors
+/// [`Stop::Need`].
+pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
+    let head = window.head(HEAD)?;
+    if head.starts_with(b"PK\x03\x04") {
+        return zip(window);
+    }
+    if tar::is_one(&head) {
+        let mut limits = Limits::default();
+        limits.files = MOST_HEADERS;
+        return match tar::read(window, &limits) {
+            Ok(members) => {
+                let names = members.iter().map(|member| member.name.as_str());
+                Ok(holding("a tar archive", names).unwrap_or_else(|| said("a tar archive", FILED)))
+            }
+            Err(Stop::Fail(e)) if e.code() == tar::TOO_MANY.code => {
+                Ok(said("a tar archive", FILED))
+            }
+            Err(Stop::Fail(e)) => Ok(e),
+            Err(need) => Err(need),
+        };
+    }
+    #[cfg(feature = "pytorch")]
+    if is_joblib(&head) {
+        return Ok(said(
+            "a pickle of joblib's, with the bytes of arrays between its parts",
+            PICKLE,
+        ));
+    }
+    if let Some(kind) = KINDS.iter().find(|kind| kind.starts(&head)) {
+        return Ok(said(kind.name, kind.way));
+    }
+    if let Some(e) = text(&head, window.len()) {
+        return Ok(e);
+    }
+    #[cfg(feature = "onnx-file")]
+    if let Some((name, way)) = rare::find(&head) {
+        return Ok(said(name, way));
+    }
+    if !head.is_empty() && head.iter().all(|byte| *byte == 0) {
+        return Ok(said("a run of zero bytes", ZEROS));
+    }
+    let start = head.get(..head.len().min(8)).unwrap_or(&head);
+    Ok(UNKNOWN.broken(format!("no format starts with `{}`", start.escape_ascii())))
+}
+
+/// The format that the file in `window` is of and that this build is without.
+///
+/// # Errors
+/// [`Stop::Need`].
+pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
+    if OWN.iter().all(|own| own.is_built) {
+        return Ok(None);
+    }
+    let head = window.head(HEAD)?;
+    let Some(own) = OWN.iter().find(|own| !own.is_built && (own.is)(&head)) else {
+        return Ok(None);
+    };
+    let e = NOT_BUILT.broken(format!(
+        "this is a file of the format {}, which this build does not read",
+        own.name
+    ));
+    Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.feature))))
+}
+
+/// [`UNKNOWN`], of a file whose kind is known.
+fn said(name: &str, way: Way) -> Error {
+    let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
+    match way {
+        Way::Hint(hint) => e.with_hint(hint),
+        Way::Remedy(remedy) => e.with_remedy(remedy.clone()),
+    }
+}
+
+/// What helps.
+#[derive(Clone, Copy)]
+enum Way {
+    Hint(&'static str),
+    Remedy(&'static Remedy),
+}
+
+const REFUSED: Way = Way::Hint(
+    "the download was refused, or led to a page about the file: look at the page, and get the file itself",
+);
+const POINTER: Way = Way::Hint("get the file itself: `git lfs pull` in the repository does");
+const PACKED: Way = Way::Hint("decompress it, and open what comes out");
+const FILED: Way = Way::Hint("unpack it, and open the files that were in it");
+const INSIDE: Way = Way::Remedy(&Remedy::OpenInside);
+const BUILD: Way = Way::Remedy(&Remedy::BuildDataset);
+const INDEX: Way = Way::Remedy(&Remedy::OpenIndex);
+const PICKLE: Way = Way::Hint(
+    "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
+);
+const TABLE: Way = Way::Hint(
+    "it is a table for other programs: read it with them, and write its columns or records again",
+);
+const MATLAB: Way = Way::Hint(
+    "save it in MATLAB with `-v7.3`, which is HDF5, or its arrays from Python: `scipy.io.loadmat`, then `numpy.savez`",
+);
+const UTF_8: Way = Way::Hint("write it anew as UTF-8: text of another kind is not read");
+const ONNX_TEXT: Way =
+    Way::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
+const OTHER: Way = Way::Hint("it was meant for other programs");
+const ZEROS: Way = Way::Hint(
+    "the place for it was set aside, and its bytes never came, or were lost: get it again",
+);
+const CONFIG: Way = Way::Hint(
+    "settings of a model stand beside its weights: open the file of those, or the folder",
+);
+
+/// A kind of file that is told by bytes at one place.
+struct Kind {
+    name: &'static str,
+    at: usize,
+    mark: &'static [u8],
+    way: Way,
+}
+
+impl Kind {
+    const fn new(name: &'static str, at: usize, mark: &'static [u8], way: Way) -> Kind {
+        Kind { name, at, mark, way }
+    }
+
+    fn starts(&self, head: &[u8]) -> bool {
+        head.get(self.at..).is_some_and(|rest| rest.starts_with(self.mark))
+    }
+}
+
+static KINDS: &[Kind] = &[
+    Kind::new("a file compressed with gzip", 0, b"\x1f\x8b", PACKED),
+    Kind::new("a file compressed with zstd", 0, b"\x28\xb5\x2f\xfd", PACKED),
+    Kind::new("a file compressed with xz", 0, b"\xfd7zXZ\0", PACKED),
+    Kind::new("a file compressed with bzip2", 0, b"BZh", PACKED),
+    Kind::new("a file compressed with LZ4", 0, b"\x04\x22\x4d\x18", PACKED),
+    Kind::new("a 7z archive", 0, b"7z\xbc\xaf\x27\x1c", FILED),
+    Kind::new("a RAR archive", 0, b"Rar!\x1a\x07", FILED),
+    Kind::new("a tar archive", 257, b"ustar", FILED),
+    Kind::new("a pickle", 0, b"\x80\x02", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x03", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x04", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x05", PICKLE),
+    Kind::new("a Parquet file", 0, b"PAR1", BUILD),
+    Kind::new("an Arrow IPC file", 0, b"ARROW1", BUILD),
+    Kind::new("an SQLite database", 0, b"SQLite format 3\0", TABLE),
+    Kind::new("a PNG picture", 0, b"\x89PNG\r\n\x1a\n", OTHER),
+    Kind::new("a JPEG picture", 0, b"\xff\xd8\xff", OTHER),
+    Kind::new("a PDF document", 0, b"%PDF-", OTHER),
+    Kind::new("text in UTF-16", 0, b"\xff\xfe", UTF_8),
+    Kind::new("text in UTF-16", 0, b"\xfe\xff", UTF_8),
+    Kind::new("a program", 0, b"\x7fELF", OTHER),
+    Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", MATLAB),
+];
+
+/// Whether this is a pickle by joblib of things with arrays: their bytes stand behind each, where pickles have opcodes.
+#[cfg(feature = "pytorch")]
+pub(super) fn is_joblib(head: &[u8]) -> bool {
+    head.starts_with(b"\x80") && memchr::memmem::find(head, b"joblib.numpy_pickle").is_some()
+}
+
+/// What a text is, by how it begins; `None` for what is not text. `len` is of the whole file.
+fn text(head: &[u8], len: u64) -> Option<Error> {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    // The last character may be cut.
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(head.get(..e.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x0c');
+    if text.is_empty() || !text.chars().all(is_text) {
+        return None;
+    }
+    let begin = text.trim_start();
+    let lower = begin.to_ascii_lowercase();
+    if let Some(rest) = begin.strip_prefix("version https://git-lfs.github.com/spec/") {
+        let size =
+            rest.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse::<u64>().ok());
+        let of = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
+        return Some(said(&format!("a git-lfs pointer{of}"), POINTER));
+    }
+    if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<head>")
+    {
+        let title = between(begin, &lower, "<title>", "</title>");
+        let titled = title.map_or(String::new(), |title| format!(" titled “{}”", quoted(title)));
+        return Some(said(&format!("an HTML page{titled}"), REFUSED));
+    }
+    if lower.starts_with('<') && lower.contains("ir_version:") {
+        return Some(said("a model of ONNX as text", ONNX_TEXT));
+    }
+    if lower.starts_with('<') {
+        let way = if lower.contains("<error>") { REFUSED } else { OTHER };
+        return Some(said("XML", way));
+    }
+    if begin.starts_with('{') || begin.starts_with('[') {
+        let has = |keys: &[&str]| keys.iter().any(|key| begin.contains(&format!("\"{key}\"")));
+        let way = match () {
+            () if has(&["weight_map"]) => INDEX,
+            () if has(&["error", "errors", "message"]) && len < HEAD => REFUSED,
+            () if has(&["architectures", "model_type", "_class_name", "tokenizer_class"]) => CONFIG,
+            () => BUILD,
+        };
+        return Some(said("JSON", way));
+    }
+    let first = begin.lines().next().unwrap_or_default();
+    let is_pickle = ["(dp", "(lp", "ccopy_reg\n", "c__builtin__\n"];
+    if is_pickle.iter().any(|start| begin.starts_with(start)) {
+        return Some(said("a pickle", PICKLE));
+    }
+    let columns = |line: &str| line.matches([',', ';', '\t']).count();
+    let mut lines = begin.lines().take(2).map(columns);
+    if lines.next().is_some_and(|n| n > 0 && lines.next() == Some(n)) {
+        return Some(said("a table of text", BUILD));
+    }
+    // What a server answers in place of a file is short.
+    let way = if len < HEAD { REFUSED } else { OTHER };
+    Some(said(&format!("text that begins “{}”", quoted(first)), way))
+}
+
+/// The text between two tags, which are looked for in `lower`: the same in small letters, byte for byte.
+fn between<'a>(text: &'a str, lower: &str, start: &str, end: &str) -> Option<&'a str> {
+    let from = lower.find(start)?.checked_add(start.len())?;
+    let rest = lower.get(from..)?;
+    text.get(from..from.checked_add(rest.find(end)?)?)
+}
+
+/// A line of a file, short and harmless.
+fn quoted(text: &str) -> String {
+    let text = text.trim();
+    let short: String = text.chars().take(TOLD).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", short.shown())
+}
+
+/// [`UNKNOWN`], of a zip.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+fn zip(window: &Window) -> Result<Error, Stop> {
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(unknown_zip(&directory)),
+        Err(Stop::Fail(_)) => Ok(said("a zip", FILED)),
+        Err(need) => Err(need),
+    }
+}
+
+/// The same in a build that reads no zips.
+#[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+fn zip(_: &Window) -> Result<Error, Stop> {
+    Ok(said("a zip", FILED))
+}
+
+/// [`UNKNOWN`], of an archive with files of ours among those of these names; nothing where there are none.
+fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error> {
+    let is_ours = |name: &&str| {
+        let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+        end != "bin" && super::by_name(end).is_some()
+    };
+    let mut names = names.filter(is_ours);
+    let told: Vec<String> =
+        names.by_ref().take(MOST_NAMES).map(|name| format!("`{}`", quoted(name))).collect();
+    let more = match names.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!("{kind} that has {}{more} in it", told.join(", "));
+    (!told.is_empty()).then(|| said(&what, INSIDE))
+}
+
+/// [`UNKNOWN`], of a zip with that directory.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub fn unknown_zip(directory: &Directory) -> Error {
+    let has = |name: &str| directory.get(name).is_some();
+    let ends = |end: &str| directory.entries().any(|entry| entry.name().ends_with(end));
+    let kind = match () {
+        () if has("[Content_Types].xml") => Some("an Office document"),
+        () if ends(".dist-info/METADATA") => Some("a Python wheel"),
+        () if has("META-INF/manifest.xml") => Some("an OpenDocument file"),
+        () if has("META-INF/MANIFEST.MF") => Some("a Java archive"),
+        () => None,
+    };
+    let names = directory.entries().map(|entry| entry.name());
+    if let Some(e) = holding(kind.unwrap_or("a zip"), names) {
+        return e;
+    }
+    if let Some(kind) = kind {
+        return said(kind, OTHER);
+    }
+    let first = directory.entries().next().map(|entry| quoted(entry.name()));
+    let what = match (directory.len(), first) {
+        (1, Some(first)) => format!("a zip of `{first}` alone"),
+        (count, Some(first)) => format!("a zip of {count} entries, the first `{first}`"),
+        (_, None) => "a zip without entries".to_owned(),
+    };
+    let way =
+        "no name in it is one of a file of tensors, and it has no `carton.toml`, as packages have";
+    said(&what, Way::Hint(way))
+}
+
+/// A format of ours, which a build may be without.
+struct Own {
+    name: &'static str,
+    feature: &'static str,
+    is_built: bool,
+    /// Whether a file that begins so is surely one.
+    is: fn(&[u8]) -> bool,
+}
+
+/// Before safetensors stands what begins as that does.
+static OWN: &[Own] = &[
+    Own {
+        name: "zTensor",
+        feature: "ztensor",
+        is_built: cfg!(feature = "ztensor"),
+        is: |head| head.starts_with(b"ZTEN"),
+    },
+    Own {
+        name: "zTensor 2",
+        feature: "ztensor2",
+        is_built: cfg!(feature = "ztensor2"),
+        is: |head| head.starts_with(b"\x89ZT2\r\n\x1a\n"),
+    },
+    Own {
+        name: "GGUF",
+        feature: "gguf",
+        is_built: cfg!(feature = "gguf"),
+        is: |head| head.starts_with(b"GGUF") || head.starts_with(b"FUGG"),
+    },
+    Own {
+        name: "NumPy",
+        feature: "numpy",
+        is_built: cfg!(feature = "numpy"),
+        is: |head| {
+            head.starts_with(b"\x93NUMPY")
+                || first_entry(head).is_some_and(|n| n.ends_with(b".npy"))
+        },
+    },
+    Own {
+        name: "HDF5",
+        feature: "hdf5",
+        is_built: cfg!(feature = "hdf5"),
+        is: |head| head.starts_with(b"\x89HDF\r\n\x1a\n"),
+    },
+    Own {
+        name: "PyTorch",
+        feature: "pytorch",
+        is_built: cfg!(feature = "pytorch"),
+        is: |head| {
+            head.starts_with(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
+                || first_entry(head).is_some_and(|n| n.ends_with(b"/data.pkl"))
+        },
+    },
+    Own {
+        name: "Carton",
+        feature: "carton",
+        is_built: cfg!(feature = "carton"),
+        is: |head| {
+            first_entry(head).is_some_and(|n| matches!(n, b"carton.toml" | b"MANIFEST" | b"LINKS"))
+        },
+    },
+    Own {
+        name: "Metatensor",
+        feature: "metatensor",
+        is_built: cfg!(feature = "metatensor"),
+        is: |head| {
+            let key = b"\"metatensor\"";
+            has_header(head) && head.windows(key.len()).any(|at| at == key)
+        },
+    },
+    Own {
+        name: "safetensors",
+        feature: "safetensors",
+        is_built: cfg!(feature = "safetensors"),
+        is: has_header,
+    },
+    Own {
+        name: "LiteRT",
+        feature: "tflite",
+        is_built: cfg!(feature = "tflite"),
+        is: |head| head.get(4..8) == Some(b"TFL3"),
+    },
+    Own {
+        name: "ONNX",
+        feature: "onnx-file",
+        is_built: cfg!(feature = "onnx-file"),
+        // The version, then the producer's name or another field of a model.
+        is: |head| {
+            matches!(head, [0x08, 1..=20, 0x12 | 0x1a | 0x22 | 0x2a | 0x32 | 0x3a | 0x42, ..])
+        },
+    },
+];
+
+/// Whether a file begins with a length, in binary, of a header in JSON.
+fn has_header(head: &[u8]) -> bool {
+    let Some((len, start)) = head.split_first_chunk::<8>() else { return false };
+    let next = start.get(1);
+    start.first() == Some(&b'{')
+        && next.is_some_and(|c| matches!(c, b'"' | b'}' | b' '))
+        && u64::from_le_bytes(*len) < 1_000_000_000_000
+}
+
+/// The name of the first entry, of a zip.
+fn first_entry(head: &[u8]) -> Option<&[u8]> {
+    let len = head.strip_prefix(b"PK\x03\x04").and_then(|_| head.get(26..28))?;
+    let len = u16::from_le_bytes(len.try_into().ok()?);
+    head.get(30..)?.get(..usize::from(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of the corpus, and the format that each is of.
+    macro_rules! corpus {
+        ($($name:literal: $($path:literal)+;)*) => {
+            [$(($name, &[$(&include_bytes!(concat!("../../../corpus/accept/", $path))[..]),+][..])),*]
+        };
+    }
+
+    /// What tells a format that a build lacks tells no other.
+    #[test]
+    fn what_is_not_built_is_surely_named() {
+        let corpus = corpus! {
+            "zTensor": "ztensor/v1.2-dense_all.zt" "ztensor/v1.2-sparse.zt";
+            "zTensor 2": "ztensor2/ztensor-2.1.2_canonical.zt";
+            "GGUF": "gguf/gguf-py_blocks.gguf";
+            "NumPy": "numpy/npy_fortran_f32.npy" "numpy/npz_deflate.npz" "numpy/numpy_types.npz";
+            "HDF5": "hdf5/h5py_attrs-v110.h5";
+            "PyTorch": "pytorch/torch_state.pt" "pytorch/torch_state-legacy.pt";
+            "Carton": "carton/made-minimal.carton" "carton/made-links.carton";
+            "Metatensor": "metatensor/made-dtypes.mt" "metatensor/made-paths.mt";
+            "safetensors": "safetensors/made-dtypes.safetensors" "safetensors/made-metadata.safetensors";
+            "LiteRT": "tflite/made-everything.tflite";
+            "ONNX": "onnx/onnx_all.onnx";
+        };
+        assert_eq!(corpus.len(), OWN.len());
+        for (name, files) in corpus {
+            for file in files {
+                let head = file.get(..1024).unwrap_or(file);
+                let told = OWN.iter().find(|own| (own.is)(head)).map(|own| own.name);
+                assert_eq!(told, Some(name));
+            }
+        }
+    }
+}

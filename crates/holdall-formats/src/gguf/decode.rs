@@ -1,0 +1,430 @@
+//! The header, as an index.
+
+use super::value::{Head, TYPES, Type};
+use super::{
+    ALIGN_DEFAULT, ALIGN_KEY, ALIGNMENT, BIG_ENDIAN_BLOCKS, DTYPE, Element, HEADER_BOUNDS,
+    HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, REVERSED, ROWS, TRUNCATED, VERSION,
+};
+use crate::kept;
+use bytes::Bytes;
+use holdall_core::error::hash::HashSet;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::builder::{SAMPLE, SHAPE_OVERFLOW, TOO_MANY_TENSORS};
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
+    element_count,
+};
+use holdall_core::window::{Looked, Stop, Window};
+use holdall_core::wire::cursor::Cursor;
+use std::ops::{Deref, Range};
+
+/// Bytes that are looked at first.
+const FIRST: u64 = 1 << 10;
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let len = window.len();
+    let whole = |text: Bytes| {
+        let (head, counts) = start(&text, len, limits)?;
+        Ok(match skim(head, &counts) {
+            Looked::Read(end) => Looked::Read((text, end)),
+            Looked::Short { guess } => Looked::Short { guess },
+        })
+    };
+    let (text, end) = match window.growing(FIRST, limits.header_len, whole)? {
+        Some(found) => found,
+        // What there is of it tells what is wrong.
+        None => (window.head(limits.header_len)?, None),
+    };
+    Ok(Decoder { text: &text, len, limits }.index(end)?)
+}
+
+/// What stands before the key–values.
+struct Counts {
+    version: u32,
+    tensors: u64,
+    pairs: u64,
+}
+
+/// What stands before the key–values. `len` is that of the file.
+fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Counts)> {
+    let mut head = Head { cursor: Cursor::new(text), is_big: false };
+    let mut read = || {
+        let is_reversed = head.cursor.take(4)? == REVERSED;
+        let version = head.u32()?;
+        // The reversed magic says the same: what does not agree with it is no version.
+        head.is_big = version & 0xffff == 0 || is_reversed;
+        let version = if head.is_big { version.swap_bytes() } else { version };
+        Some((version, head.u64()?, head.u64()?))
+    };
+    let Some((version, tensors, pairs)) = read() else {
+        return Err(HEADER_BOUNDS.broken(format!("the file has {len} bytes")).at(0..len));
+    };
+    if !matches!(version, 2 | 3) {
+        let e = VERSION.broken(format!("the version is {version}")).at(4..8);
+        return Err(e.with_hint("files of version 1 are made anew from the model they came from"));
+    }
+    // A tensor takes at least 24 bytes, a key–value 13.
+    let least =
+        tensors.checked_mul(24).zip(pairs.checked_mul(13)).and_then(|(a, b)| a.checked_add(b));
+    if least.is_none_or(|least| least > len) {
+        let message =
+            format!("{tensors} tensors and {pairs} key–values do not fit a file of {len} bytes");
+        return Err(HEADER_BOUNDS.broken(message).at(8..24));
+    }
+    if least.is_some_and(|least| least > limits.header_len) {
+        let most = limits.header_len;
+        let message =
+            format!("{tensors} tensors and {pairs} key–values take more than {most} bytes");
+        return Err(HEADER_LIMIT.broken(message).at(8..24));
+    }
+    if tensors > limits.tensors {
+        return Err(TOO_MANY_TENSORS
+            .broken(format!("{tensors} tensors, at most {}", limits.tensors))
+            .at(8..16));
+    }
+    Ok((head, Counts { version, tensors, pairs }))
+}
+
+/// Where the header ends, if it is all there; nothing where something in it is wrong, which decoding it will tell.
+fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<Option<u64>> {
+    let mut pairs = || -> Option<Result<()>> {
+        for _ in 0..counts.pairs {
+            if let Err(e) = head.string()? {
+                return Some(Err(e));
+            }
+            if let Err(e) = head.skip_value()? {
+                return Some(Err(e));
+            }
+        }
+        Some(Ok(()))
+    };
+    match pairs() {
+        None => return Looked::Short { guess: 0 },
+        Some(Err(_)) => return Looked::Read(None),
+        Some(Ok(())) => {}
+    }
+    let start = head.cursor.position();
+    let mut seen = 0;
+    if let Some(end) = skim_entries(&mut head, counts, &mut seen) {
+        return Looked::Read(end.ok());
+    }
+    // As long as those before, and an eighth: the numbers in names grow.
+    let own = head.cursor.position().saturating_sub(start);
+    let all = own.checked_div(seen).unwrap_or_default().saturating_add(1);
+    let all = all.saturating_mul(counts.tensors);
+    Looked::Short { guess: start.saturating_add(all).saturating_add(all / 8) }
+}
+
+/// Where the entries of the tensors end, if they do; `seen` counts those before.
+fn skim_entries(head: &mut Head<'_>, counts: &Counts, seen: &mut u64) -> Option<Result<u64>> {
+    for at in 0..counts.tensors {
+        *seen = at;
+        if let Err(e) = head.string()? {
+            return Some(Err(e));
+        }
+        let rank = head.u32()?;
+        head.cursor.take(u64::from(rank).saturating_mul(8).saturating_add(12))?;
+    }
+    Some(Ok(head.cursor.position()))
+}
+
+struct Decoder<'a> {
+    text: &'a [u8],
+    /// Of the file.
+    len: u64,
+    limits: &'a Limits,
+}
+
+/// Dimensions, without memory of their own.
+#[derive(Default)]
+struct Shape {
+    /// The last `rank` of these.
+    dims: [u64; MAX_RANK],
+    rank: usize,
+}
+
+impl Shape {
+    /// Puts a dimension before the others, of which there are fewer than [`MAX_RANK`].
+    fn push_front(&mut self, size: u64) {
+        self.rank = self.rank.saturating_add(1);
+        if let Some(first) = MAX_RANK.checked_sub(self.rank).and_then(|at| self.dims.get_mut(at)) {
+            *first = size;
+        }
+    }
+}
+
+impl Deref for Shape {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        self.dims.get(MAX_RANK.saturating_sub(self.rank)..).unwrap_or_default()
+    }
+}
+
+/// What the header says of one tensor.
+struct Entry<'a> {
+    name: &'a str,
+    /// The last dimension first, as everywhere here.
+    shape: Shape,
+    number: u32,
+    /// Counted from the start of the data.
+    offset: u64,
+    /// Where the entry stands.
+    at: Range<u64>,
+}
+
+impl Decoder<'_> {
+    /// The index; `end` is where the header ends, where it is sound.
+    fn index(&self, end: Option<u64>) -> Result<Index> {
+        let (mut head, counts) = start(self.text, self.len, self.limits)?;
+        let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
+        let Some(end) = end else {
+            for _ in 0..counts.tensors {
+                self.entry(&mut head)?;
+            }
+            return Err(self.ends(&head));
+        };
+        let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+        let version = counts.version.to_string();
+        // Bytes past the end of the file are found below, where more can be said about them.
+        let mut builder = IndexBuilder::new("gguf", version, self.len, data..u64::MAX, self.limits);
+        if head.is_big {
+            builder.warn("gguf/big-endian", None, None, || {
+                "the file is big-endian; what is written from it is little-endian".into()
+            });
+        }
+        let mut of_tensors = kept::TensorAttributes::default();
+        let attributes = kept::restore(attributes, self.limits, &mut of_tensors, |key, why| {
+            builder.warn("gguf/restore", None, None, || {
+                format!("`{key}` is not as Holdall writes it and stays text: {why}").into()
+            });
+        });
+        builder.attributes(attributes);
+        let (is_big, len) = (head.is_big, self.len);
+        let may_end_late = self.limits.salvage;
+        let next = Some(0);
+        let mut data =
+            Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
+        let count = usize::try_from(counts.tensors).unwrap_or_default();
+        data.builder.reserve(count);
+        for at in 0..count {
+            if at == SAMPLE {
+                data.builder.reserve(count.saturating_sub(at));
+            }
+            let entry = self.entry(&mut head)?;
+            data.tensor(&entry).map_err(|e| e.in_tensor(entry.name))?;
+        }
+        data.builder.finish()
+    }
+
+    /// Where the bytes at hand end before the header does.
+    #[cold]
+    fn ends(&self, head: &Head<'_>) -> Error {
+        let at = head.cursor.position()..self.text.len() as u64;
+        if (self.text.len() as u64) < self.len {
+            let message = format!("the header has more than {} bytes", self.limits.header_len);
+            return HEADER_LIMIT.broken(message).at(at);
+        }
+        HEADER_BOUNDS.broken("the file ends inside of the header").at(at)
+    }
+
+    /// The key–values, with their types where those do not follow; and the alignment.
+    fn attributes(&self, head: &mut Head<'_>, pairs: u64) -> Result<(Attributes, u64)> {
+        let mut all = Attributes::new();
+        let mut types = Vec::new();
+        let mut seen = HashSet::default();
+        let mut alignment = ALIGN_DEFAULT;
+        let mut left = self.limits.attribute_values;
+        for _ in 0..pairs {
+            let start = head.cursor.position();
+            let key = head.string().ok_or_else(|| self.ends(head))??;
+            let at = start..head.cursor.position();
+            let wrong = |message: String| KEY.broken(message).at(at.clone());
+            let key = match std::str::from_utf8(key) {
+                Ok("") => return Err(wrong("a key is empty".to_owned())),
+                Ok(key) => key,
+                Err(_) => return Err(wrong("a key is not UTF-8".to_owned())),
+            };
+            if !seen.insert(key) {
+                return Err(wrong(format!("the key `{}` comes twice", key.shown())));
+            }
+            let start = head.cursor.position();
+            let read = head.value(&mut left).ok_or_else(|| self.ends(head))?;
+            let (of, value) =
+                read.map_err(|e| e.within(format!("the value of `{}`", key.shown())))?;
+            if key == ALIGN_KEY {
+                let found = match (&*of.name(), &value) {
+                    ("u32", value) => value.as_integer().and_then(|n| u64::try_from(n).ok()),
+                    _ => None,
+                };
+                alignment = found.filter(|n| n.is_power_of_two()).ok_or_else(|| {
+                    let message = format!("the alignment is {} ({})", value.to_json(), of.name());
+                    ALIGNMENT.broken(message).at(start..head.cursor.position())
+                })?;
+            }
+            if Type::of(&value) != Some(of) {
+                types.push((Value::Text(key.to_owned()), Value::Text(of.name().into_owned())));
+            }
+            all.push(key.to_owned(), value);
+        }
+        if !types.is_empty() && all.get(TYPES).is_none() {
+            all.push(TYPES.to_owned(), Value::Map(types));
+        }
+        Ok((all, alignment))
+    }
+
+    fn entry<'t>(&self, head: &mut Head<'t>) -> Result<Entry<'t>> {
+        let start = head.cursor.position();
+        let name = head.string().ok_or_else(|| self.ends(head))??;
+        let at = start..head.cursor.position();
+        let name = std::str::from_utf8(name).ok().filter(|name| name.len() < NAME_END);
+        let Some(name) = name else {
+            let message = "the name of a tensor has 64 bytes or more, or is not UTF-8";
+            return Err(NAME.broken(message).at(at));
+        };
+        let rank = head.u32().ok_or_else(|| self.ends(head))?;
+        if rank as usize > MAX_RANK {
+            let e = RANK.broken(format!("{rank} dimensions")).in_tensor(name);
+            return Err(e.at(at.end..head.cursor.position()));
+        }
+        let mut shape = Shape::default();
+        for _ in 0..rank {
+            let size = head.u64().ok_or_else(|| self.ends(head))?;
+            if size > i64::MAX as u64 {
+                let e = RANK.broken("a dimension is negative").in_tensor(name);
+                return Err(e.at(at.end..head.cursor.position()));
+            }
+            shape.push_front(size);
+        }
+        let number = head.u32().ok_or_else(|| self.ends(head))?;
+        let offset = head.u64().ok_or_else(|| self.ends(head))?;
+        Ok(Entry { name, shape, number, offset, at: start..head.cursor.position() })
+    }
+}
+
+/// The data of a file, on its way into an index tensor by tensor.
+struct Data {
+    start: u64,
+    alignment: u64,
+    is_big: bool,
+    /// Of the file.
+    len: u64,
+    /// Whether a tensor may end behind the file: its fault, then.
+    may_end_late: bool,
+    /// The offset that the next tensor must have, where that is known.
+    next: Option<u64>,
+    of_tensors: kept::TensorAttributes,
+    builder: IndexBuilder,
+}
+
+impl Data {
+    /// Adds a tensor.
+    fn tensor(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let offset = entry.offset;
+        let wanted = self.next.take().unwrap_or(offset);
+        if offset != wanted || !offset.is_multiple_of(self.alignment) {
+            let message =
+                format!("the offset is {offset}, where the data before it ends at {wanted}");
+            return Err(OFFSET.broken(message).at(entry.at.clone()));
+        }
+        // Nothing is hashed where there are none, as in all files but our own.
+        let attributes = match self.of_tensors.is_empty() {
+            true => None,
+            false => self.of_tensors.remove(entry.name),
+        };
+        let (element, len) = match element(entry) {
+            Ok(found) => found,
+            Err(e) => {
+                // Where the next one starts is not known either.
+                self.builder.tensor(entry.name, &entry.shape, Layout::Dense)?;
+                self.builder.fault(e.at(entry.at.clone()));
+                return Ok(());
+            }
+        };
+        let stored =
+            self.start.checked_add(offset).and_then(|start| Some(start..start.checked_add(len)?));
+        let fits = |range: &Range<u64>| range.end <= self.len || self.may_end_late;
+        let Some(mut stored) = stored.filter(fits) else {
+            let message = format!("its {len} bytes end past the file, which has {}", self.len);
+            return Err(TRUNCATED.broken(message).at(entry.at.clone()));
+        };
+        let padded = len.checked_next_multiple_of(self.alignment);
+        self.next = padded.and_then(|len| offset.checked_add(len));
+        if len == 0 {
+            // It may stand at the end, padding and all.
+            let at = stored.start.min(self.len);
+            stored = at..at;
+        }
+        let (name, shape) = (entry.name, &*entry.shape);
+        let byte_order = match element {
+            _ if !self.is_big => Some(ByteOrder::Little),
+            Element::Plain(_) => Some(ByteOrder::Big),
+            Element::Blocks(of) => of.big_endian(),
+        };
+        match (element, byte_order) {
+            (Element::Plain(dtype), Some(order)) => {
+                self.builder.dense(name, shape, dtype, None, order, stored.into())?;
+            }
+            (_, Some(byte_order)) => {
+                self.builder.tensor(name, shape, element.layout())?;
+                self.builder.component(Component {
+                    role: Role::Data,
+                    dtype: element.dtype(),
+                    logical_type: None,
+                    encoding: Encoding::Raw,
+                    byte_order,
+                    decoded_len: Some(len),
+                    stored: stored.into(),
+                    digest: None,
+                })?;
+            }
+            (_, None) => {
+                let layout = element.layout();
+                let message = format!(
+                    "its blocks are {} and big-endian: ggml writes four of its bytes as one number, and reads them one by one",
+                    layout.as_str()
+                );
+                self.builder.tensor(name, shape, layout)?;
+                self.builder.fault(BIG_ENDIAN_BLOCKS.broken(message).at(entry.at.clone()));
+                self.builder.claim(stored.into())?;
+            }
+        }
+        if let Some(own) = attributes {
+            self.builder.tensor_attributes(own);
+        }
+        Ok(())
+    }
+}
+
+/// What the elements of a tensor are, and how many bytes they take.
+fn element(entry: &Entry<'_>) -> Result<(Element, u64)> {
+    let Some(found) = Element::by_id(entry.number) else {
+        return Err(DTYPE.broken(format!("the type {} is not known", entry.number)));
+    };
+    let len = match found {
+        Element::Plain(dtype) => {
+            element_count(&entry.shape).and_then(|n| n.checked_mul(dtype.width()))
+        }
+        Element::Blocks(of) => of.stored_len(&entry.shape),
+    };
+    let Some(count) = element_count(&entry.shape) else {
+        return Err(
+            SHAPE_OVERFLOW.broken(format!("the product of shape {:?} passes 2^64", &*entry.shape))
+        );
+    };
+    match len.filter(|_| count < i64::MAX as u64) {
+        Some(len) => Ok((found, len)),
+        None => {
+            let shape = &*entry.shape;
+            let message = match found {
+                Element::Blocks(of) => {
+                    format!("shape {shape:?} is not made of whole blocks of {of}")
+                }
+                Element::Plain(dtype) => format!("shape {shape:?} of {dtype} passes 2^63"),
+            };
+            Err(ROWS.broken(message))
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The header written: everything is known before the first byte.
+
+use super::value::{TYPES, Type, write_pair, write_string};
+use super::{
+    ALIGN, ALIGN_DEFAULT, ALIGN_KEY, DECLARED, ELEMENT_TYPE, ENCODING, Element, FIT, HEADER_BOUNDS,
+    HEADER_LIMIT, LAYOUT, MAGIC, MAX_RANK, NAME_END, OFFSET,
+};
+use crate::header::{Dialect, Slot, Slots, check_values};
+use crate::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
+use bytes::Bytes;
+use holdall_core::encode::UNKNOWN_VERSION;
+use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use holdall_core::error::hash::HashSet;
+use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::model::{Attributes, Layout, Role, Value};
+
+/// The version that is written.
+const VERSION: u32 = 3;
+/// A larger alignment would fill the file with padding.
+const MAX_ALIGN: u64 = 1 << 26;
+
+static DIALECT: Dialect = Dialect {
+    bounds: &HEADER_BOUNDS,
+    limit: &HEADER_LIMIT,
+    offsets: &OFFSET,
+    encoding: &ENCODING,
+    declared: &DECLARED,
+    unit: "tensor",
+    gaps: true,
+};
+
+/// An encoder of one file.
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    if let Some(version) = options.version.as_deref().filter(|version| *version != "3") {
+        return Err(UNKNOWN_VERSION.broken(format!("GGUF has no version `{version}` to write")));
+    }
+    Ok(Box::new(Encoder {
+        align: options.align_within(8..=MAX_ALIGN, &ALIGN)?,
+        slots: Slots::new(&DIALECT, Vec::new(), 0),
+        end: 0,
+    }))
+}
+
+struct Encoder {
+    /// What the caller asks for.
+    align: Option<u64>,
+    slots: Slots,
+    /// Where the file ends, padding and all.
+    end: u64,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        true
+    }
+
+    fn states_align(&self) -> bool {
+        true
+    }
+
+    /// The offset of a tensor is where the one before it ends.
+    fn can_share(&self) -> bool {
+        false
+    }
+
+    /// Everything that can be read back can be held, one way or the other.
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        check_values(attributes)?;
+        match attributes.get(ALIGN_KEY) {
+            Some(value) if self.align.is_none() && stated(value).is_none() => {
+                let message = format!("`{ALIGN_KEY}` is {}", value.to_json());
+                Err(ALIGN.broken(message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        check_values(&tensor.attributes)
+            .and_then(|()| element(tensor).map(drop))
+            .map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        let (pairs, count, align) = pairs(attributes, declared, self.align)?;
+        let mut header =
+            Vec::with_capacity(pairs.len().saturating_add(declared.len().saturating_mul(96)));
+        header.extend_from_slice(MAGIC);
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&(declared.len() as u64).to_le_bytes());
+        header.extend_from_slice(&count.to_le_bytes());
+        header.extend_from_slice(&pairs);
+        let mut names = HashSet::default();
+        let mut offset = 0u64;
+        let mut ranges = Vec::with_capacity(declared.len());
+        for tensor in declared {
+            let blame = |e: Error| e.in_tensor(&tensor.name);
+            if !names.insert(tensor.name.as_str()) {
+                return Err(blame(DECLARED.broken("two tensors have this name")));
+            }
+            let (id, len) = element(tensor).map_err(blame)?;
+            write_string(tensor.name.as_bytes(), &mut header);
+            header.extend_from_slice(
+                &u32::try_from(tensor.shape.len()).unwrap_or_default().to_le_bytes(),
+            );
+            tensor.shape.iter().rev().for_each(|n| header.extend_from_slice(&n.to_le_bytes()));
+            header.extend_from_slice(&id.to_le_bytes());
+            header.extend_from_slice(&offset.to_le_bytes());
+            ranges.push((offset, len));
+            offset = len
+                .checked_next_multiple_of(align)
+                .and_then(|len| offset.checked_add(len))
+                .ok_or_else(|| blame(DECLARED.broken("the tensors together pass 2^64 bytes")))?;
+        }
+        let too_long = || DECLARED.broken("the file passes 2^64 bytes");
+        let start = (header.len() as u64).checked_next_multiple_of(align).ok_or_else(too_long)?;
+        header.resize(usize::try_from(start).map_err(|_| too_long())?, 0);
+        self.end = start.checked_add(offset).ok_or_else(too_long)?;
+        let mut slots = Vec::with_capacity(declared.len());
+        for (tensor, (offset, len)) in declared.iter().zip(ranges) {
+            let from = start.saturating_add(offset);
+            let range = from..from.saturating_add(len);
+            slots.push(Slot { tensor: tensor.name.clone(), component: 0, range, shares: None });
+        }
+        let last = slots.last().map_or(start, |slot| slot.range.end);
+        self.slots = Slots::new(&DIALECT, slots, last);
+        Ok(header.into())
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        self.slots.place(end, tensor, component)
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        self.slots.placed(tensor, component, &stored)
+    }
+
+    /// The padding of the last tensor.
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        self.slots.finish(end)?;
+        let missing = usize::try_from(self.end.saturating_sub(end)).unwrap_or_default();
+        Ok(vec![0; missing].into())
+    }
+}
+
+/// The alignment that an attribute states, where it is one that is written.
+fn stated(value: &Value) -> Option<u64> {
+    let n = u64::try_from(value.as_integer()?).ok()?;
+    (n.is_power_of_two() && n <= MAX_ALIGN).then_some(n)
+}
+
+/// The key–values of a file, how many there are, and its alignment.
+fn pairs(
+    attributes: &Attributes,
+    declared: &[TensorSpec],
+    align: Option<u64>,
+) -> Result<(Vec<u8>, u64, u64)> {
+    let (mut out, mut count) = (Vec::new(), 0u64);
+    let mut put = |key: &str, of: Type, value: &Value| {
+        write_pair(key, of, value, &mut out);
+        count = count.saturating_add(1);
+    };
+    let stated = attributes.get(ALIGN_KEY).and_then(stated);
+    let align = align.or(stated).unwrap_or(ALIGN_DEFAULT);
+    if align != ALIGN_DEFAULT && stated.is_none() {
+        let value = Value::Integer(align.into());
+        put(ALIGN_KEY, Type::of(&value).unwrap_or(Type::STRING), &value);
+    }
+    let mut others = Vec::new();
+    for (key, value) in attributes.iter().filter(|(key, _)| *key != TYPES) {
+        let is_ours = matches!(key, ATTRIBUTES | TENSOR_ATTRIBUTES);
+        if key == ALIGN_KEY {
+            let value = Value::Integer(align.into());
+            put(key, Type::of(&value).unwrap_or(Type::STRING), &value);
+        } else if let Some(of) =
+            Type::to_write(key, value, attributes).filter(|_| !key.is_empty() && !is_ours)
+        {
+            put(key, of, value);
+        } else {
+            others.push((key, value));
+        }
+    }
+    let of_tensors = declared.iter().filter(|tensor| !tensor.attributes.is_empty());
+    let of_tensors = object(of_tensors.map(|t| (t.name.as_str(), &t.attributes)), |own, out| {
+        out.push_str(&own.to_json());
+    });
+    let others = object(others, |value, out| value.write_json(out));
+    for (key, text) in [(ATTRIBUTES, others), (TENSOR_ATTRIBUTES, of_tensors)] {
+        if let Some(text) = text {
+            put(key, Type::STRING, &Value::Text(text));
+        }
+    }
+    Ok((out, count, align))
+}
+
+/// The number of a tensor's type, and how many bytes it takes.
+fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
+    let data = match tensor.components.as_slice() {
+        [data] if data.role == Role::Data => Some(data),
+        _ => None,
+    };
+    let found = match (&tensor.layout, data) {
+        (Layout::Dense, Some(data)) => Some((Element::Plain(data.dtype), data)),
+        (Layout::Blocks(of), Some(data)) => Some((Element::Blocks(of), data)),
+        _ => None,
+    };
+    let Some((element, data)) = found else {
+        let layout = tensor.layout.as_str().shown();
+        let e = LAYOUT.broken(format!("GGUF has no layout `{layout}`"));
+        return Err(match tensor.layout {
+            // What is not known cannot be made dense either.
+            Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
+            _ => e,
+        });
+    };
+    let id = element.id().filter(|_| data.logical_type.is_none());
+    let Some(id) = id else {
+        let of = match &data.logical_type {
+            Some(t) => t.as_str().shown().to_string(),
+            None => data.dtype.to_string(),
+        };
+        return Err(ELEMENT_TYPE.broken(format!("GGUF has no elements of type {of}")));
+    };
+    if tensor.shape.len() > MAX_RANK {
+        let e = FIT.broken(format!("it has {} dimensions, at most {MAX_RANK}", tensor.shape.len()));
+        return Err(e.with_remedy(Remedy::LeaveOut));
+    }
+    if tensor.name.len() >= NAME_END {
+        let message =
+            format!("its name has {} bytes, less than {NAME_END} are read", tensor.name.len());
+        return Err(FIT.broken(message).with_remedy(Remedy::RenameTensor));
+    }
+    let expected = match element {
+        Element::Plain(dtype) => {
+            holdall_core::model::stored_size(count(tensor), dtype, None).ok().flatten()
+        }
+        Element::Blocks(of) => of.stored_len(&tensor.shape),
+    };
+    if expected != Some(data.decoded_len) || data.dtype != element.dtype() {
+        let message = format!(
+            "shape {:?} of {} does not take {} bytes of {}",
+            tensor.shape, tensor.layout, data.decoded_len, data.dtype
+        );
+        return Err(DECLARED.broken(message));
+    }
+    if data.shares.is_some() {
+        let e = DECLARED.broken("it shares the bytes of another, which GGUF cannot say");
+        return Err(e.with_remedy(Remedy::CopyShared));
+    }
+    Ok((id, data.decoded_len))
+}
+
+fn count(tensor: &TensorSpec) -> u64 {
+    holdall_core::model::element_count(&tensor.shape).unwrap_or(u64::MAX)
+}

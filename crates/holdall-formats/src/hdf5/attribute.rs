@@ -1,0 +1,389 @@
+//! Attributes, as values.
+
+use super::datatype::{Dataspace, Datatype, Kind, Number, Padding, is_bool};
+use super::fractal::{self, Fractal};
+use super::header::{Header, Message, kind};
+use super::reader::{Reader, little};
+use super::tree::{self, slice};
+use super::{TOO_MANY, VERSION};
+use bytes::Bytes;
+use half::{bf16, f16};
+use holdall_core::error::hash::HashMap;
+use holdall_core::error::sort::sort;
+use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
+use holdall_core::model::{ByteOrder, DType, LogicalType, Value};
+use holdall_core::window::Stop;
+use holdall_core::wire::cursor::Cursor;
+
+/// The kind of a tree of version 2 that has attributes by their names.
+const BY_NAME: u8 = 8;
+
+/// An attribute: its value, or what it is where that is not a value here.
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) value: Result<Value, String>,
+}
+
+/// Counts values, of which there may be so many.
+pub(super) struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    pub(super) fn new(reader: &Reader<'_>) -> Budget {
+        Budget { left: reader.limits.attribute_values }
+    }
+
+    pub(super) fn take(&mut self, reader: &Reader<'_>, count: u64) -> Result<()> {
+        let most = reader.limits.attribute_values;
+        let over = || TOO_MANY.broken(format!("more than {most} values"));
+        self.left = self.left.checked_sub(count).ok_or_else(over)?;
+        Ok(())
+    }
+
+    /// Values that may still come.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Long values count as several.
+    pub(super) fn take_bytes(&mut self, reader: &Reader<'_>, len: u64) -> Result<()> {
+        self.take(reader, len / BYTES)
+    }
+}
+
+/// Bytes of a value that count as another.
+const BYTES: u64 = 64;
+
+/// All attributes of an object, in its order.
+pub(super) fn attributes(
+    reader: &Reader<'_>,
+    header: &Header,
+    budget: &mut Budget,
+) -> Result<Vec<Attribute>, Stop> {
+    let mut messages: Vec<Message> = header.all(kind::ATTRIBUTE).cloned().collect();
+    if let Some(info) = header.get(reader, kind::ATTRIBUTE_INFO)? {
+        messages.append(&mut dense(reader, &info)?);
+    }
+    let mut parsed = Vec::new();
+    for message in &messages {
+        let mut name = "?".to_owned();
+        let found = parse(reader, message, &mut name);
+        parsed.push((name, told(found)?));
+    }
+    let heaps = parsed.iter().flat_map(|(_, found)| found).flat_map(|found| found.heaps(reader));
+    let mut heaps: Vec<u64> = heaps.collect();
+    sort(&mut heaps);
+    heaps.dedup();
+    let heaps = fractal::global(reader, &heaps)?;
+    let mut out = Vec::new();
+    for (name, found) in parsed {
+        let value = match found {
+            Ok(found) => found.value(reader, &heaps, budget).map_err(|e| named(e, &name))?,
+            Err(what) => Err(what),
+        };
+        out.push(Attribute { name, value });
+    }
+    Ok(out)
+}
+
+/// What is not known of an attribute, in words: it is passed over, and whatever is wrong with one is an error.
+fn told<T>(found: Result<T, Stop>) -> Result<Result<T, String>, Stop> {
+    match found {
+        Err(Stop::Fail(e)) if e.kind() == ErrorKind::Unsupported => Ok(Err(e.message().to_owned())),
+        found => found.map(Ok),
+    }
+}
+
+fn named(e: Error, name: &str) -> Error {
+    e.within(format!("the attribute `{}`", name.shown()))
+}
+
+/// The attributes of a heap, as messages.
+fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
+    let (version, heap, names) = reader.read(info.at, "attribute info", &info.body, |cursor| {
+        let (version, flags) = (cursor.u8()?, cursor.u8()?);
+        cursor.take(if flags & 1 != 0 { 2 } else { 0 })?;
+        Some((version, reader.address(cursor)?, reader.address(cursor)?))
+    })?;
+    if version != 0 {
+        return Err(VERSION.broken(format!("attribute info of version {version}")).into());
+    }
+    let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
+    let heap = Fractal::read(reader, heap)?;
+    let records = tree::second(reader, names, BY_NAME)?;
+    // The id, the flags of the message, a number and a hash.
+    let ids =
+        records.iter().map(|record| slice(record, 0..(record.len() as u64).saturating_sub(9)));
+    let objects = heap.objects(reader, ids)?;
+    let mut messages = Vec::new();
+    for ((at, body), record) in objects.into_iter().zip(records) {
+        let flags = record.len().checked_sub(9).and_then(|at| record.get(at)).copied();
+        messages.push(Message::new(kind::ATTRIBUTE, flags.unwrap_or_default(), body, at));
+    }
+    Ok(messages)
+}
+
+/// An attribute whose texts may be in a heap.
+struct Parsed {
+    of: Datatype,
+    shape: Option<Vec<u64>>,
+    count: u64,
+    bytes: Bytes,
+    at: u64,
+}
+
+/// What a message says of an attribute, whose name goes to `called` as soon as it is known.
+fn parse(reader: &Reader<'_>, message: &Message, called: &mut String) -> Result<Parsed, Stop> {
+    let message = &message.own(reader)?;
+    let at = message.at;
+    let body = &message.body;
+    let (version, flags, name, of, space, data) =
+        reader.read(at, "an attribute", body, |cursor| {
+            let (version, flags) = (cursor.u8()?, cursor.u8()?);
+            let lens = [cursor.u16_le()?, cursor.u16_le()?, cursor.u16_le()?];
+            cursor.take(if version > 2 { 1 } else { 0 })?;
+            let mut next = |len: u16| {
+                let len = u64::from(len);
+                let from = cursor.position();
+                cursor.take(if version < 2 { len.next_multiple_of(8) } else { len })?;
+                Some(slice(body, from..from.saturating_add(len)))
+            };
+            let [name, of, space] = lens;
+            let (name, of, space) = (next(name)?, next(of)?, next(space)?);
+            let data = slice(body, cursor.position()..body.len() as u64);
+            Some((version, flags, name, of, space, data))
+        })?;
+    if !(1..=3).contains(&version) {
+        return Err(VERSION.broken(format!("an attribute of version {version}")).into());
+    }
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    *called = String::from_utf8_lossy(name).into_owned();
+    // In version 1 what is now flags meant nothing.
+    let is_shared = |bit: u8| version > 1 && flags & bit != 0;
+    let own = |bit: u8, kind: u16, body: Bytes| match is_shared(bit) {
+        true => message.shared(reader, kind, &body).map(|message| message.body),
+        false => Ok(body),
+    };
+    let of = Datatype::read(reader, at, &own(1, kind::DATATYPE, of)?)?;
+    let space = Dataspace::read(reader, at, &own(2, kind::DATASPACE, space)?)?;
+    let count = space.count();
+    let len = count.and_then(|count| count.checked_mul(of.size.into()));
+    let (Some(count), Some(len)) = (count, len.filter(|len| *len <= data.len() as u64)) else {
+        let message = format!("the values of the attribute `{}` are not all there", called.shown());
+        return Err(reader.broken(at, message).into());
+    };
+    let bytes = slice(&data, 0..len);
+    Ok(Parsed { of, shape: space.shape, count, bytes, at })
+}
+
+impl Parsed {
+    /// The bytes of each value.
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        let size = usize::try_from(self.of.size).unwrap_or(usize::MAX).max(1);
+        self.bytes.chunks_exact(size)
+    }
+
+    /// Where in the heap a value is: how many, the address of its collection, its number in it.
+    fn reference(&self, reader: &Reader<'_>, bytes: &[u8]) -> Option<(u32, Option<u64>, u32)> {
+        let mut cursor = Cursor::new(bytes);
+        Some((cursor.u32_le()?, reader.address(&mut cursor)?, cursor.u32_le()?))
+    }
+
+    /// The addresses of the collections that its values are in.
+    fn heaps(&self, reader: &Reader<'_>) -> Vec<u64> {
+        if !matches!(self.of.kind, Kind::VarText | Kind::Var(_)) {
+            return Vec::new();
+        }
+        let found = self.each().filter_map(|bytes| self.reference(reader, bytes));
+        found
+            .filter(|(len, ..)| *len > 0)
+            .filter_map(|(_, at, _)| at)
+            .filter(|at| *at > 0)
+            .collect()
+    }
+
+    fn value(
+        &self,
+        reader: &Reader<'_>,
+        heaps: &HashMap<u64, HashMap<u16, Bytes>>,
+        budget: &mut Budget,
+    ) -> Result<Result<Value, String>> {
+        let Some(shape) = &self.shape else {
+            budget.take(reader, 1)?;
+            return Ok(Ok(Value::Null));
+        };
+        budget.take(reader, self.count.saturating_add(1))?;
+        let mut values = Vec::new();
+        // Values of no bytes are empty texts.
+        if self.of.size == 0 {
+            values.extend((0..self.count).map(|_| Value::Text(String::new())));
+        }
+        for bytes in self.each() {
+            let found = match &self.of.kind {
+                Kind::VarText | Kind::Var(_) => self.kept(reader, bytes, heaps, budget)?,
+                _ => one(reader, &self.of, bytes, budget)?,
+            };
+            match found {
+                Ok(value) => values.push(value),
+                Err(what) => return Ok(Err(what)),
+            }
+        }
+        Ok(Ok(nested(values, shape)))
+    }
+
+    /// A value in the heap.
+    fn kept(
+        &self,
+        reader: &Reader<'_>,
+        bytes: &[u8],
+        heaps: &HashMap<u64, HashMap<u16, Bytes>>,
+        budget: &mut Budget,
+    ) -> Result<Result<Value, String>> {
+        let cut = || reader.broken(self.at, "an attribute ends inside a value");
+        let (len, at, number) = self.reference(reader, bytes).ok_or_else(cut)?;
+        let found = at.and_then(|at| heaps.get(&at)?.get(&u16::try_from(number).ok()?));
+        let size = match &self.of.kind {
+            Kind::Var(of) => u64::from(of.size),
+            _ => 1,
+        };
+        let wanted = u64::from(len).saturating_mul(size);
+        let found = match (found, len) {
+            (_, 0) => Bytes::new(),
+            (Some(found), _) if found.len() as u64 >= wanted => slice(found, 0..wanted),
+            _ => {
+                return Err(reader.broken(self.at, "a value is not in the heap"));
+            }
+        };
+        budget.take_bytes(reader, wanted)?;
+        let Kind::Var(of) = &self.of.kind else {
+            return Ok(Ok(text(found.split(|byte| *byte == 0).next().unwrap_or_default())));
+        };
+        budget.take(reader, len.into())?;
+        let mut values = Vec::new();
+        let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
+        for bytes in found.chunks_exact(size) {
+            match one(reader, of, bytes, budget)? {
+                Ok(value) => values.push(value),
+                Err(what) => return Ok(Err(what)),
+            }
+        }
+        Ok(Ok(Value::Array(values)))
+    }
+}
+
+/// Values row by row, as arrays of arrays.
+fn nested(mut values: Vec<Value>, shape: &[u64]) -> Value {
+    let Some((_, inner)) = shape.split_first() else {
+        return values.pop().unwrap_or(Value::Null);
+    };
+    for dim in inner.iter().rev() {
+        let dim = usize::try_from(*dim).unwrap_or(usize::MAX);
+        if dim == 0 {
+            return Value::Array(Vec::new());
+        }
+        let mut rest = values.into_iter();
+        values = Vec::new();
+        loop {
+            let row: Vec<Value> = rest.by_ref().take(dim).collect();
+            if row.is_empty() {
+                break;
+            }
+            values.push(Value::Array(row));
+        }
+    }
+    Value::Array(values)
+}
+
+/// One value of a type that stands where it is.
+fn one(
+    reader: &Reader<'_>,
+    of: &Datatype,
+    bytes: &[u8],
+    budget: &mut Budget,
+) -> Result<Result<Value, String>> {
+    budget.take_bytes(reader, bytes.len() as u64)?;
+    Ok(Ok(match &of.kind {
+        Kind::Number(number) => numeric(number, bytes),
+        Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
+            (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
+            (Kind::Number(number), false) => numeric(number, bytes),
+            _ => return Ok(Err("names of what is not a number".to_owned())),
+        },
+        Kind::Text(padding) => {
+            let trimmed = match padding {
+                Padding::Ended => bytes.split(|byte| *byte == 0).next().unwrap_or_default(),
+                Padding::Zeros => trimmed(bytes, 0),
+                Padding::Spaces => trimmed(bytes, b' '),
+            };
+            text(trimmed)
+        }
+        Kind::Opaque(_) => Value::Bytes(bytes.to_vec()),
+        Kind::Array(_, of) if matches!(of.kind, Kind::Array(..)) => {
+            return Ok(Err("arrays of arrays".to_owned()));
+        }
+        Kind::Array(dims, of) => {
+            let size = usize::try_from(of.size).unwrap_or(usize::MAX).max(1);
+            budget.take(reader, (bytes.len() as u64).checked_div(of.size.into()).unwrap_or(0))?;
+            let mut values = Vec::new();
+            for bytes in bytes.chunks_exact(size) {
+                match one(reader, of, bytes, budget)? {
+                    Ok(value) => values.push(value),
+                    Err(what) => return Ok(Err(what)),
+                }
+            }
+            nested(values, dims)
+        }
+        Kind::VarText | Kind::Var(_) => {
+            return Ok(Err("runs of values inside of others".to_owned()));
+        }
+        Kind::Record(_) => return Ok(Err("records".to_owned())),
+        Kind::Other(what) => return Ok(Err((*what).to_owned())),
+    }))
+}
+
+fn trimmed(bytes: &[u8], padding: u8) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != padding).map_or(0, |at| at.saturating_add(1));
+    bytes.get(..end).unwrap_or_default()
+}
+
+/// A text, or bytes where it is none.
+fn text(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::Text(text.to_owned()),
+        Err(_) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+/// A number; of complex ones both parts.
+fn numeric(number: &Number, bytes: &[u8]) -> Value {
+    let width = usize::try_from(number.dtype.width()).unwrap_or(1).max(1);
+    let plain = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        if number.order == ByteOrder::Big {
+            bytes.reverse();
+        }
+        let bits = little(&bytes).unwrap_or_default();
+        // The bits of a number of `width` bytes, which are all that were read.
+        let low = |n: u64| n.to_le_bytes();
+        let [a, b, c, d, ..] = low(bits);
+        match number.dtype {
+            DType::F64 => Value::Float(f64::from_bits(bits)),
+            DType::F32 => Value::Float(f32::from_le_bytes([a, b, c, d]).into()),
+            DType::F16 => Value::Float(f16::from_le_bytes([a, b]).into()),
+            DType::Bf16 => Value::Float(bf16::from_le_bytes([a, b]).into()),
+            DType::I64 => Value::Integer(i64::from_le_bytes(low(bits)).into()),
+            DType::I32 => Value::Integer(i32::from_le_bytes([a, b, c, d]).into()),
+            DType::I16 => Value::Integer(i16::from_le_bytes([a, b]).into()),
+            DType::I8 => Value::Integer(i8::from_le_bytes([a]).into()),
+            DType::U64 | DType::U32 | DType::U16 | DType::U8 => Value::Integer(bits.into()),
+            DType::Bool => Value::Bool(bits != 0),
+        }
+    };
+    match number.logical {
+        Some(LogicalType::Complex64 | LogicalType::Complex128) => {
+            Value::Array(bytes.chunks_exact(width).map(plain).collect())
+        }
+        _ => plain(bytes),
+    }
+}

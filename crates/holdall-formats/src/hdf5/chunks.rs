@@ -1,0 +1,475 @@
+//! Where the chunks of a dataset are: indexes of all kinds.
+
+use super::reader::{Reader, each, little, without_sum};
+use super::tree::{self, slice};
+use super::{CHUNK, VERSION};
+use bytes::Bytes;
+use holdall_core::error::{Error, Result};
+use holdall_core::read::{Chunk, Grid};
+use holdall_core::window::Stop;
+use holdall_core::wire::cursor::Cursor;
+
+/// Kinds of trees that have chunks: of version 1, and of version 2 without and with filters.
+const CHUNKS: u8 = 1;
+const PLAIN: u8 = 10;
+const FILTERED: u8 = 11;
+
+/// How the chunks of a dataset are found.
+#[derive(Debug, Clone)]
+pub(super) enum Index {
+    /// A tree of version 1.
+    Tree,
+    /// There is one chunk: its stored bytes and the filters left out, where it went through some.
+    Single(Option<(u64, u32)>),
+    /// One after the other.
+    Implicit,
+    FixedArray,
+    ExtensibleArray,
+    /// A tree of version 2.
+    SecondTree,
+}
+
+/// What is known of a dataset's chunks.
+pub(super) struct Place<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) chunk: &'a [u64],
+    /// How large each dimension may become; `u64::MAX` for no bound.
+    pub(super) most: &'a [u64],
+    pub(super) has_filters: bool,
+}
+
+/// A chunk as an index has it: its address, and what it says of filters.
+struct Entry {
+    at: u64,
+    /// Stored bytes; `None` for those of a chunk.
+    len: Option<u64>,
+    left_out: u32,
+}
+
+impl Place<'_> {
+    /// All chunks that are stored and have elements of the dataset.
+    pub(super) fn chunks(
+        &self,
+        reader: &Reader<'_>,
+        index: &Index,
+        at: u64,
+    ) -> Result<Vec<Chunk>, Stop> {
+        let mut out = Vec::new();
+        match index {
+            Index::Tree => self.tree(reader, at, &mut out)?,
+            Index::Single(of) => {
+                let entry =
+                    Entry { at, len: of.map(|(len, _)| len), left_out: of.map_or(0, |of| of.1) };
+                self.add(reader, Some(0), entry, &mut out)?;
+            }
+            Index::Implicit => {
+                let bound = self.bound()?;
+                let len = self.grid.chunk_len();
+                // What the file has room for, however many a shape asks for.
+                let room = reader.end.saturating_sub(reader.base).checked_div(len).unwrap_or(0);
+                for number in 0..bound.count().min(room.saturating_add(1)) {
+                    let Some(own) = self.number(bound.place(number)) else { continue };
+                    let at = number.checked_mul(len).and_then(|n| n.checked_add(at));
+                    let at = at.ok_or_else(|| self.outside())?;
+                    self.add(reader, Some(own), Entry { at, len: None, left_out: 0 }, &mut out)?;
+                }
+            }
+            Index::FixedArray => {
+                let bound = self.bound()?;
+                for (number, entry) in self.fixed_array(reader, at)? {
+                    self.add(reader, self.number(bound.place(number)), entry, &mut out)?;
+                }
+            }
+            Index::ExtensibleArray => {
+                let (bound, free) = self.free_bound()?;
+                for (number, entry) in self.extensible_array(reader, at)? {
+                    let mut place = bound.place(number);
+                    // The dimension that may grow comes first there.
+                    if let Some(first) = place.first().copied() {
+                        place.remove(0);
+                        place.insert(free.min(place.len()), first);
+                    }
+                    self.add(reader, self.number(place), entry, &mut out)?;
+                }
+            }
+            Index::SecondTree => self.second_tree(reader, at, &mut out)?,
+        }
+        Ok(out)
+    }
+
+    /// The number in the grid of a place; nothing where it is outside of the dataset as it is now.
+    fn number(&self, place: Vec<u64>) -> Option<u64> {
+        self.grid.number(&place)
+    }
+
+    /// Adds a chunk, where it is in the dataset.
+    fn add(
+        &self,
+        reader: &Reader<'_>,
+        number: Option<u64>,
+        entry: Entry,
+        out: &mut Vec<Chunk>,
+    ) -> Result<()> {
+        let Some(number) = number else { return Ok(()) };
+        let len = entry.len.unwrap_or_else(|| self.grid.chunk_len());
+        let stored = reader.place(entry.at, len)?;
+        out.push(Chunk { number, stored: stored.into(), left_out: entry.left_out });
+        Ok(())
+    }
+
+    #[cold]
+    fn outside(&self) -> Error {
+        CHUNK.broken("an index has more chunks than there can be")
+    }
+
+    fn tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
+        let rank = self.chunk.len() as u64;
+        let key_len = rank.saturating_add(1).saturating_mul(8).saturating_add(8);
+        for (key, address) in tree::first(reader, at, CHUNKS, key_len)? {
+            let (len, left_out, offsets) = reader.read(at, "a chunk's key", &key, |cursor| {
+                let (len, left_out) = (cursor.u32_le()?, cursor.u32_le()?);
+                let offsets = (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
+                Some((len, left_out, offsets))
+            })?;
+            let divided = offsets.iter().zip(self.chunk).map(|(offset, chunk)| {
+                offset.checked_rem(*chunk).filter(|rest| *rest == 0)?;
+                offset.checked_div(*chunk)
+            });
+            let Some(place) = divided.collect::<Option<Vec<u64>>>() else {
+                let message = format!("a chunk at {offsets:?}, chunks are of {:?}", self.chunk);
+                return Err(CHUNK.broken(message).at(reader.place(at, 0)?).into());
+            };
+            let entry = Entry { at: address, len: Some(len.into()), left_out };
+            self.add(reader, self.number(place), entry, out)?;
+        }
+        Ok(())
+    }
+
+    fn second_tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
+        let rank = self.chunk.len() as u64;
+        let kind = if self.has_filters { FILTERED } else { PLAIN };
+        for record in tree::second(reader, at, kind)? {
+            let places = rank.saturating_mul(8);
+            let entry_len = (record.len() as u64).saturating_sub(places);
+            let (entry, place) = reader.read(at, "a chunk's record", &record, |cursor| {
+                let entry = self.entry(reader, cursor, entry_len)?;
+                let place = (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
+                Some((entry, place))
+            })?;
+            let Some(entry) = entry else { continue };
+            self.add(reader, self.number(place), entry, out)?;
+        }
+        Ok(())
+    }
+
+    /// The next entry of so many bytes; none where no chunk is stored.
+    fn entry(
+        &self,
+        reader: &Reader<'_>,
+        cursor: &mut Cursor<'_>,
+        len: u64,
+    ) -> Option<Option<Entry>> {
+        let at = reader.address(cursor)?;
+        if !self.has_filters {
+            return Some(at.map(|at| Entry { at, len: None, left_out: 0 }));
+        }
+        let len = len.checked_sub(u64::from(reader.offset).saturating_add(4))?;
+        let len = little(cursor.take(len)?)?;
+        let left_out = cursor.u32_le()?;
+        Some(at.map(|at| Entry { at, len: Some(len), left_out }))
+    }
+
+    /// Entries one after the other, the first of which is number `first`.
+    fn entries(
+        &self,
+        reader: &Reader<'_>,
+        at: u64,
+        bytes: &Bytes,
+        first: u64,
+        len: u64,
+        out: &mut Vec<(u64, Entry)>,
+    ) -> Result<()> {
+        let mut from = 0u64;
+        let mut number = first;
+        while from.saturating_add(len) <= bytes.len() as u64 && len > 0 {
+            let own = slice(bytes, from..from.saturating_add(len));
+            let entry =
+                reader.read(at, "an entry", &own, |cursor| self.entry(reader, cursor, len))?;
+            out.extend(entry.map(|entry| (number, entry)));
+            from = from.saturating_add(len);
+            number = number.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// The entries of a fixed array.
+    fn fixed_array(&self, reader: &Reader<'_>, at: u64) -> Result<Vec<(u64, Entry)>, Stop> {
+        let sizes = u64::from(reader.offset).saturating_add(reader.length.into());
+        let header = reader.block(at, sizes.saturating_add(12), b"FAHD")?;
+        let read = reader.read(at, "a fixed array", &header, |cursor| {
+            let [version, _, entry_len, page_bits] = cursor.array()?;
+            Some((version, entry_len, page_bits, reader.length(cursor)?, reader.address(cursor)?))
+        })?;
+        let (version, entry_len, page_bits, count, block) = read;
+        self.known(version)?;
+        let (Some(block), len) = (block, u64::from(entry_len)) else { return Ok(Vec::new()) };
+        let page = 1u64.checked_shl(page_bits.into()).unwrap_or(u64::MAX);
+        let prefix = u64::from(reader.offset).saturating_add(6);
+        let mut out = Vec::new();
+        if count <= page {
+            let whole = count.saturating_mul(len).saturating_add(prefix).saturating_add(4);
+            let bytes = reader.block(block, whole, b"FADB")?;
+            let bytes = slice(&bytes, prefix.saturating_sub(4)..bytes.len() as u64);
+            self.entries(reader, block, &bytes, 0, len, &mut out)?;
+            return Ok(out);
+        }
+        let pages = count.div_ceil(page);
+        let bits_len = pages.div_ceil(8);
+        let head_len = prefix.saturating_add(bits_len).saturating_add(4);
+        let head = reader.block(block, head_len, b"FADB")?;
+        let bits = slice(&head, prefix.saturating_sub(4)..head.len() as u64);
+        let wanted: Vec<(u64, u64)> = (0..pages)
+            .filter(|number| is_set(&bits, *number))
+            .map(|number| (number, count.saturating_sub(number.saturating_mul(page)).min(page)))
+            .collect();
+        // All pages but the last are as long.
+        let step = page.saturating_mul(len).saturating_add(4);
+        let start = block.saturating_add(head_len);
+        let place = |number: u64| start.saturating_add(number.saturating_mul(step));
+        let page_len = |count: u64| count.saturating_mul(len).saturating_add(4);
+        reader.ask(wanted.iter().map(|(number, count)| (place(*number), page_len(*count))))?;
+        let found = each(wanted, |(number, count)| {
+            page_of(reader, place(number), page_len(count)).map(|bytes| (number, bytes))
+        })?;
+        for (number, bytes) in found {
+            let first = number.saturating_mul(page);
+            self.entries(reader, place(number), &bytes, first, len, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// The entries of an extensible array.
+    fn extensible_array(&self, reader: &Reader<'_>, at: u64) -> Result<Vec<(u64, Entry)>, Stop> {
+        let lengths = u64::from(reader.length).saturating_mul(6);
+        let len = lengths.saturating_add(reader.offset.into()).saturating_add(16);
+        let header = reader.block(at, len, b"EAHD")?;
+        let (fields, count, block) = reader.read(at, "an extensible array", &header, |cursor| {
+            let fields: [u8; 8] = cursor.array()?;
+            for _ in 0..4 {
+                reader.length(cursor)?;
+            }
+            let count = reader.length(cursor)?;
+            reader.length(cursor)?;
+            Some((fields, count, reader.address(cursor)?))
+        })?;
+        let [version, _, entry_len, bits, own, least, pointers, page_bits] = fields;
+        self.known(version)?;
+        let Some(block) = block else { return Ok(Vec::new()) };
+        let (len, least, pointers) = (u64::from(entry_len), u64::from(least), u64::from(pointers));
+        let own = u64::from(own);
+        let is_odd =
+            !least.is_power_of_two() || !pointers.is_power_of_two() || bits > 64 || len == 0;
+        if is_odd || u64::from(bits) < u64::from(least.max(1).ilog2()) {
+            return Err(reader.broken(at, "an extensible array of an odd kind").into());
+        }
+        // Groups of blocks: the number of blocks and the entries of each double in turn.
+        let groups = u64::from(bits).saturating_sub(least.ilog2().into()).saturating_add(1);
+        let direct = u64::from(pointers.ilog2()).saturating_mul(2).min(groups);
+        let blocks_of = |group: u64| power(group / 2);
+        let entries_of = |group: u64| power(group.saturating_add(1) / 2).saturating_mul(least);
+        let block_count = pointers.saturating_sub(1).saturating_mul(2);
+        let group_count = groups.saturating_sub(direct);
+        let prefix = u64::from(reader.offset).saturating_add(6);
+        let whole = block_count
+            .saturating_add(group_count)
+            .saturating_mul(reader.offset.into())
+            .saturating_add(own.saturating_mul(len))
+            .saturating_add(prefix)
+            .saturating_add(4);
+        let bytes = reader.block(block, whole, b"EAIB")?;
+        let from = prefix.saturating_sub(4);
+        let own_end = from.saturating_add(own.saturating_mul(len));
+        let mut out = Vec::new();
+        self.entries(reader, block, &slice(&bytes, from..own_end), 0, len, &mut out)?;
+        let addresses = slice(&bytes, own_end..bytes.len() as u64);
+        let mut cursor = Cursor::new(&addresses);
+        // Blocks of entries: the number of the first entry, how many there are, and where they are.
+        let mut blocks: Vec<(u64, u64, u64, Option<Bytes>)> = Vec::new();
+        let mut first = own;
+        let mut left = block_count;
+        let page = 1u64.checked_shl(page_bits.into()).unwrap_or(u64::MAX);
+        let mut later = Vec::new();
+        for group in 0..groups {
+            let (number, each) = (blocks_of(group), entries_of(group));
+            if first >= count {
+                break;
+            }
+            if group < direct {
+                for _ in 0..number.min(left) {
+                    let Some(address) = reader.address(&mut cursor) else { break };
+                    blocks.extend(address.map(|at| (first, each, at, None)));
+                    first = first.saturating_add(each);
+                }
+                left = left.saturating_sub(number);
+                continue;
+            }
+            if group == direct {
+                // Addresses of groups come behind those of all blocks.
+                let from = block_count.saturating_mul(reader.offset.into());
+                cursor = Cursor::new(
+                    addresses
+                        .get(usize::try_from(from).unwrap_or(usize::MAX)..)
+                        .unwrap_or_default(),
+                );
+            }
+            if let Some(Some(at)) = reader.address(&mut cursor) {
+                later.push((at, number, each, first));
+            }
+            first = first.saturating_add(number.saturating_mul(each));
+        }
+        let place_len = u64::from(bits.div_ceil(8));
+        let prefix = prefix.saturating_add(place_len);
+        let found = each(later, |(at, number, each, first)| {
+            let bits_len = match each > page {
+                true => pages_of(each, page).div_ceil(8),
+                false => 0,
+            };
+            let all_bits = number.saturating_mul(bits_len);
+            let whole = number
+                .saturating_mul(reader.offset.into())
+                .saturating_add(all_bits)
+                .saturating_add(prefix)
+                .saturating_add(4);
+            let bytes = reader.block(at, whole, b"EASB")?;
+            let from = prefix.saturating_sub(4);
+            let bits_end = from.saturating_add(all_bits);
+            let addresses = slice(&bytes, bits_end..bytes.len() as u64);
+            let mut cursor = Cursor::new(&addresses);
+            let mut found = Vec::new();
+            for block in 0..number {
+                let Some(address) = reader.address(&mut cursor) else { break };
+                let own = from.saturating_add(block.saturating_mul(bits_len));
+                let bits = slice(&bytes, own..own.saturating_add(bits_len));
+                let first = first.saturating_add(block.saturating_mul(each));
+                found.extend(address.map(|at| (first, each, at, Some(bits))));
+            }
+            Ok(found)
+        })?;
+        blocks.extend(found.into_iter().flatten());
+        let page_len = page.saturating_mul(len).saturating_add(4);
+        // Pages that are there, or whole blocks: where, how long, the first entry.
+        let mut runs = Vec::new();
+        for (first, entries, at, bits) in blocks {
+            if entries <= page {
+                let whole = entries.saturating_mul(len).saturating_add(prefix).saturating_add(4);
+                runs.push((at, whole, first, true));
+                continue;
+            }
+            let start = at.saturating_add(prefix).saturating_add(4);
+            let Some(bits) = bits else { continue };
+            for number in 0..pages_of(entries, page) {
+                if is_set(&bits, number) {
+                    let at = start.saturating_add(number.saturating_mul(page_len));
+                    let first = first.saturating_add(number.saturating_mul(page));
+                    runs.push((at, page_len, first, false));
+                }
+            }
+        }
+        reader.ask(runs.iter().map(|(at, len, ..)| (*at, *len)))?;
+        let found = each(runs, |(at, whole, first, is_block)| {
+            let bytes = match is_block {
+                true => {
+                    let bytes = reader.block(at, whole, b"EADB")?;
+                    slice(&bytes, prefix.saturating_sub(4)..bytes.len() as u64)
+                }
+                false => page_of(reader, at, whole)?,
+            };
+            Ok((at, first, bytes))
+        })?;
+        for (at, first, bytes) in found {
+            self.entries(reader, at, &bytes, first, len, &mut out)?;
+        }
+        out.retain(|(number, _)| *number < count);
+        Ok(out)
+    }
+
+    fn known(&self, version: u8) -> Result<()> {
+        match version {
+            0 => Ok(()),
+            _ => Err(VERSION.broken(format!("an index of chunks of version {version}"))),
+        }
+    }
+
+    /// How chunks are numbered where the dataset may grow up to a bound.
+    fn bound(&self) -> Result<Cells> {
+        let most = self.most.iter().zip(self.chunk);
+        let cells = most.map(|(most, chunk)| most.div_ceil(*chunk));
+        Cells::new(cells.collect()).ok_or_else(|| self.outside())
+    }
+
+    /// The same where one dimension has none, and which that is: it comes first.
+    fn free_bound(&self) -> Result<(Cells, usize)> {
+        let free = self.most.iter().position(|most| *most == u64::MAX).unwrap_or(0);
+        let most = self.most.iter().zip(self.chunk);
+        let mut cells: Vec<u64> = most.map(|(most, chunk)| most.div_ceil(*chunk)).collect();
+        if free < cells.len() {
+            cells.remove(free);
+        }
+        // Nothing depends on how many there are of the first.
+        cells.insert(0, 1);
+        let cells = Cells::new(cells).ok_or_else(|| self.outside())?;
+        Ok((cells, free))
+    }
+}
+
+/// Chunks in each dimension, by which they are numbered.
+struct Cells(Vec<u64>);
+
+impl Cells {
+    fn new(cells: Vec<u64>) -> Option<Cells> {
+        cells.iter().try_fold(1u64, |n, cells| n.checked_mul(*cells))?;
+        Some(Cells(cells))
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().fold(1, |n, cells| n.saturating_mul(*cells))
+    }
+
+    /// The place of a number; the first dimension has no end.
+    fn place(&self, number: u64) -> Vec<u64> {
+        let mut rest = number;
+        let mut place: Vec<u64> = Vec::with_capacity(self.0.len());
+        for (at, cells) in self.0.iter().enumerate().rev() {
+            match at {
+                0 => place.push(rest),
+                _ => {
+                    place.push(rest.checked_rem(*cells).unwrap_or(0));
+                    rest = rest.checked_div(*cells).unwrap_or(0);
+                }
+            }
+        }
+        place.reverse();
+        place
+    }
+}
+
+/// A page of entries, without the checksum behind it.
+fn page_of(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
+    let bytes = reader.bytes(at, len)?;
+    reader.summed(at, &bytes)?;
+    Ok(slice(&bytes, 0..without_sum(len)))
+}
+
+/// Whether a bit is set; the first is the highest of a byte.
+fn is_set(bits: &[u8], number: u64) -> bool {
+    let byte = usize::try_from(number / 8).ok().and_then(|at| bits.get(at));
+    byte.is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)
+}
+
+fn pages_of(entries: u64, page: u64) -> u64 {
+    entries.checked_div(page).unwrap_or(0)
+}
+
+fn power(of: u64) -> u64 {
+    1u64.checked_shl(u32::try_from(of).unwrap_or(u32::MAX)).unwrap_or(u64::MAX)
+}

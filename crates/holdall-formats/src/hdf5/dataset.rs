@@ -1,0 +1,404 @@
+//! Datasets: shape, type, and where the data is.
+
+use super::attribute::{Attribute, Budget, attributes};
+use super::chunks::{Index, Place};
+use super::datatype::{Dataspace, Datatype, Elements, What};
+use super::header::{Header, Message, kind};
+use super::reader::{Reader, little};
+use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
+use crate::array::{chunked, schema_of};
+use holdall_core::codec::filter::Filter;
+use holdall_core::codec::members::Members;
+use holdall_core::codec::scale_offset::ScaleOffset;
+use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::model::{Encoding, Value};
+use holdall_core::read::{Chunked, Edges, Grid};
+use holdall_core::window::Stop;
+use holdall_core::wire::cursor::Cursor;
+use holdall_schema::KIND_ATTRIBUTE;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One dataset.
+pub(super) struct Dataset {
+    pub(super) shape: Vec<u64>,
+    pub(super) attributes: Vec<Attribute>,
+    /// What it has of elements, or why they cannot be read.
+    pub(super) data: Result<(Elements, Data)>,
+    /// The schema of its records, where it has such and they can be read.
+    pub(super) kind: Option<Value>,
+    /// Whether its elements have names.
+    pub(super) has_names: bool,
+    /// Values that its attributes and members are: as many again for each other path that it has.
+    pub(super) values: u64,
+}
+
+/// Where the bytes of a dataset are.
+pub(super) enum Data {
+    /// In the window.
+    At(Range<u64>),
+    Chunked(Box<Chunked>),
+}
+
+/// Whether an object is a dataset.
+pub(super) fn is_dataset(header: &Header) -> bool {
+    header.has(kind::LAYOUT)
+}
+
+/// The dataset of a header. What is wrong with its data is its own fault.
+pub(super) fn dataset(
+    reader: &Reader<'_>,
+    header: &Header,
+    budget: &mut Budget,
+) -> Result<Dataset, Stop> {
+    let before = budget.left();
+    let mut attributes = attributes(reader, header, budget)?;
+    let needed = |kind: u16, what: &str| {
+        let message = header.get(reader, kind)?;
+        let missing = || reader.broken(header.at, format!("a dataset without {what}"));
+        Ok::<Message, Stop>(message.ok_or_else(missing)?)
+    };
+    let of = needed(kind::DATATYPE, "a type")?;
+    let space = needed(kind::DATASPACE, "a shape")?;
+    let space = Dataspace::read(reader, space.at, &space.body)?;
+    let of = Datatype::read(reader, of.at, &of.body)?;
+    let mark = attributes.iter().find(|attribute| attribute.name == MARK);
+    let mark = mark.and_then(|mark| mark.value.as_ref().ok()).and_then(Value::as_text);
+    // Nothing has no elements, in one dimension.
+    let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
+    let elements = of.elements(mark);
+    let (mut kind, mut members) = (None, None);
+    if let Ok(Elements { what: What::Record(fields), .. }) = &elements {
+        budget.take(reader, fields.nodes())?;
+        let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
+        let (of, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
+        budget.take_bytes(reader, of.as_text().map_or(0, str::len) as u64)?;
+        (kind, members) = (Some(of), steps.map(Arc::new));
+    }
+    // The type of the tensor says it now.
+    if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
+        attributes.retain(|attribute| attribute.name != MARK);
+    }
+    let inner = elements.as_ref().map_or(&[][..], |elements| &elements.inner);
+    let shape = [outer.as_slice(), inner].concat();
+    let found = match elements {
+        Ok(elements) => {
+            let found = Found { reader, header, of: &of, space: &space, members };
+            match found.data(&outer) {
+                Ok(data) => Ok((elements, data)),
+                Err(Stop::Fail(e)) => Err(e),
+                Err(need) => return Err(need),
+            }
+        }
+        Err(e) => Err(e),
+    };
+    let kind = kind.filter(|_| found.is_ok());
+    let (has_names, values) = (of.has_names(), before.saturating_sub(budget.left()));
+    Ok(Dataset { shape, attributes, data: found, kind, has_names, values })
+}
+
+/// What a dataset's header says of its data.
+struct Found<'a, 'w> {
+    reader: &'a Reader<'w>,
+    header: &'a Header,
+    of: &'a Datatype,
+    space: &'a Dataspace,
+    /// How records become those of their schema; `None` where they are such, or elements are not records.
+    members: Option<Arc<Members>>,
+}
+
+impl Found<'_, '_> {
+    fn data(&self, shape: &[u64]) -> Result<Data, Stop> {
+        let reader = self.reader;
+        if self.header.has(kind::EXTERNAL) {
+            return Err(EXTERNAL.broken("its data is in other files").into());
+        }
+        let Some(message) = self.header.get(reader, kind::LAYOUT)? else {
+            return Err(LAYOUT.broken("nothing says where its data is").into());
+        };
+        let width = u64::from(self.of.size);
+        let count = holdall_core::model::element_count(shape);
+        let Some(len) = count.and_then(|count| count.checked_mul(width)) else {
+            let message = format!("{shape:?} elements of {width} bytes pass 2^64");
+            return Err(holdall_core::model::builder::SHAPE_OVERFLOW.broken(message).into());
+        };
+        match self.layout(&message, len)? {
+            Stored::At(at, found) if found >= len => {
+                let stored = reader.place(at, len)?;
+                let Some(members) = self.members.clone().filter(|_| len > 0) else {
+                    return Ok(Data::At(stored));
+                };
+                let decoded = members.decoded_len(len);
+                let records = decoded.checked_div(members.decoded()).unwrap_or(0);
+                let (stored, raw) = (stored.into(), Encoding::Raw);
+                let filters = vec![Filter::Members(members)];
+                let array = chunked(filters, records, decoded, stored, raw, len, reader.limits)?;
+                Ok(Data::Chunked(Box::new(array)))
+            }
+            Stored::At(_, found) => {
+                let message = format!("{found} bytes for {len} of a shape {shape:?}");
+                Err(reader.broken(self.header.at, message).into())
+            }
+            Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
+            Stored::Nowhere => {
+                let whole: Vec<u64> = shape.iter().map(|dim| (*dim).max(1)).collect();
+                self.chunked(shape, &whole, Vec::new(), Edges::Filtered, Vec::new())
+            }
+            Stored::Chunks { chunk, edges, index, at } => {
+                let filters = self.filters()?;
+                let grid = self.grid(shape, &chunk, width)?;
+                let place = Place {
+                    grid: &grid,
+                    chunk: &chunk,
+                    most: &self.space.most,
+                    has_filters: self.header.has(kind::FILTERS),
+                };
+                let chunks = match at {
+                    Some(at) if len > 0 => place.chunks(reader, &index, at)?,
+                    _ => Vec::new(),
+                };
+                self.chunked(shape, &chunk, filters, edges, chunks)
+            }
+        }
+    }
+
+    fn grid(&self, shape: &[u64], chunk: &[u64], width: u64) -> Result<Grid> {
+        let refused =
+            || CHUNK.broken(format!("chunks of {chunk:?} elements of {width} bytes for {shape:?}"));
+        Grid::new(shape, chunk, width).ok_or_else(refused)
+    }
+
+    fn chunked(
+        &self,
+        shape: &[u64],
+        chunk: &[u64],
+        mut filters: Vec<Filter>,
+        edges: Edges,
+        mut chunks: Vec<holdall_core::read::Chunk>,
+    ) -> Result<Data, Stop> {
+        let mut fill = self.fill()?;
+        if let Some(members) = &self.members {
+            fill = members.decode(&fill)?;
+            // Records were there before chunks went through anything.
+            filters.insert(0, Filter::Members(members.clone()));
+            chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
+        }
+        let grid = self.grid(shape, chunk, fill.len() as u64)?;
+        let has_chunks = !chunks.is_empty();
+        let chunked = Chunked::new(grid, fill, filters, edges, chunks)?;
+        let (limits, stored) = (self.reader.limits, chunked.stored_len());
+        check_decoded_len(chunked.len(), stored, limits)?;
+        if has_chunks {
+            check_decoded_len(chunked.chunk_len(), stored, limits)?;
+        }
+        Ok(Data::Chunked(Box::new(chunked)))
+    }
+
+    /// What the layout message says; `len` bytes are what elements take.
+    fn layout(&self, message: &Message, len: u64) -> Result<Stored> {
+        let reader = self.reader;
+        let version = message.body.first().copied().unwrap_or_default();
+        if !(1..=5).contains(&version) {
+            return Err(VERSION.broken(format!("a layout of version {version}")));
+        }
+        reader.read(message.at, "a layout", &message.body, |cursor| {
+            cursor.u8()?;
+            Some(match version {
+                1 | 2 => self.old(cursor, message.at, len)?,
+                _ => self.later(cursor, message.at, version)?,
+            })
+        })?
+    }
+
+    fn old(&self, cursor: &mut Cursor<'_>, at: u64, len: u64) -> Option<Result<Stored>> {
+        let (rank, class) = (cursor.u8()?, cursor.u8()?);
+        cursor.take(5)?;
+        let address = if class == 0 { None } else { self.reader.address(cursor)? };
+        let dims: Option<Vec<u64>> = (0..rank).map(|_| cursor.u32_le().map(u64::from)).collect();
+        Some(match class {
+            0 => {
+                let len = cursor.u32_le()?.into();
+                cursor.clone().take(len)?;
+                Ok(Stored::At(at.saturating_add(cursor.position()), len))
+            }
+            1 => Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len))),
+            2 => self.chunk(dims?, Edges::Filtered, Index::Tree, address),
+            _ => Err(LAYOUT.broken(format!("data of the class {class}"))),
+        })
+    }
+
+    fn later(&self, cursor: &mut Cursor<'_>, at: u64, version: u8) -> Option<Result<Stored>> {
+        let reader = self.reader;
+        let class = cursor.u8()?;
+        Some(match class {
+            0 => {
+                let len = cursor.u16_le()?.into();
+                cursor.clone().take(len)?;
+                Ok(Stored::At(at.saturating_add(cursor.position()), len))
+            }
+            1 => {
+                let (address, len) = (reader.address(cursor)?, reader.length(cursor)?);
+                Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len)))
+            }
+            2 if version == 3 => {
+                let (rank, address) = (cursor.u8()?, reader.address(cursor)?);
+                let dims: Option<Vec<u64>> =
+                    (0..rank).map(|_| cursor.u32_le().map(u64::from)).collect();
+                self.chunk(dims?, Edges::Filtered, Index::Tree, address)
+            }
+            2 => {
+                let (flags, rank, dim_len) = (cursor.u8()?, cursor.u8()?, cursor.u8()?);
+                let dims: Option<Vec<u64>> =
+                    (0..rank).map(|_| cursor.take(dim_len.into()).and_then(little)).collect();
+                let edges = if flags & 1 == 1 { Edges::Plain } else { Edges::Filtered };
+                let index = match cursor.u8()? {
+                    1 if flags & 2 != 0 => {
+                        Index::Single(Some((reader.length(cursor)?, cursor.u32_le()?)))
+                    }
+                    1 => Index::Single(None),
+                    2 => Index::Implicit,
+                    3 => cursor.take(1).map(|_| Index::FixedArray)?,
+                    4 => cursor.take(5).map(|_| Index::ExtensibleArray)?,
+                    5 => cursor.take(6).map(|_| Index::SecondTree)?,
+                    other => {
+                        let message = format!("an index of chunks of the kind {other}");
+                        return Some(Err(LAYOUT.broken(message)));
+                    }
+                };
+                self.chunk(dims?, edges, index, reader.address(cursor)?)
+            }
+            3 => Err(LAYOUT.broken("it is a virtual dataset, of parts of others")),
+            _ => Err(LAYOUT.broken(format!("data of the class {class}"))),
+        })
+    }
+
+    /// Chunks of these dimensions, of which the last is the width of an element.
+    fn chunk(
+        &self,
+        mut dims: Vec<u64>,
+        edges: Edges,
+        index: Index,
+        at: Option<u64>,
+    ) -> Result<Stored> {
+        let width = dims.pop();
+        let rank = self.space.shape.as_ref().map_or(0, Vec::len);
+        if width != Some(self.of.size.into()) || dims.len() != rank || dims.contains(&0) {
+            let size = self.of.size;
+            let message = format!(
+                "chunks of {dims:?} elements of {width:?} bytes, {rank} dimensions of {size} bytes"
+            );
+            return Err(CHUNK.broken(message));
+        }
+        Ok(Stored::Chunks { chunk: dims, edges, index, at })
+    }
+
+    /// The value of an element that was never written.
+    fn fill(&self) -> Result<Vec<u8>, Stop> {
+        let reader = self.reader;
+        let width = usize::try_from(self.of.size).unwrap_or(usize::MAX);
+        let mut fill = None;
+        if let Some(message) = self.header.get(reader, kind::FILL)? {
+            let read = |cursor: &mut Cursor<'_>| {
+                let is_defined = match cursor.u8()? {
+                    1 | 2 => {
+                        cursor.take(2)?;
+                        cursor.u8()? == 1
+                    }
+                    _ => cursor.u8()? & 32 != 0,
+                };
+                Some(if is_defined { value(cursor)? } else { Vec::new() })
+            };
+            fill = Some(reader.read(message.at, "a fill value", &message.body, read)?);
+        } else if let Some(message) = self.header.get(reader, kind::OLD_FILL)? {
+            fill = Some(reader.read(message.at, "a fill value", &message.body, value)?);
+        }
+        // No value, or one of another type, which nothing is to be made of.
+        Ok(match fill {
+            Some(fill) if fill.len() == width => fill,
+            _ if width <= MOST_FILL => vec![0; width],
+            _ => {
+                let message = format!("elements of {width} bytes that were never written");
+                return Err(STRUCTURE.broken(message).into());
+            }
+        })
+    }
+
+    /// What chunks went through.
+    fn filters(&self) -> Result<Vec<Filter>, Stop> {
+        let Some(message) = self.header.get(self.reader, kind::FILTERS)? else {
+            return Ok(Vec::new());
+        };
+        let read = |cursor: &mut Cursor<'_>| {
+            let (version, count) = (cursor.u8()?, cursor.u8()?);
+            if !matches!(version, 1 | 2) {
+                return Some(Err(VERSION.broken(format!("filters of version {version}"))));
+            }
+            cursor.take(if version == 1 { 6 } else { 0 })?;
+            let mut filters = Vec::new();
+            for _ in 0..count {
+                let id = cursor.u16_le()?;
+                let has_name = version == 1 || id >= 256;
+                let name_len = if has_name { cursor.u16_le()? } else { 0 };
+                let (_, count) = (cursor.u16_le()?, cursor.u16_le()?);
+                let name_len = match version {
+                    1 => u64::from(name_len).next_multiple_of(8),
+                    _ => name_len.into(),
+                };
+                let name = cursor.take(name_len)?;
+                let values: Option<Vec<u32>> = (0..count).map(|_| cursor.u32_le()).collect();
+                cursor.take(if version == 1 && count % 2 == 1 { 4 } else { 0 })?;
+                match filter(id, name, &values?) {
+                    Ok(filter) => filters.push(filter),
+                    Err(e) => return Some(Err(e)),
+                }
+            }
+            Some(Ok(filters))
+        };
+        Ok(self.reader.read(message.at, "a list of filters", &message.body, read)??)
+    }
+}
+
+/// Bytes of an element that nothing was written of, at most.
+const MOST_FILL: usize = 1 << 20;
+
+/// Where data is, as a layout message says.
+enum Stored {
+    At(u64, u64),
+    Nowhere,
+    Chunks { chunk: Vec<u64>, edges: Edges, index: Index, at: Option<u64> },
+}
+
+/// A length, and as many bytes.
+fn value(cursor: &mut Cursor<'_>) -> Option<Vec<u8>> {
+    let len = cursor.u32_le()?;
+    // Old writers say that there is none by a length of -1.
+    if len == u32::MAX {
+        return Some(Vec::new());
+    }
+    cursor.take(len.into()).map(<[u8]>::to_vec)
+}
+
+/// The filter of a number.
+fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Filter> {
+    let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
+    let what: std::borrow::Cow<'_, str> = match id {
+        1 => return Ok(Filter::Deflate),
+        2 => return Ok(Filter::Shuffle(values.first().copied().unwrap_or(1))),
+        3 => return Ok(Filter::Fletcher32),
+        6 if let Some(of) = ScaleOffset::new(values) => return Ok(Filter::ScaleOffset(of)),
+        32000 => return Ok(Filter::Lzf),
+        4 => "szip".into(),
+        5 => "nbit".into(),
+        6 => "scaleoffset".into(),
+        307 => "bzip2".into(),
+        32001 => "Blosc".into(),
+        32004 => "LZ4".into(),
+        32008 => "bitshuffle".into(),
+        32013 => "zfp".into(),
+        32015 => "Zstandard".into(),
+        32026 => "Blosc2".into(),
+        _ => name,
+    };
+    Err(FILTER.broken(format!("chunks went through filter {id}, `{}`", what.shown())))
+}

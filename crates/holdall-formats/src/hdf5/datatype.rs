@@ -1,0 +1,556 @@
+//! Types of elements, and shapes.
+
+use super::reader::{Reader, little};
+use super::{DTYPE, STRUCTURE, VERSION};
+use holdall_core::error::sort::sort;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::model::{ByteOrder, DType, LogicalType};
+use holdall_core::wire::cursor::Cursor;
+use holdall_core::wire::npy::{Element, Field, Fields, Of, any_element};
+
+/// Types nest at most so deep.
+const DEPTH: usize = 16;
+/// The most dimensions that there are in HDF5.
+const RANK: u8 = 32;
+/// Members of a compound, or names of an enumeration, that are looked at.
+const MEMBERS: u16 = 4096;
+
+/// What an attribute may say that elements are, and what they are then: NumPy's names, of which Keras has the first.
+pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
+    ("bfloat16", DType::Bf16, None),
+    ("float8_e4m3fn", DType::U8, Some(LogicalType::F8E4M3Fn)),
+    ("float8_e4m3fnuz", DType::U8, Some(LogicalType::F8E4M3FnUz)),
+    ("float8_e5m2fnuz", DType::U8, Some(LogicalType::F8E5M2FnUz)),
+    ("float8_e8m0fnu", DType::U8, Some(LogicalType::F8E8M0)),
+];
+
+/// What h5py's tag of opaque bytes begins with; then comes NumPy's name of their type.
+pub(super) const TAG: &str = "NUMPY:";
+
+/// A type of elements, or of the values of an attribute.
+#[derive(Debug, Clone)]
+pub(super) struct Datatype {
+    /// Bytes of one value.
+    pub(super) size: u32,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// A number of those that tensors have.
+    Number(Number),
+    /// Numbers with names.
+    Enum(Box<Datatype>, Vec<(String, Vec<u8>)>),
+    /// An array of values.
+    Array(Vec<u64>, Box<Datatype>),
+    /// A text of one length.
+    Text(Padding),
+    /// Texts in the global heap.
+    VarText,
+    /// Runs of values in the global heap.
+    Var(Box<Datatype>),
+    /// Bytes whose meaning a tag may name.
+    Opaque(String),
+    /// A compound that is not a complex number.
+    Record(Vec<Member>),
+    /// What is none of those, in words.
+    Other(&'static str),
+}
+
+/// A member of a compound.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    name: String,
+    /// Where it starts, in bytes from the start of the record.
+    at: u64,
+    of: Datatype,
+}
+
+/// What is behind a text that is shorter than its room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Padding {
+    /// A zero byte, then anything.
+    Ended,
+    /// Zero bytes.
+    Zeros,
+    Spaces,
+}
+
+/// A number as tensors have it.
+#[derive(Debug, Clone)]
+pub(super) struct Number {
+    pub(super) dtype: DType,
+    pub(super) logical: Option<LogicalType>,
+    pub(super) order: ByteOrder,
+}
+
+impl Number {
+    fn plain(dtype: DType, order: ByteOrder) -> Kind {
+        Kind::Number(Number { dtype, logical: None, order })
+    }
+}
+
+/// What one element is.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// A number. Where NumPy has another type for such, its name.
+    Number(Number, Option<String>),
+    Record(Fields),
+}
+
+/// What elements of a dataset are.
+pub(super) struct Elements {
+    pub(super) what: What,
+    /// Dimensions behind those of the dataset.
+    pub(super) inner: Vec<u64>,
+    /// Whether a mark says so.
+    pub(super) is_marked: bool,
+}
+
+impl From<Element> for Elements {
+    fn from(of: Element) -> Elements {
+        let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
+        let what = What::Number(Number { dtype, logical, order }, of.descr);
+        Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
+    }
+}
+
+impl Datatype {
+    /// The type that a message describes.
+    pub(super) fn read(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Datatype> {
+        let mut cursor = Cursor::new(body);
+        let read = datatype(&mut cursor, DEPTH);
+        let cut = || reader.broken(at, "a datatype ends before its last field");
+        read.ok_or_else(cut)?.map_err(|e| e.at(reader.place(at, 0).unwrap_or_default()))
+    }
+
+    /// What elements of this type are, where tensors have such; `mark` is what an attribute says of them beside.
+    pub(super) fn elements(&self, mark: Option<&str>) -> Result<Elements> {
+        let marked = MARKS.iter().find(|(name, ..)| Some(*name) == mark);
+        let plain = |number: &Number| {
+            let is_marked = marked.is_some_and(|(_, dtype, logical)| {
+                (dtype, logical) == (&number.dtype, &number.logical)
+            });
+            Elements { what: What::Number(number.clone(), None), inner: Vec::new(), is_marked }
+        };
+        let refused = |what: String| Err(DTYPE.broken(what));
+        match &self.kind {
+            Kind::Number(number) => Ok(plain(number)),
+            Kind::Enum(of, names) => {
+                let Kind::Number(number) = &of.kind else {
+                    return refused("elements are names of what is not a number".to_owned());
+                };
+                match is_bool(of, names) {
+                    true => Ok(plain(&Number { dtype: DType::Bool, ..number.clone() })),
+                    false => Ok(plain(number)),
+                }
+            }
+            Kind::Array(dims, of) => {
+                let of = of.elements(mark)?;
+                Ok(Elements { inner: [dims.as_slice(), &of.inner].concat(), ..of })
+            }
+            Kind::Record(members) => {
+                let fields = self.fields(members)?;
+                Ok(Elements { what: What::Record(fields), inner: Vec::new(), is_marked: false })
+            }
+            Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
+            Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
+            Kind::VarText => {
+                let hint = "write texts of a fixed length: in h5py, of a dtype such as `S20`";
+                Err(DTYPE.broken("elements are texts of any length").with_hint(hint))
+            }
+            Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
+            Kind::Opaque(tag) => {
+                match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
+                    Some((_, dtype, logical)) => {
+                        let order = ByteOrder::Little;
+                        Ok(plain(&Number { dtype: *dtype, logical: logical.clone(), order }))
+                    }
+                    None if self.size == 0 => refused("elements have no bytes".to_owned()),
+                    None => Ok(self.tagged(tag).into()),
+                }
+            }
+            Kind::Other(what) => refused(format!("elements are {what}")),
+        }
+    }
+}
+
+/// The schema that reading makes of a type of records; none where it takes that for something else.
+pub(super) fn kind_of(of: &[u8]) -> Option<String> {
+    let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
+    match of.elements(None).ok()?.what {
+        What::Record(fields) => Some(fields.kind()),
+        What::Number(..) => None,
+    }
+}
+
+impl Datatype {
+    /// The fields of a compound of these members.
+    fn fields(&self, members: &[Member]) -> Result<Fields> {
+        let field = |member: &Member| {
+            let (of, shape) = member.of.field(&member.name)?;
+            Ok(Field { name: member.name.clone(), title: None, at: member.at, of, shape })
+        };
+        let fields = members.iter().map(field).collect::<Result<_>>()?;
+        let wrong = |e| DTYPE.broken("elements are records that cannot be read").because(e);
+        Fields::placed(fields, self.size.into()).map_err(wrong)
+    }
+
+    /// What a member of that name and this type is, and its dimensions.
+    fn field(&self, name: &str) -> Result<(Of, Vec<u64>)> {
+        let refused = |what| {
+            let name = name.shown();
+            DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
+        };
+        let element = |dtype, logical_type, byte_order| {
+            Of::Element(Element { dtype, logical_type, byte_order, descr: None, inner: None })
+        };
+        let of = match &self.kind {
+            Kind::Number(Number { dtype, logical, order }) => {
+                element(*dtype, logical.clone(), *order)
+            }
+            Kind::Enum(of, names) if is_bool(of, names) => {
+                element(DType::Bool, None, ByteOrder::Little)
+            }
+            Kind::Enum(of, _) => return of.field(name),
+            Kind::Array(dims, of) => {
+                let (of, inner) = of.field(name)?;
+                return Ok((of, [dims.as_slice(), &inner].concat()));
+            }
+            Kind::Text(_) => Of::Element(self.bytes('S')),
+            Kind::Opaque(tag) => Of::Element(self.tagged(tag)),
+            Kind::Record(members) => {
+                let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
+                Of::Fields(self.fields(members).map_err(inside)?)
+            }
+            Kind::VarText | Kind::Var(_) => return Err(refused("of any length")),
+            Kind::Other(what) => return Err(refused(what)),
+        };
+        Ok((of, Vec::new()))
+    }
+
+    /// Bytes of this size, of a class of NumPy's.
+    fn bytes(&self, class: char) -> Element {
+        Element {
+            dtype: DType::U8,
+            logical_type: None,
+            byte_order: ByteOrder::Little,
+            descr: Some(format!("|{class}{}", self.size)),
+            inner: Some(self.size.into()),
+        }
+    }
+
+    /// Opaque bytes: those of a type of NumPy's, where h5py's tag names one that HDF5 has no like of, which are times.
+    fn tagged(&self, tag: &str) -> Element {
+        let named = tag.strip_prefix(TAG).and_then(|descr| any_element(descr).ok());
+        let is_time = |of: &Element| of.dtype == DType::I64 && of.descr.is_some();
+        let named = named.filter(|of| is_time(of) && self.size == 8);
+        named.unwrap_or_else(|| self.bytes('V'))
+    }
+
+    /// Whether values have names that are not kept.
+    pub(super) fn has_names(&self) -> bool {
+        match &self.kind {
+            Kind::Enum(of, names) => !is_bool(of, names),
+            Kind::Array(_, of) => of.has_names(),
+            Kind::Record(members) => members.iter().any(|member| member.of.has_names()),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an enumeration is how h5py writes truth values.
+pub(super) fn is_bool(of: &Datatype, names: &[(String, Vec<u8>)]) -> bool {
+    let mut found: Vec<(&str, &[u8])> =
+        names.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    sort(&mut found);
+    of.size == 1 && found == [("FALSE", &[0][..]), ("TRUE", &[1])]
+}
+
+/// The next datatype; nothing where it is cut.
+fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
+    let (first, bits, size) = (cursor.u8()?, cursor.array::<3>()?, cursor.u32_le()?);
+    let (class, version) = (first & 15, first >> 4);
+    let [low, second, _] = bits;
+    let count = u16::from_le_bytes([low, second]);
+    if !(1..=5).contains(&version) {
+        return Some(Err(VERSION.broken(format!("a datatype of version {version}"))));
+    }
+    let Some(inside) = depth.checked_sub(1) else {
+        return Some(Err(STRUCTURE.broken(format!("types nest deeper than {DEPTH}"))));
+    };
+    let order = if low & 1 == 1 { ByteOrder::Big } else { ByteOrder::Little };
+    let kind = match class {
+        0 | 4 => {
+            let (start, bits) = (cursor.u16_le()?, cursor.u16_le()?);
+            // A field of bits is an unsigned integer.
+            let is_signed = class == 0 && low & 8 != 0;
+            match integer(size, is_signed) {
+                Some(dtype) if start == 0 && u32::from(bits) == size.saturating_mul(8) => {
+                    Number::plain(dtype, order)
+                }
+                _ => Kind::Other("integers of an odd number of bits"),
+            }
+        }
+        1 => float(cursor.array()?, size, bits, order),
+        2 => {
+            cursor.take(2)?;
+            Kind::Other("times")
+        }
+        3 => match low & 15 {
+            0 => Kind::Text(Padding::Ended),
+            1 => Kind::Text(Padding::Zeros),
+            2 => Kind::Text(Padding::Spaces),
+            _ => Kind::Other("texts of an unknown kind"),
+        },
+        5 => {
+            let tag = cursor.take(low.into())?.split(|byte| *byte == 0).next().unwrap_or_default();
+            Kind::Opaque(String::from_utf8_lossy(tag).into_owned())
+        }
+        6 => match compound(cursor, count, size, version, inside)? {
+            Ok(kind) => kind,
+            Err(e) => return Some(Err(e)),
+        },
+        7 => Kind::Other("references"),
+        8 => match enumeration(cursor, count, version, inside)? {
+            Ok(kind) => kind,
+            Err(e) => return Some(Err(e)),
+        },
+        9 => match datatype(cursor, inside)? {
+            Ok(_) if low & 15 == 1 => Kind::VarText,
+            Ok(of) => Kind::Var(Box::new(of)),
+            Err(e) => return Some(Err(e)),
+        },
+        10 => {
+            let rank = cursor.u8().filter(|rank| *rank <= RANK)?;
+            cursor.take(if version < 3 { 3 } else { 0 })?;
+            let dims: Option<Vec<u64>> =
+                (0..rank).map(|_| cursor.u32_le().map(u64::from)).collect();
+            cursor.take(if version < 3 { u64::from(rank).saturating_mul(4) } else { 0 })?;
+            match datatype(cursor, inside)? {
+                Ok(of) => Kind::Array(dims?, Box::new(of)),
+                Err(e) => return Some(Err(e)),
+            }
+        }
+        11 => match datatype(cursor, inside)? {
+            Ok(of) => complex(&of, size),
+            Err(e) => return Some(Err(e)),
+        },
+        // How much is behind it is not known either.
+        _ => return Some(Err(DTYPE.broken("elements are of a class that is not known"))),
+    };
+    let e = match &kind {
+        _ if size == 0 && !matches!(kind, Kind::Text(_) | Kind::Opaque(_) | Kind::Other(_)) => {
+            Some("a type of no bytes".to_owned())
+        }
+        Kind::Enum(of, _) if of.size != size => {
+            Some(format!("{size} bytes for one of {}", of.size))
+        }
+        Kind::Array(dims, of) => {
+            let len = dims.iter().try_fold(u64::from(of.size), |n, dim| n.checked_mul(*dim));
+            (len != Some(size.into()))
+                .then(|| format!("{size} bytes for an array {dims:?} of {}", of.size))
+        }
+        _ => None,
+    };
+    Some(match e {
+        Some(message) => Err(STRUCTURE.broken(message)),
+        None => Ok(Datatype { size, kind }),
+    })
+}
+
+fn integer(size: u32, is_signed: bool) -> Option<DType> {
+    Some(match (size, is_signed) {
+        (1, true) => DType::I8,
+        (2, true) => DType::I16,
+        (4, true) => DType::I32,
+        (8, true) => DType::I64,
+        (1, false) => DType::U8,
+        (2, false) => DType::U16,
+        (4, false) => DType::U32,
+        (8, false) => DType::U64,
+        _ => return None,
+    })
+}
+
+/// A float by where its parts are.
+fn float(fields: [u8; 12], size: u32, [low, sign, _]: [u8; 3], order: ByteOrder) -> Kind {
+    let [o0, o1, p0, p1, exponent, exponent_len, mantissa, mantissa_len, b0, b1, b2, b3] = fields;
+    let (start, bits) = (u16::from_le_bytes([o0, o1]), u16::from_le_bytes([p0, p1]));
+    let bias = u32::from_le_bytes([b0, b1, b2, b3]);
+    let said = (size, exponent, exponent_len, mantissa_len, bias);
+    // The leading bit is implied; both bits of the order are VAX's.
+    let is_plain = start == 0
+        && mantissa == 0
+        && u32::from(bits) == size.saturating_mul(8)
+        && u32::from(sign).saturating_add(1) == u32::from(bits)
+        && low & 0x30 == 0x20
+        && low & 0x40 == 0;
+    let (dtype, logical) = match said {
+        _ if !is_plain => return Kind::Other("floats of an unknown kind"),
+        (2, 10, 5, 10, 15) => (DType::F16, None),
+        (2, 7, 8, 7, 127) => (DType::Bf16, None),
+        (4, 23, 8, 23, 127) => (DType::F32, None),
+        (8, 52, 11, 52, 1023) => (DType::F64, None),
+        (1, 3, 4, 3, 7) => (DType::U8, Some(LogicalType::F8E4M3Fn)),
+        (1, 2, 5, 2, 15) => (DType::U8, Some(LogicalType::F8E5M2)),
+        _ => return Kind::Other("floats of an unknown kind"),
+    };
+    Kind::Number(Number { dtype, logical, order })
+}
+
+/// A compound: two floats, as h5py writes complex numbers, or a record.
+fn compound(
+    cursor: &mut Cursor<'_>,
+    count: u16,
+    size: u32,
+    version: u8,
+    depth: usize,
+) -> Option<Result<Kind>> {
+    let mut members: Vec<Member> = Vec::new();
+    if count > MEMBERS {
+        return Some(Ok(Kind::Other("records of many members")));
+    }
+    for _ in 0..count {
+        let name = text(cursor, version < 3)?;
+        let mut dims = Vec::new();
+        let offset = match version {
+            1 => {
+                let (offset, rank) = (cursor.u32_le()?, cursor.u8()?);
+                cursor.take(11)?;
+                for at in 0..4 {
+                    let dim = cursor.u32_le()?;
+                    dims.extend((at < rank).then_some(dim));
+                }
+                u64::from(offset)
+            }
+            2 => cursor.u32_le()?.into(),
+            _ => little(cursor.take(offset_len(size))?)?,
+        };
+        let of = match datatype(cursor, depth)? {
+            Ok(of) => of,
+            Err(e) => return Some(Err(e)),
+        };
+        // Version 1 has arrays beside types.
+        let of = match dims.iter().try_fold(of.size, |size, dim| size.checked_mul(*dim)) {
+            _ if dims.is_empty() => of,
+            Some(size) => {
+                let dims = dims.into_iter().map(u64::from).collect();
+                Datatype { size, kind: Kind::Array(dims, Box::new(of)) }
+            }
+            None => return Some(Err(STRUCTURE.broken("a member of more than 2^32 bytes"))),
+        };
+        members.push(Member { name, at: offset, of });
+    }
+    let is_pair = |names: [&str; 2]| match &members[..] {
+        [a, b] if [a.name.as_str(), &b.name] == names && a.at == 0 => {
+            let same = match (&a.of.kind, &b.of.kind) {
+                (Kind::Number(a), Kind::Number(b)) => (a.dtype, a.order) == (b.dtype, b.order),
+                _ => false,
+            };
+            same && b.at == u64::from(a.of.size) && b.at == u64::from(b.of.size)
+        }
+        _ => false,
+    };
+    let is_complex = [["r", "i"], ["re", "im"], ["real", "imag"]].into_iter().any(is_pair);
+    Some(Ok(match members.first() {
+        Some(member) if is_complex => complex(&member.of, size),
+        _ => Kind::Record(members),
+    }))
+}
+
+/// Pairs of floats.
+fn complex(of: &Datatype, size: u32) -> Kind {
+    let logical = |dtype: DType| match dtype {
+        DType::F32 => Some(LogicalType::Complex64),
+        DType::F64 => Some(LogicalType::Complex128),
+        _ => None,
+    };
+    match &of.kind {
+        Kind::Number(number) if size == of.size.saturating_mul(2) => match logical(number.dtype) {
+            Some(logical) => Kind::Number(Number { logical: Some(logical), ..number.clone() }),
+            None => Kind::Other("complex numbers of an unknown kind"),
+        },
+        _ => Kind::Other("complex numbers of an unknown kind"),
+    }
+}
+
+/// Bytes that it takes to say where a member is in so many bytes.
+fn offset_len(size: u32) -> u64 {
+    u64::from(32u32.saturating_sub(size.leading_zeros()).div_ceil(8).max(1))
+}
+
+fn enumeration(
+    cursor: &mut Cursor<'_>,
+    count: u16,
+    version: u8,
+    depth: usize,
+) -> Option<Result<Kind>> {
+    let of = match datatype(cursor, depth)? {
+        Ok(of) => of,
+        Err(e) => return Some(Err(e)),
+    };
+    if count > MEMBERS {
+        return Some(Ok(Kind::Other("names, many of them")));
+    }
+    let names: Option<Vec<String>> = (0..count).map(|_| text(cursor, version < 3)).collect();
+    let mut value = || cursor.take(of.size.into()).map(<[u8]>::to_vec);
+    let names = names?.into_iter().map(|name| Some((name, value()?)));
+    let names: Option<Vec<(String, Vec<u8>)>> = names.collect();
+    Some(Ok(Kind::Enum(Box::new(of), names?)))
+}
+
+/// The next text, up to a zero byte, and perhaps more of those to a multiple of 8.
+fn text(cursor: &mut Cursor<'_>, is_padded: bool) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        match cursor.u8()? {
+            0 => break,
+            byte => bytes.push(byte),
+        }
+    }
+    if is_padded {
+        let len = (bytes.len() as u64).saturating_add(1);
+        cursor.take(len.next_multiple_of(8).saturating_sub(len))?;
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The shape that a dataspace message describes, and how large it may become; none where it has no elements at all.
+pub(super) struct Dataspace {
+    pub(super) shape: Option<Vec<u64>>,
+    /// `u64::MAX` for a dimension without a bound.
+    pub(super) most: Vec<u64>,
+}
+
+impl Dataspace {
+    pub(super) fn read(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Dataspace> {
+        let read = reader.read(at, "a dataspace", body, |cursor| {
+            let (version, rank, flags) = (cursor.u8()?, cursor.u8()?, cursor.u8()?);
+            if rank > RANK {
+                return None;
+            }
+            let is_null = match version {
+                1 => cursor.take(5).map(|_| false)?,
+                2 => cursor.u8()? == 2,
+                _ => return Some(Err(version)),
+            };
+            let mut dims =
+                || (0..rank).map(|_| reader.length(cursor)).collect::<Option<Vec<u64>>>();
+            let shape = dims()?;
+            let most = if flags & 1 == 1 { dims()? } else { shape.clone() };
+            Some(Ok(Dataspace { shape: (!is_null).then_some(shape), most }))
+        })?;
+        let refused =
+            |version| -> Error { VERSION.broken(format!("a dataspace of version {version}")) };
+        read.map_err(refused)
+    }
+
+    /// Values in it.
+    pub(super) fn count(&self) -> Option<u64> {
+        match &self.shape {
+            Some(shape) => holdall_core::model::element_count(shape),
+            None => Some(0),
+        }
+    }
+}

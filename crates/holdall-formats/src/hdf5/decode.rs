@@ -1,0 +1,381 @@
+//! The groups of a file, from the root on, as an index.
+
+use super::attribute::{Attribute, Budget, attributes};
+use super::dataset::{Data, Dataset, dataset, is_dataset};
+use super::datatype::{Elements, What};
+use super::group::{Target, is_group, links};
+use super::header::Header;
+use super::reader::{FIRST, Reader};
+use super::superblock::{Start, start};
+use super::{DEPTH, LINK, LOOP};
+use crate::array::{DESCR, describe};
+use crate::kept;
+use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::error::sort::sort_by;
+use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role, Value,
+    element_count,
+};
+use holdall_core::window::{Stop, Window};
+
+/// The code of the warning for attributes kept as a text that is not of our form.
+const RESTORE: &str = "hdf5/restore";
+/// Links that lead to links are followed so often.
+const STEPS: usize = 16;
+
+/// What the file in `window` contains.
+pub(super) fn plain(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode(super::FORMAT.id, window, limits)
+}
+
+/// What the zip in `window` contains.
+pub(super) fn keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode(super::KERAS.id, window, limits)
+}
+
+fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let Start { reader, root, is_open, beside } = start(window, limits)?;
+    let mut walk = Walk::new(&reader);
+    walk.all(root)?;
+    Ok(walk.index(id, beside, is_open)?)
+}
+
+/// The objects of a file that were found so far.
+struct Walk<'a, 'w> {
+    reader: &'a Reader<'w>,
+    budget: Budget,
+    /// Groups by where their headers are: the paths that they are read under, and all of those.
+    groups: HashMap<u64, String>,
+    paths: HashSet<String>,
+    /// Attributes of groups by the paths of those.
+    attributes: Vec<(String, Vec<Attribute>)>,
+    /// Datasets, and their numbers by where their headers are.
+    datasets: Vec<Dataset>,
+    numbers: HashMap<u64, usize>,
+    /// Paths, and what each leads to.
+    entries: Vec<(String, Entry)>,
+    /// What is passed over, in words.
+    unkept: Vec<String>,
+}
+
+enum Entry {
+    Dataset(usize),
+    /// A link: the path from the root that it leads to.
+    Path(String),
+    /// A group that is read under another path, which this is.
+    Group(String),
+    Elsewhere(String),
+    /// An object that cannot be read, and why.
+    Broken(Error),
+}
+
+impl<'a, 'w> Walk<'a, 'w> {
+    fn new(reader: &'a Reader<'w>) -> Walk<'a, 'w> {
+        Walk {
+            reader,
+            budget: Budget::new(reader),
+            groups: HashMap::default(),
+            paths: HashSet::default(),
+            attributes: Vec::new(),
+            datasets: Vec::new(),
+            numbers: HashMap::default(),
+            entries: Vec::new(),
+            unkept: Vec::new(),
+        }
+    }
+
+    /// Finds everything, level by level. Where bytes are missing, those for all of a level are asked for.
+    fn all(&mut self, root: u64) -> Result<(), Stop> {
+        let mut level = vec![(String::new(), root)];
+        let mut needs = Vec::new();
+        let mut depth = 0usize;
+        while !level.is_empty() {
+            let most = self.reader.limits.depth;
+            if depth > most {
+                let message = format!("groups nest deeper than {most}");
+                return Err(DEPTH.broken(message).into());
+            }
+            depth = depth.saturating_add(1);
+            match self.reader.ask(level.iter().map(|(_, at)| (*at, FIRST))) {
+                Err(Stop::Need(mut ranges)) => {
+                    needs.append(&mut ranges);
+                    break;
+                }
+                asked => asked?,
+            }
+            let mut next = Vec::new();
+            for (path, at) in level {
+                match self.object(&path, at, &mut next) {
+                    Ok(()) => {}
+                    Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
+                    // Limits are of the file, and without the root there is nothing.
+                    Err(Stop::Fail(e)) if !path.is_empty() && e.kind() != ErrorKind::Limit => {
+                        self.entries.push((path, Entry::Broken(e)));
+                    }
+                    // Only once nothing before it is missing, so that the same error comes first however much is at hand.
+                    Err(failed) if needs.is_empty() => return Err(failed),
+                    Err(_) => return Err(Stop::Need(needs)),
+                }
+            }
+            level = next;
+        }
+        match needs.is_empty() {
+            true => Ok(()),
+            false => Err(Stop::Need(needs)),
+        }
+    }
+
+    /// Takes the object at an address, which a link of that path leads to.
+    fn object(&mut self, path: &str, at: u64, next: &mut Vec<(String, u64)>) -> Result<(), Stop> {
+        if let Some(number) = self.numbers.get(&at) {
+            self.entries.push((path.to_owned(), Entry::Dataset(*number)));
+            return Ok(());
+        }
+        if let Some(first) = self.groups.get(&at) {
+            self.entries.push((path.to_owned(), Entry::Group(first.clone())));
+            return Ok(());
+        }
+        let header = Header::read(self.reader, at)?;
+        if is_dataset(&header) && !path.is_empty() {
+            let found = dataset(self.reader, &header, &mut self.budget)?;
+            let number = self.datasets.len();
+            self.datasets.push(found);
+            self.numbers.insert(at, number);
+            self.entries.push((path.to_owned(), Entry::Dataset(number)));
+            return Ok(());
+        }
+        if !is_group(&header) {
+            if path.is_empty() {
+                return Err(self.reader.broken(at, "the root is not a group").into());
+            }
+            self.unkept.push(format!("`{}`, which is neither a group nor a dataset", path.shown()));
+            return Ok(());
+        }
+        let links = links(self.reader, &header)?;
+        let own = attributes(self.reader, &header, &mut self.budget)?;
+        for link in links {
+            let inside = match path.is_empty() {
+                true => link.name,
+                false => format!("{path}/{}", link.name),
+            };
+            match link.to {
+                Target::Object(at) => next.push((inside, at)),
+                Target::Path(to) => {
+                    let to = from_root(path, &to);
+                    self.entries.push((inside, Entry::Path(to)));
+                }
+                Target::Elsewhere(what) => self.entries.push((inside, Entry::Elsewhere(what))),
+            }
+        }
+        self.groups.insert(at, path.to_owned());
+        self.attributes.push((path.to_owned(), own));
+        self.paths.insert(path.to_owned());
+        Ok(())
+    }
+
+    /// What was found, as an index.
+    fn index(mut self, id: &'static str, beside: Attributes, is_open: bool) -> Result<Index> {
+        let reader = self.reader;
+        let len = reader.window.len();
+        let mut builder = IndexBuilder::new(id, "", len, 0..len, reader.limits);
+        sort_by(&mut self.entries, |(a, _), (b, _)| a.cmp(b));
+        let mut file = beside;
+        let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();
+        sort_by(&mut self.attributes, |(a, _), (b, _)| a.cmp(b));
+        for (path, own) in std::mem::take(&mut self.attributes) {
+            for Attribute { name, value } in own {
+                let key = match path.is_empty() {
+                    true => name,
+                    false => format!("{path}/{name}"),
+                };
+                match value {
+                    _ if keys.contains(&key) => {
+                        self.unkept.push(format!("another attribute `{}`", key.shown()));
+                    }
+                    Ok(value) => {
+                        keys.insert(key.clone());
+                        file.push(key, value);
+                    }
+                    Err(what) => self.unkept.push(passed_over(&key, &what)),
+                }
+            }
+        }
+        let file = kept::restore_own(file, reader.limits, |why| {
+            builder.warn(RESTORE, None, None, || stays_text(&why).into());
+        });
+        builder.attributes(file);
+        if is_open {
+            builder.warn("hdf5/not-closed", None, None, || {
+                "who wrote the file did not close it: some of it may be missing".into()
+            });
+        }
+        let places: HashMap<&str, usize> =
+            self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
+        // The source that each dataset in chunks has, once it is a tensor.
+        let mut sources = HashMap::default();
+        let mut known = HashSet::default();
+        for (path, entry) in &self.entries {
+            let number = match self.resolve(&places, entry) {
+                Ok(Some(number)) => number,
+                Ok(None) => {
+                    self.unkept.push(match entry {
+                        Entry::Group(_) => {
+                            format!("the group `{}`, which another link leads to", path.shown())
+                        }
+                        _ => format!("`{}`, a link to a group", path.shown()),
+                    });
+                    continue;
+                }
+                Err(e) => {
+                    builder.tensor(path, &[], Layout::Dense)?;
+                    builder.fault(e);
+                    continue;
+                }
+            };
+            let Some(of) = self.datasets.get(number) else { continue };
+            if !known.insert(number) {
+                self.budget.take(reader, of.values)?;
+            }
+            if of.kind.is_some() {
+                let count = element_count(&of.shape).unwrap_or(u64::MAX);
+                builder.tensor(path, &[count], Layout::Records)?;
+            } else {
+                builder.tensor(path, &of.shape, Layout::Dense)?;
+            }
+            let mut own = Attributes::new();
+            for Attribute { name, value } in &of.attributes {
+                match value {
+                    Ok(value) => own.set(name.clone(), value.clone()),
+                    Err(what) => {
+                        let key = format!("{path}/{name}");
+                        self.unkept.push(passed_over(&key, what));
+                    }
+                }
+            }
+            if of.has_names {
+                self.unkept.push(format!("the names of the values of `{}`", path.shown()));
+            }
+            let mut own = kept::restore_own(own, reader.limits, |why| {
+                builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
+            });
+            if let Some(kind) = &of.kind {
+                describe(&mut own, kind.clone(), &of.shape);
+            }
+            if let Ok((Elements { what: What::Number(_, Some(descr)), .. }, _)) = &of.data {
+                own.set(DESCR.to_owned(), Value::Text(descr.clone()));
+            }
+            builder.tensor_attributes(own);
+            let (elements, data) = match &of.data {
+                Ok(found) => found,
+                Err(e) => {
+                    builder.fault(e.clone());
+                    continue;
+                }
+            };
+            let stored = match (data, sources.get(&number)) {
+                (Data::At(place), _) => place.clone().into(),
+                (_, Some(source)) => *source,
+                (Data::Chunked(array), None) => {
+                    let source = builder.chunked((**array).clone())?;
+                    sources.insert(number, source);
+                    source
+                }
+            };
+            let (dtype, logical_type, byte_order) = match &elements.what {
+                What::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
+                What::Record(_) => (DType::U8, None, ByteOrder::Little),
+            };
+            builder.component(Component {
+                role: Role::Data,
+                dtype,
+                logical_type,
+                encoding: Encoding::Raw,
+                byte_order,
+                stored,
+                decoded_len: Some(stored.len()),
+                digest: None,
+            })?;
+        }
+        for what in std::mem::take(&mut self.unkept) {
+            builder.unkept(|| what);
+        }
+        builder.finish()
+    }
+
+    /// The dataset that an entry is; nothing, where it leads to a group.
+    fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
+        // The path so far, which is of a group, and the parts behind it, the next one last.
+        let (mut so_far, mut rest) = (String::new(), Vec::new());
+        match self.followed(entry)? {
+            Followed::Dataset(number) => return Ok(Some(number)),
+            Followed::Path(path) => rest.extend(parts(path).rev()),
+        }
+        // Links that may still follow the first.
+        let mut links = 2..STEPS;
+        while let Some(part) = rest.pop() {
+            if !so_far.is_empty() {
+                so_far.push('/');
+            }
+            so_far.push_str(part);
+            if self.paths.contains(so_far.as_str()) {
+                continue;
+            }
+            let found = places.get(so_far.as_str()).and_then(|at| self.entries.get(*at));
+            match found.map(|(_, entry)| self.followed(entry)).transpose()? {
+                Some(Followed::Dataset(number)) if rest.is_empty() => return Ok(Some(number)),
+                Some(Followed::Path(path)) => {
+                    if links.next().is_none() {
+                        return Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")));
+                    }
+                    so_far.clear();
+                    rest.extend(parts(path).rev());
+                }
+                _ => {
+                    rest.push(&so_far);
+                    rest.reverse();
+                    let path = rest.join("/");
+                    let message = format!("it is a link to `{}`, where nothing is", path.shown());
+                    return Err(LINK.broken(message));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn followed<'e>(&self, entry: &'e Entry) -> Result<Followed<'e>> {
+        match entry {
+            Entry::Dataset(number) => Ok(Followed::Dataset(*number)),
+            Entry::Path(path) | Entry::Group(path) => Ok(Followed::Path(path)),
+            Entry::Elsewhere(what) => Err(LINK.broken(format!("it is a link to {what}"))),
+            Entry::Broken(e) => Err(e.clone()),
+        }
+    }
+}
+
+/// What an entry leads to.
+enum Followed<'e> {
+    Dataset(usize),
+    Path(&'e str),
+}
+
+/// A path from the root, of one that is in a group of the path `group`.
+fn from_root(group: &str, path: &str) -> String {
+    let base = if path.starts_with('/') { "" } else { group };
+    let parts: Vec<&str> = parts(base).chain(parts(path)).collect();
+    parts.join("/")
+}
+
+/// The names in a path.
+fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".")
+}
+
+fn stays_text(why: &str) -> String {
+    format!("`{}` is not as Holdall writes it and stays text: {why}", kept::ATTRIBUTES)
+}
+
+fn passed_over(key: &str, what: &str) -> String {
+    format!("the attribute `{}`: {what}", key.shown())
+}

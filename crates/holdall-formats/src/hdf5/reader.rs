@@ -1,0 +1,251 @@
+//! Bytes of a file by their addresses.
+
+use super::{BOUNDS, CHECKSUM, LOOP, STRUCTURE};
+use bytes::Bytes;
+use holdall_core::error::{Error, Result};
+use holdall_core::limits::Limits;
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::cursor::Cursor;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Bytes that are looked at first of what tells its length itself.
+pub(super) const FIRST: u64 = 512;
+/// Blocks are looked at so often, taking one with the other, and as if the file had so many bytes more.
+const TIMES: u64 = 64;
+const LEAST: u64 = 64 << 10;
+/// Bytes of a checksum.
+const SUM: u64 = 4;
+
+/// A file in a window: where its addresses count from, and how long they are.
+pub(super) struct Reader<'w> {
+    pub(super) window: &'w Window,
+    pub(super) limits: &'w Limits,
+    /// Where address 0 is in the window.
+    pub(super) base: u64,
+    /// Where the file ends in the window.
+    pub(super) end: u64,
+    /// Bytes of an address.
+    pub(super) offset: u8,
+    /// Bytes of a length.
+    pub(super) length: u8,
+    /// Bytes of blocks that were looked at, those of one that several share each time.
+    pub(super) seen: Cell<u64>,
+}
+
+/// An address, or none where it says that there is nothing.
+pub(super) type Address = Option<u64>;
+
+impl Reader<'_> {
+    /// Where so many bytes at an address are in the window.
+    pub(super) fn place(&self, at: u64, len: u64) -> Result<Range<u64>> {
+        let start = self.base.checked_add(at);
+        let end = start.and_then(|start| start.checked_add(len));
+        match (start, end) {
+            (Some(start), Some(end)) if end <= self.end => Ok(start..end),
+            _ => {
+                let has = self.end.saturating_sub(self.base);
+                let message = format!("{len} bytes at address {at}, the file has {has} bytes");
+                Err(BOUNDS.broken(message))
+            }
+        }
+    }
+
+    /// The bytes at an address.
+    pub(super) fn bytes(&self, at: u64, len: u64) -> Result<Bytes, Stop> {
+        self.look(self.place(at, len)?)
+    }
+
+    /// The bytes at an address, fewer where the file ends.
+    pub(super) fn head(&self, at: u64, most: u64) -> Result<Bytes, Stop> {
+        self.look(self.clipped(at, most)?)
+    }
+
+    /// Bytes of a block, unless so many were looked at that blocks must lead to the same ones again and again.
+    fn look(&self, place: Range<u64>) -> Result<Bytes, Stop> {
+        let bytes = self.window.bytes(place)?;
+        let seen = self.seen.get().saturating_add(bytes.len() as u64);
+        self.seen.set(seen);
+        let most = self.end.saturating_sub(self.base).saturating_add(LEAST).saturating_mul(TIMES);
+        if seen > most {
+            let message = format!("reading all blocks takes more than {most} bytes");
+            return Err(LOOP.broken(message).into());
+        }
+        Ok(bytes)
+    }
+
+    fn clipped(&self, at: u64, most: u64) -> Result<Range<u64>> {
+        let start = self.place(at, 0)?.start;
+        Ok(start..start.saturating_add(most).min(self.end))
+    }
+
+    /// Asks for all of these blocks at once: what begins at an address, and how many bytes of it.
+    pub(super) fn ask(&self, blocks: impl IntoIterator<Item = (u64, u64)>) -> Result<(), Stop> {
+        let places = blocks.into_iter().filter_map(|(at, len)| self.clipped(at, len).ok());
+        self.window.all(places)
+    }
+
+    /// What stands between the signature of a block of `len` bytes and the checksum at its end.
+    pub(super) fn block(&self, at: u64, len: u64, signature: &[u8; 4]) -> Result<Bytes, Stop> {
+        let bytes = self.bytes(at, len)?;
+        self.signed(at, &bytes, signature)?;
+        let content = self.summed(at, &bytes)?;
+        Ok(bytes.slice(signature.len()..content))
+    }
+
+    /// Refuses bytes that do not begin with a signature.
+    pub(super) fn signed(&self, at: u64, bytes: &[u8], signature: &[u8]) -> Result<()> {
+        match bytes.starts_with(signature) {
+            true => Ok(()),
+            false => {
+                let found = bytes.get(..signature.len()).unwrap_or(bytes).escape_ascii();
+                let wanted = signature.escape_ascii();
+                Err(self.broken(at, format!("`{found}` where `{wanted}` should be")))
+            }
+        }
+    }
+
+    /// How many bytes stand before the checksum at the end of `bytes`, which is right.
+    pub(super) fn summed(&self, at: u64, bytes: &[u8]) -> Result<usize> {
+        let Some((content, said)) = bytes.split_last_chunk::<4>() else {
+            return Err(self.broken(at, "there is no room for a checksum"));
+        };
+        let (found, said) = (lookup3(content), u32::from_le_bytes(*said));
+        match found == said {
+            true => Ok(content.len()),
+            false => {
+                let message = format!("the checksum is {found:#010x}, stored is {said:#010x}");
+                let place = self.place(at, bytes.len() as u64)?;
+                Err(CHECKSUM.broken(message).at(place))
+            }
+        }
+    }
+
+    /// [`STRUCTURE`], at an address.
+    #[cold]
+    pub(super) fn broken(&self, at: u64, message: impl Into<String>) -> Error {
+        let start = self.base.saturating_add(at).min(self.end);
+        STRUCTURE.broken(message.into()).at(start..start)
+    }
+
+    /// What `read` makes of `bytes`, which are those of `what`, where there are enough of them.
+    pub(super) fn read<'b, T>(
+        &self,
+        at: u64,
+        what: &str,
+        bytes: &'b [u8],
+        read: impl FnOnce(&mut Cursor<'b>) -> Option<T>,
+    ) -> Result<T> {
+        let found = read(&mut Cursor::new(bytes));
+        found.ok_or_else(|| self.broken(at, format!("{what} ends before its last field")))
+    }
+
+    /// The next address.
+    pub(super) fn address(&self, cursor: &mut Cursor<'_>) -> Option<Address> {
+        let bytes = cursor.take(self.offset.into())?;
+        Some(little(bytes).filter(|_| bytes.iter().any(|byte| *byte != 0xff)))
+    }
+
+    /// The next length.
+    pub(super) fn length(&self, cursor: &mut Cursor<'_>) -> Option<u64> {
+        little(cursor.take(self.length.into())?)
+    }
+}
+
+/// The number in up to 8 bytes, the least significant first.
+pub(super) fn little(bytes: &[u8]) -> Option<u64> {
+    let mut all = [0; 8];
+    all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(all))
+}
+
+/// What `read` makes of each of `items`. Where bytes are missing for some, those for all are asked for.
+pub(super) fn each<I, T>(
+    items: impl IntoIterator<Item = I>,
+    mut read: impl FnMut(I) -> Result<T, Stop>,
+) -> Result<Vec<T>, Stop> {
+    let (mut out, mut needs) = (Vec::new(), Vec::new());
+    for item in items {
+        match read(item) {
+            Ok(found) => out.push(found),
+            Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
+            // Only once nothing before it is missing, so that the same error comes first however much is at hand.
+            Err(failed) if needs.is_empty() => return Err(failed),
+            Err(_) => break,
+        }
+    }
+    match needs.is_empty() {
+        true => Ok(out),
+        false => Err(Stop::Need(needs)),
+    }
+}
+
+/// How many bytes of a block come before its checksum.
+pub(super) fn without_sum(len: u64) -> u64 {
+    len.saturating_sub(SUM)
+}
+
+/// Bob Jenkins's hash, by which blocks are summed.
+fn lookup3(bytes: &[u8]) -> u32 {
+    // A length is taken modulo 2^32.
+    let len = (bytes.len() as u64 & 0xffff_ffff) as u32;
+    let start = 0xdead_beef_u32.wrapping_add(len);
+    let (mut a, mut b, mut c) = (start, start, start);
+    let word = |bytes: &[u8], at: usize| {
+        let mut word = [0; 4];
+        let from = bytes.get(at..).unwrap_or_default();
+        word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        u32::from_le_bytes(word)
+    };
+    let mut rest = bytes;
+    loop {
+        let block = rest.get(..12).unwrap_or(rest);
+        a = a.wrapping_add(word(block, 0));
+        b = b.wrapping_add(word(block, 4));
+        c = c.wrapping_add(word(block, 8));
+        if rest.len() <= 12 {
+            break;
+        }
+        rest = rest.get(12..).unwrap_or_default();
+        (a, b, c) = mixed(a, b, c);
+    }
+    if rest.is_empty() { c } else { last(a, b, c) }
+}
+
+fn mixed(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32, u32) {
+    a = a.wrapping_sub(c) ^ c.rotate_left(4);
+    c = c.wrapping_add(b);
+    b = b.wrapping_sub(a) ^ a.rotate_left(6);
+    a = a.wrapping_add(c);
+    c = c.wrapping_sub(b) ^ b.rotate_left(8);
+    b = b.wrapping_add(a);
+    a = a.wrapping_sub(c) ^ c.rotate_left(16);
+    c = c.wrapping_add(b);
+    b = b.wrapping_sub(a) ^ a.rotate_left(19);
+    a = a.wrapping_add(c);
+    c = c.wrapping_sub(b) ^ b.rotate_left(4);
+    b = b.wrapping_add(a);
+    (a, b, c)
+}
+
+fn last(mut a: u32, mut b: u32, mut c: u32) -> u32 {
+    c = (c ^ b).wrapping_sub(b.rotate_left(14));
+    a = (a ^ c).wrapping_sub(c.rotate_left(11));
+    b = (b ^ a).wrapping_sub(a.rotate_left(25));
+    c = (c ^ b).wrapping_sub(b.rotate_left(16));
+    a = (a ^ c).wrapping_sub(c.rotate_left(4));
+    b = (b ^ a).wrapping_sub(a.rotate_left(14));
+    (c ^ b).wrapping_sub(b.rotate_left(24))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lookup3;
+
+    /// The vectors that its author gives.
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(lookup3(b""), 0xdead_beef);
+        assert_eq!(lookup3(b"Four score and seven years ago"), 0x1777_0551);
+    }
+}

@@ -1,0 +1,182 @@
+//! Where a file begins, and its superblock.
+
+use super::reader::{Reader, little};
+use super::{COMPRESSED, SUPERBLOCK, TRUNCATED, VERSION};
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{Attributes, Value};
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::cursor::Cursor;
+use holdall_core::wire::tar;
+use holdall_core::wire::zip::{Directory, Entry, Method};
+use std::cell::Cell;
+use std::ops::Range;
+
+pub(super) const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// What a zip begins with.
+const ZIP: &[u8] = b"PK\x03\x04";
+/// The first place behind the start at which a superblock may be: what is before it is the user's.
+const USER_BLOCK: u64 = 512;
+/// What a `.keras` file has the weights in.
+const WEIGHTS: &str = "model.weights.h5";
+/// Texts of a `.keras` file.
+const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
+/// Files of so many bytes are looked at as a whole: their blocks are anywhere.
+const SMALL: u64 = 256 << 10;
+/// Bytes that the longest superblock has.
+const MOST: u64 = 128;
+
+/// Whether this is an HDF5 file.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(SIGNATURE.len() as u64)?;
+    if head.starts_with(SIGNATURE) {
+        return Ok(true);
+    }
+    if head.starts_with(ZIP) || find(window, 0..window.len())?.is_none() {
+        return Ok(false);
+    }
+    // What precedes the first member of a tar archive has the length of a user block.
+    Ok(!tar::is_one(&window.head(USER_BLOCK)?))
+}
+
+/// Whether this is a zip that Keras wrote.
+pub(super) fn is_keras(window: &Window) -> Result<bool, Stop> {
+    if !window.head(ZIP.len() as u64)?.starts_with(ZIP) {
+        return Ok(false);
+    }
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(directory.get(WEIGHTS).is_some()),
+        // Whoever can say what is wrong with a zip will.
+        Err(Stop::Fail(_)) => Ok(false),
+        Err(need) => Err(need),
+    }
+}
+
+/// Where the superblock is of the file that is `whole` of a window.
+fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
+    let len = SIGNATURE.len() as u64;
+    let first = whole.start..whole.start.saturating_add(len).min(whole.end);
+    if window.bytes(first)?.as_ref() == SIGNATURE {
+        return Ok(Some(whole.start));
+    }
+    if whole.end.saturating_sub(whole.start) <= SMALL {
+        window.bytes(whole.clone())?;
+    }
+    let after = std::iter::successors(Some(USER_BLOCK), |at| at.checked_mul(2));
+    let places: Vec<Range<u64>> = after
+        .filter_map(|at| whole.start.checked_add(at))
+        .map_while(|at| at.checked_add(len).filter(|end| *end <= whole.end).map(|end| at..end))
+        .collect();
+    window.all(places.iter().cloned())?;
+    for place in places {
+        if window.bytes(place.clone())?.as_ref() == SIGNATURE {
+            return Ok(Some(place.start));
+        }
+    }
+    Ok(None)
+}
+
+/// A file, as its superblock describes it.
+pub(super) struct Start<'w> {
+    pub(super) reader: Reader<'w>,
+    /// The address of the root's object header.
+    pub(super) root: u64,
+    /// Whether who wrote it did not close it.
+    pub(super) is_open: bool,
+    /// What stands beside it in a zip.
+    pub(super) beside: Attributes,
+}
+
+/// Reads the superblock.
+pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<'w>, Stop> {
+    let mut beside = Attributes::new();
+    let whole = match window.head(4)?.starts_with(ZIP) {
+        true => in_zip(window, limits, &mut beside)?,
+        false => 0..window.len(),
+    };
+    if whole.end.saturating_sub(whole.start) <= SMALL {
+        window.bytes(whole.clone())?;
+    }
+    let Some(at) = find(window, whole.clone())? else {
+        return Err(SUPERBLOCK.broken("there is no superblock").at(whole).into());
+    };
+    let bytes = window.bytes(at..at.saturating_add(MOST).min(whole.end))?;
+    let place = at..at.saturating_add(bytes.len() as u64);
+    let mut cursor = Cursor::new(&bytes);
+    let cut = || SUPERBLOCK.broken("the superblock is cut").at(place.clone());
+    cursor.take(SIGNATURE.len() as u64).ok_or_else(cut)?;
+    let version = cursor.u8().ok_or_else(cut)?;
+    let (offset, length, flags) = match version {
+        0 | 1 => {
+            let fields: [u8; 15] = cursor.array().ok_or_else(cut)?;
+            let skipped = if version == 1 { 4 } else { 0 };
+            cursor.take(skipped).ok_or_else(cut)?;
+            let [_, _, _, _, offset, length, ..] = fields;
+            (offset, length, 0)
+        }
+        2 | 3 => {
+            let [offset, length, flags] = cursor.array().ok_or_else(cut)?;
+            (offset, length, flags)
+        }
+        other => {
+            let message = format!("the superblock is of version {other}");
+            return Err(VERSION.broken(message).at(place).into());
+        }
+    };
+    if ![offset, length].iter().all(|len| matches!(len, 2 | 4 | 8)) {
+        let message = format!("addresses of {offset} bytes, lengths of {length}");
+        return Err(SUPERBLOCK.broken(message).at(place).into());
+    }
+    let mut reader =
+        Reader { window, limits, base: at, end: whole.end, offset, length, seen: Cell::new(0) };
+    let mut number = || cursor.take(offset.into()).and_then(little).ok_or_else(cut);
+    let (base, _, end, after) = (number()?, number()?, number()?, number()?);
+    let root = match version {
+        // A symbol table entry: where its name is, then where its header is.
+        0 | 1 => {
+            cursor.take(length.into()).ok_or_else(cut)?;
+            cursor.take(offset.into()).and_then(little).ok_or_else(cut)?
+        }
+        _ => {
+            let len = usize::try_from(cursor.position().saturating_add(4)).unwrap_or(usize::MAX);
+            reader.summed(0, bytes.get(..len).ok_or_else(cut)?)?;
+            after
+        }
+    };
+    // Addresses count from the superblock, whatever was put before it since.
+    let said = end.checked_sub(base).and_then(|len| len.checked_add(at));
+    match said.filter(|said| *said >= at) {
+        Some(said) if said <= whole.end => reader.end = said,
+        _ if limits.salvage => {}
+        _ => {
+            let has = whole.end.saturating_sub(at);
+            let message =
+                format!("the superblock says {end} bytes from {base} on, there are {has}");
+            return Err(TRUNCATED.broken(message).at(place).into());
+        }
+    }
+    Ok(Start { reader, root, is_open: version == 3 && flags & 1 == 1, beside })
+}
+
+/// Where the weights are in a zip that Keras wrote; its texts become attributes.
+fn in_zip(window: &Window, limits: &Limits, beside: &mut Attributes) -> Result<Range<u64>, Stop> {
+    let directory = Directory::read(window, limits)?;
+    let Some(weights) = directory.get(WEIGHTS) else {
+        return Err(SUPERBLOCK.broken(format!("the zip has no `{WEIGHTS}`")).into());
+    };
+    if weights.method() != Method::Stored {
+        let message = format!("`{}` is compressed by {}", weights.name().shown(), weights.method());
+        let e = COMPRESSED.broken(message);
+        return Err(e.with_hint("what is in it can be read once it is unpacked").into());
+    }
+    let texts: Vec<Entry<'_>> = TEXTS.iter().filter_map(|name| directory.get(name)).collect();
+    let contents = directory.contents(&texts, window, limits)?;
+    for (entry, text) in texts.iter().zip(contents) {
+        let value = match String::from_utf8(text.to_vec()) {
+            Ok(text) => Value::Text(text),
+            Err(e) => Value::Bytes(e.into_bytes()),
+        };
+        beside.push(entry.name(), value);
+    }
+    directory.data(weights, window)
+}

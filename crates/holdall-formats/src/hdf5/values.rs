@@ -1,0 +1,327 @@
+//! Types, shapes and attributes as bytes.
+
+use super::blocks::{Message, Target, Texts};
+use super::datatype::{MARKS, TAG};
+use super::header::kind;
+use holdall_core::model::{DType, LogicalType, Value};
+use holdall_core::wire::npy::{Element, Fields, Of};
+
+/// The most dimensions that there are in HDF5.
+pub(super) const MAX_RANK: usize = 32;
+/// A message has less than 64 KiB.
+const MOST: usize = 64_000;
+
+/// An element of a dataset: its type, and what an attribute says of it beside.
+pub(super) struct Stored {
+    pub(super) of: Vec<u8>,
+    pub(super) mark: Option<&'static str>,
+}
+
+/// What elements are in HDF5, where it has such.
+pub(super) fn element(dtype: DType, logical: Option<&LogicalType>) -> Option<Stored> {
+    let plain = |of: Vec<u8>| Stored { of, mark: None };
+    let found = MARKS.iter().find(|(_, of, own)| (of, own.as_ref()) == (&dtype, logical));
+    let mark = found.map(|(mark, ..)| *mark);
+    Some(match logical {
+        Some(LogicalType::Complex64) => plain(pair(&float(4, 8, 127))),
+        Some(LogicalType::Complex128) => plain(pair(&float(8, 11, 1023))),
+        Some(LogicalType::F8E5M2) => plain(float(1, 5, 15)),
+        None => Stored { of: number(dtype), mark },
+        // Bytes without a meaning but for the mark.
+        Some(_) => mark.map(|_| Stored { of: opaque(1), mark })?,
+    })
+}
+
+/// The message of a type, and that of a shape.
+pub(super) fn datatype(of: Vec<u8>) -> Message {
+    Message::new(kind::DATATYPE, of)
+}
+
+pub(super) fn dataspace(shape: &[u64]) -> Message {
+    Message::new(kind::DATASPACE, space(Some(shape)))
+}
+
+/// Says that nothing else is written where no data is.
+pub(super) fn fill() -> Message {
+    Message::new(kind::FILL, vec![2, 2, 2, 1, 0, 0, 0, 0])
+}
+
+/// The message of an attribute; none where HDF5 has no such value, or not in a message.
+pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<Message> {
+    if name.is_empty() || name.contains('\0') || name.len() > MOST / 2 {
+        return None;
+    }
+    if *value == Value::Null {
+        return Some(of_attribute(name, &number(DType::F64), &space(None)));
+    }
+    let (shape, leaves) = leaves(value)?;
+    let values = Values::of(&leaves)?;
+    let of = values.datatype();
+    let len = match &values {
+        Values::Plain(_, bytes) => bytes.len(),
+        Values::Texts(all) => all.len().checked_mul(16)?,
+    };
+    let mut message = of_attribute(name, &of, &space(Some(&shape)));
+    if len > MOST / 2 {
+        return None;
+    }
+    match values {
+        Values::Plain(_, bytes) => message.push(&bytes),
+        Values::Texts(all) => {
+            for text in all {
+                let len = u32::try_from(text.len()).ok()?;
+                message.push(&len.to_le_bytes());
+                if text.is_empty() {
+                    message.push(&[0; 12]);
+                    continue;
+                }
+                let (collection, number) = texts.add(text);
+                message.push_address(Target::Texts(collection));
+                message.push(&number.to_le_bytes());
+            }
+        }
+    }
+    Some(message)
+}
+
+/// An attribute without its values, of version 3, where the name is UTF-8.
+fn of_attribute(name: &str, of: &[u8], space: &[u8]) -> Message {
+    let len = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes();
+    let mut message = Message::new(kind::ATTRIBUTE, vec![3, 0]);
+    [len(name.len().saturating_add(1)), len(of.len()), len(space.len())]
+        .iter()
+        .for_each(|len| message.push(len));
+    [&[1][..], name.as_bytes(), &[0], of, space].iter().for_each(|bytes| message.push(bytes));
+    message
+}
+
+/// A shape, and the values in it, row by row; none where lists are not of one length.
+fn leaves(value: &Value) -> Option<(Vec<u64>, Vec<&Value>)> {
+    let (mut shape, mut level) = (Vec::new(), vec![value]);
+    while let Some(Value::Array(first)) = level.first() {
+        let mut next = Vec::new();
+        for item in &level {
+            match item {
+                Value::Array(items) if items.len() == first.len() => next.extend(items),
+                _ => return None,
+            }
+        }
+        shape.push(first.len() as u64);
+        // Of a list of empty lists no reader tells how many there are.
+        if first.is_empty() {
+            return (shape.len() == 1).then_some((shape, next));
+        }
+        level = next;
+    }
+    (shape.len() <= MAX_RANK).then_some((shape, level))
+}
+
+/// Values of one type.
+enum Values<'a> {
+    Plain(Vec<u8>, Vec<u8>),
+    Texts(Vec<&'a str>),
+}
+
+impl<'a> Values<'a> {
+    fn of(all: &[&'a Value]) -> Option<Values<'a>> {
+        let each = |of: Vec<u8>, get: &dyn Fn(&Value) -> Option<[u8; 8]>| {
+            let found: Option<Vec<[u8; 8]>> = all.iter().map(|value| get(value)).collect();
+            found.map(|found| Values::Plain(of, found.concat()))
+        };
+        let signed = |value: &Value| Some(i64::try_from(value.as_integer()?).ok()?.to_le_bytes());
+        let unsigned = |value: &Value| Some(u64::try_from(value.as_integer()?).ok()?.to_le_bytes());
+        let float = |value: &Value| match value {
+            Value::Float(x) => Some(x.to_le_bytes()),
+            _ => None,
+        };
+        match all.first() {
+            Some(Value::Bool(_)) => {
+                let is = |value: &&Value| match value {
+                    Value::Bool(is) => Some(u8::from(*is)),
+                    _ => None,
+                };
+                let found: Option<Vec<u8>> = all.iter().map(is).collect();
+                found.map(|found| Values::Plain(number(DType::Bool), found))
+            }
+            Some(Value::Integer(_)) => {
+                each(number(DType::I64), &signed).or_else(|| each(number(DType::U64), &unsigned))
+            }
+            Some(Value::Text(_)) => {
+                let text = |value: &&'a Value| value.as_text().filter(|text| !text.contains('\0'));
+                all.iter().map(text).collect::<Option<_>>().map(Values::Texts)
+            }
+            Some(Value::Bytes(first)) => {
+                let same = |value: &&'a Value| match value {
+                    Value::Bytes(bytes) if bytes.len() == first.len() => Some(bytes.as_slice()),
+                    _ => None,
+                };
+                let found: Option<Vec<&[u8]>> = all.iter().map(same).collect();
+                let len = u32::try_from(first.len()).ok().filter(|len| *len > 0)?;
+                found.map(|found| Values::Plain(opaque(len), found.concat()))
+            }
+            Some(Value::Float(_)) | None => each(number(DType::F64), &float),
+            Some(_) => None,
+        }
+    }
+
+    fn datatype(&self) -> Vec<u8> {
+        match self {
+            Values::Plain(of, _) => of.clone(),
+            Values::Texts(_) => {
+                // Runs of bytes that are a text in UTF-8.
+                [&[0x19, 1, 1, 0, 16, 0, 0, 0][..], &number(DType::U8)].concat()
+            }
+        }
+    }
+}
+
+/// A shape as a message has it.
+fn space(shape: Option<&[u64]>) -> Vec<u8> {
+    let Some(shape) = shape else { return vec![2, 0, 0, 2] };
+    let rank = u8::try_from(shape.len()).unwrap_or(u8::MAX);
+    let mut out = vec![1, rank, 0, 0, 0, 0, 0, 0];
+    shape.iter().for_each(|dim| out.extend_from_slice(&dim.to_le_bytes()));
+    out
+}
+
+/// The type of plain elements.
+fn number(dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::F64 => float(8, 11, 1023),
+        DType::F32 => float(4, 8, 127),
+        DType::F16 => float(2, 5, 15),
+        DType::Bf16 => float(2, 8, 127),
+        DType::I64 => integer(8, true),
+        DType::I32 => integer(4, true),
+        DType::I16 => integer(2, true),
+        DType::I8 => integer(1, true),
+        DType::U64 => integer(8, false),
+        DType::U32 => integer(4, false),
+        DType::U16 => integer(2, false),
+        DType::U8 => integer(1, false),
+        // As h5py has them.
+        DType::Bool => {
+            let of = integer(1, true);
+            [&[0x18, 2, 0, 0, 1, 0, 0, 0][..], &of, b"FALSE\0\0\0TRUE\0\0\0\0", &[0, 1]].concat()
+        }
+    }
+}
+
+fn integer(width: u8, is_signed: bool) -> Vec<u8> {
+    let bits = if is_signed { 8 } else { 0 };
+    vec![0x10, bits, 0, 0, width, 0, 0, 0, 0, 0, width.saturating_mul(8), 0]
+}
+
+/// A float with an implied bit before its mantissa.
+fn float(width: u8, exponent: u8, bias: u16) -> Vec<u8> {
+    let bits = width.saturating_mul(8);
+    let sign = bits.saturating_sub(1);
+    let mantissa = sign.saturating_sub(exponent);
+    let [low, high] = bias.to_le_bytes();
+    let head = [0x11, 0x20, sign, 0, width, 0, 0, 0, 0, 0, bits, 0];
+    [&head[..], &[mantissa, exponent, 0, mantissa, low, high, 0, 0]].concat()
+}
+
+/// Two floats, as h5py has complex numbers.
+fn pair(of: &[u8]) -> Vec<u8> {
+    let width = of.get(4).copied().unwrap_or_default();
+    let mut out = vec![0x16, 2, 0, 0, width.saturating_mul(2), 0, 0, 0];
+    for (name, at) in [(b'r', 0), (b'i', width)] {
+        out.extend_from_slice(&[name, 0, 0, 0, 0, 0, 0, 0, at, 0, 0, 0]);
+        // No dimensions.
+        out.extend_from_slice(&[0; 28]);
+        out.extend_from_slice(of);
+    }
+    out
+}
+
+/// Records of these fields; none where HDF5 has no such, or not in a message.
+pub(super) fn record(fields: &Fields) -> Option<Vec<u8>> {
+    let of = compound(fields)?;
+    (of.len() <= MOST).then_some(of)
+}
+
+/// A compound of version 2, whose members have no dimensions beside their types.
+fn compound(fields: &Fields) -> Option<Vec<u8>> {
+    let [low, high] = u16::try_from(fields.all().len()).ok()?.to_le_bytes();
+    let size = u32::try_from(fields.size()).ok()?;
+    let mut out = [&[0x26, low, high, 0][..], &size.to_le_bytes()].concat();
+    for field in fields.all() {
+        if field.name.contains('\0') || out.len() > MOST {
+            return None;
+        }
+        out.extend_from_slice(field.name.as_bytes());
+        let len = field.name.len();
+        out.resize(out.len().checked_add(8)?.checked_sub(len.checked_rem(8)?)?, 0);
+        out.extend_from_slice(&u32::try_from(field.at).ok()?.to_le_bytes());
+        out.extend(member(&field.of, &field.shape)?);
+    }
+    Some(out)
+}
+
+/// The type of a field.
+fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
+    let mut dims = shape.to_vec();
+    let of = match of {
+        Of::Fields(fields) => compound(fields)?,
+        Of::Element(of) => match of_numpy(of) {
+            Some(of) => of,
+            None => {
+                dims.extend(of.inner);
+                let found = element(of.dtype, of.logical_type.as_ref());
+                found.filter(|of| of.mark.is_none())?.of
+            }
+        },
+    };
+    let width = u32::from_le_bytes(*of.get(4..)?.first_chunk()?);
+    if width == 0 || dims.len() > MAX_RANK {
+        return None;
+    }
+    if dims.is_empty() {
+        return Some(of);
+    }
+    let len = dims.iter().try_fold(u64::from(width), |n, dim| n.checked_mul(*dim))?;
+    let len = u32::try_from(len).ok().filter(|len| *len > 0)?;
+    let rank = u8::try_from(dims.len()).ok()?;
+    let mut out = [&[0x2a, 0, 0, 0][..], &len.to_le_bytes(), &[rank, 0, 0, 0]].concat();
+    for dim in dims {
+        out.extend_from_slice(&u32::try_from(dim).ok()?.to_le_bytes());
+    }
+    // Dimensions are in their own order.
+    (0..u32::from(rank)).for_each(|at| out.extend_from_slice(&at.to_le_bytes()));
+    out.extend(of);
+    Some(out)
+}
+
+/// Elements that NumPy has another type for: texts of one length, bytes without a meaning, times as h5py has them. None where they are
+/// something else.
+pub(super) fn of_numpy(of: &Element) -> Option<Vec<u8>> {
+    let descr = of.descr.as_deref()?;
+    match (descr.chars().nth(1)?, of.inner) {
+        ('S', Some(len)) if len > 0 => Some(text(u32::try_from(len).ok()?)),
+        ('V', Some(len)) if len > 0 => Some(opaque(u32::try_from(len).ok()?)),
+        ('M' | 'm', None) => tagged(&format!("{TAG}{descr}")),
+        _ => None,
+    }
+}
+
+/// Eight opaque bytes with a tag.
+fn tagged(tag: &str) -> Option<Vec<u8>> {
+    let mut out = opaque(8);
+    let len = tag.len().checked_next_multiple_of(8)?;
+    let end = out.len().checked_add(len)?;
+    *out.get_mut(1)? = u8::try_from(len).ok()?;
+    out.extend_from_slice(tag.as_bytes());
+    out.resize(end, 0);
+    Some(out)
+}
+
+/// A text of so many bytes, with zeros behind a shorter one.
+fn text(len: u32) -> Vec<u8> {
+    [&[0x13, 1, 0, 0][..], &len.to_le_bytes()].concat()
+}
+
+/// Bytes without a meaning, and without a name for what they are.
+pub(super) fn opaque(len: u32) -> Vec<u8> {
+    [&[0x15, 0, 0, 0][..], &len.to_le_bytes()].concat()
+}

@@ -1,0 +1,211 @@
+//! The file formats that Holdall reads and writes: a folder for each, and [`FORMATS`], the one list of them.
+//!
+//! A [`Format`] is a constant that describes itself. Its functions do no I/O: they look at the bytes in a
+//! [`Window`] and return what the file contains, or the range of bytes that they still need.
+//! [`shards`] has the models that are several files, `scan` looks for pickles in files of any format.
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
+
+mod array;
+#[cfg(feature = "carton")]
+pub mod carton;
+mod element;
+#[cfg(feature = "flax")]
+pub mod flax;
+mod foreign;
+mod format;
+#[cfg(feature = "gguf")]
+pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
+#[cfg(any(
+    feature = "metatensor",
+    feature = "safetensors",
+    feature = "gguf",
+    feature = "hdf5",
+    feature = "numpy",
+    feature = "pytorch"
+))]
+#[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
+mod header;
+#[cfg(any(
+    feature = "safetensors",
+    feature = "gguf",
+    feature = "hdf5",
+    feature = "numpy",
+    feature = "pytorch"
+))]
+#[cfg_attr(
+    not(any(feature = "safetensors", feature = "gguf", feature = "numpy", feature = "pytorch")),
+    allow(dead_code)
+)]
+mod kept;
+#[cfg(feature = "metatensor")]
+pub mod metatensor;
+#[cfg(any(feature = "pytorch", feature = "flax"))]
+#[cfg_attr(not(feature = "pytorch"), allow(dead_code))]
+mod named;
+#[cfg(feature = "numpy")]
+pub mod numpy;
+#[cfg(feature = "onnx-file")]
+pub mod onnx;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
+#[cfg(feature = "pytorch")]
+pub mod scan;
+pub mod shards;
+#[cfg(any(feature = "hdf5", feature = "numpy"))]
+mod structured;
+#[cfg(feature = "tensorflow")]
+pub mod tensorflow;
+#[cfg(feature = "tflite")]
+pub mod tflite;
+#[cfg(feature = "ztensor")]
+mod turns;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
+#[cfg(feature = "ztensor2")]
+pub mod ztensor2;
+
+pub use array::{Elements, add_array, add_arrays, array_header};
+pub use element::{schema_dtype, stored_as};
+
+pub use foreign::unknown_zip;
+pub use format::{
+    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, NewEncoder,
+    OldEnd, Shards,
+};
+
+#[allow(unused_imports, reason = "a build may have no format that is written")]
+use format::writer;
+use holdall_core::error::Rule;
+use holdall_core::limits::Limits;
+use holdall_core::model::Index;
+use holdall_core::window::{Stop, Window};
+use std::ops::Range;
+
+/// All formats, in the order in which they are tried.
+pub static FORMATS: &[&Format] = &[
+    #[cfg(feature = "ztensor")]
+    &ztensor::FORMAT,
+    #[cfg(feature = "ztensor2")]
+    &ztensor2::FORMAT,
+    #[cfg(feature = "numpy")]
+    &numpy::NPY,
+    // Before safetensors, whose files start in the same way.
+    #[cfg(feature = "metatensor")]
+    &metatensor::FORMAT,
+    #[cfg(feature = "gguf")]
+    &gguf::FORMAT,
+    #[cfg(feature = "tflite")]
+    &tflite::FORMAT,
+    #[cfg(feature = "safetensors")]
+    &safetensors::FORMAT,
+    #[cfg(feature = "pytorch")]
+    &pytorch::FORMAT,
+    #[cfg(feature = "hdf5")]
+    &hdf5::FORMAT,
+    #[cfg(feature = "flax")]
+    &flax::FORMAT,
+    // Before cartons, which are zips as what Keras writes.
+    #[cfg(feature = "hdf5")]
+    &hdf5::KERAS,
+    // Late, because it looks at the end of a file too.
+    #[cfg(feature = "carton")]
+    &carton::FORMAT,
+    // Told by the end of a file alone.
+    #[cfg(feature = "tensorflow")]
+    &tensorflow::FORMAT,
+    // Last of the zips, because it asks for nothing but arrays in one.
+    #[cfg(feature = "numpy")]
+    &numpy::NPZ,
+    // Last of all, because nothing marks such a file.
+    #[cfg(feature = "onnx-file")]
+    &onnx::FORMAT,
+];
+
+holdall_core::error::rules! {
+    /// Rules of recognising a format.
+    pub static RULES;
+
+    /// No format claims the bytes.
+    pub UNKNOWN: Unsupported "format/unknown"
+        "The first or the last bytes are those of a format that is known."
+        remedies [ListFormats];
+    /// A format that this build lacks.
+    pub NOT_BUILT: Unsupported "format/not-built"
+        "This build reads the format of the file."
+        remedies [ListFormats];
+    /// The file is empty.
+    pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
+}
+
+/// The format of the file in `window`.
+///
+/// # Errors
+/// [`EMPTY`], [`NOT_BUILT`], [`UNKNOWN`].
+pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
+    if window.is_empty() {
+        return Err(EMPTY.broken("the file has no bytes").into());
+    }
+    if let Some(e) = foreign::not_built(window)? {
+        return Err(e.into());
+    }
+    for format in FORMATS {
+        if (format.detect)(window)? {
+            return Ok(format);
+        }
+    }
+    Err(foreign::unknown(window)?.into())
+}
+
+/// Recognises and decodes the file in `window`.
+///
+/// # Errors
+/// As [`detect`], and whatever the format finds wrong.
+pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    (detect(window)?.decode)(window, limits)
+}
+
+/// Where the table of contents of the file in `window` lies, as far as its format tells that without decoding it.
+///
+/// # Errors
+/// As [`detect`], and what the format finds wrong on the way there.
+pub fn table(window: &Window, limits: &Limits) -> Result<Option<Range<u64>>, Stop> {
+    detect(window)?.table.map(|find| find(window, limits)).transpose()
+}
+
+/// The format with that id or file name extension.
+pub fn by_name(name: &str) -> Option<&'static Format> {
+    let name = name.to_ascii_lowercase();
+    FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
+}
+
+/// The formats that files are written in from nothing.
+pub fn writable() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| format.encode.is_some())
+}
+
+/// The format whose files have a schema.
+pub fn with_schema() -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.has_schema)
+}
+
+/// The tables of rules of this crate; those of each format are in [`FORMATS`].
+static TABLES: &[&[&Rule]] = &[RULES, shards::RULES];
+
+/// Every rule of this crate and of those below it.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    let own = TABLES.iter().copied().chain(FORMATS.iter().map(|format| format.rules));
+    let own = own.flatten().copied();
+    #[cfg(feature = "carton")]
+    let own = own.chain(holdall_package::rules());
+    own.chain(holdall_core::rules())
+}

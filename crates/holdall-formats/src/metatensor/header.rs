@@ -1,0 +1,222 @@
+//! The header's own keys: section 1.
+
+use super::DIALECT;
+use super::rules::*;
+use crate::header::{LEN_BYTES, MAX_HEADER_LEN};
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::window::{Stop, Window};
+use holdall_json::{DUPLICATE_KEY, Reader, Token};
+use holdall_schema::rules::TOO_LARGE;
+use std::ops::Range;
+
+/// What the data starts at a multiple of, where the header does not say.
+const DEFAULT_DATA_ALIGN: u64 = 256;
+/// Levels of JSON that one level of an attribute may take: a map is `{"$map":[[key,value]]}`.
+const ATTRIBUTE_LEVELS: usize = 3;
+
+/// A header, its keys found.
+pub(super) struct Header<'a> {
+    pub(super) text: &'a str,
+    /// Its bytes in the file.
+    pub(super) range: Range<u64>,
+    pub(super) version: String,
+    /// Values, as bytes of the file.
+    pub(super) schema: Range<u64>,
+    pub(super) tensors: Range<u64>,
+    pub(super) metadata: Option<Range<u64>>,
+    /// Keys that say nothing here.
+    pub(super) unknown: Vec<String>,
+}
+
+/// Where the header of the file in `window` lies.
+pub(super) fn range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
+    let head = window.head(LEN_BYTES)?;
+    let len = u64::from_le_bytes(*head.first_chunk::<8>().unwrap_or(&[0xff; 8]));
+    Ok(DIALECT.range(window, len, MAX_HEADER_LEN.min(limits.header_len))?)
+}
+
+/// Levels that the values of `metadata` may take.
+pub(super) fn metadata_depth(limits: &Limits) -> usize {
+    limits.depth.saturating_mul(ATTRIBUTE_LEVELS).saturating_add(2)
+}
+
+/// Values in a schema for each node that it may have.
+const VALUES_OF_A_NODE: u64 = 4;
+
+impl<'a> Header<'a> {
+    /// Finds the keys of the header that lies at `range`, and checks the small ones.
+    pub(super) fn read(bytes: &'a [u8], range: Range<u64>, limits: &Limits) -> Result<Header<'a>> {
+        // Deep enough for what may be deepest; other values are read under their own limit.
+        let depth = metadata_depth(limits).saturating_add(1);
+        let mut reader = Reader::new(bytes, range.start, depth)?;
+        // It was checked just now.
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let mut found = Found::default();
+        let mut unknown = Vec::new();
+        let mut scratch = String::new();
+        let start = reader.offset();
+        reader.begin_object()?;
+        while let Some(key) = reader.next_key(&mut scratch)? {
+            let Some((slot, wanted)) = found.slot(key) else {
+                unknown.push(key.to_owned());
+                reader.skip()?;
+                continue;
+            };
+            let token = reader.peek()?;
+            let at = reader.offset();
+            if slot.is_some() {
+                let message = format!("`{key}` comes twice in the header");
+                return Err(DUPLICATE_KEY.broken(message).at(reader.here()));
+            }
+            if !wanted.is_empty() && !wanted.contains(&token) {
+                let message = format!("the value of `{key}` is of another type");
+                return Err(HEADER.broken(message).at(reader.here()));
+            }
+            reader.skip()?;
+            *slot = Some(at..reader.offset());
+        }
+        reader.end()?;
+        if let Some(key) = holdall_json::duplicate(unknown.iter().map(String::as_str)) {
+            let message = format!("`{}` comes twice in the header", key.shown());
+            return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
+        }
+        let sound = found.check(bytes, &range)?;
+        let values = |part: &Range<u64>| count_values(slice(bytes, &range, part));
+        let most = limits.schema_nodes.saturating_mul(VALUES_OF_A_NODE);
+        if values(&sound.schema) > most {
+            let message = format!("the schema has more than {most} values");
+            return Err(TOO_LARGE.broken(message).at(sound.schema));
+        }
+        if let Some(part) = &sound.metadata {
+            let left = limits.attribute_values.checked_sub(values(part));
+            left.ok_or_else(|| too_many(limits).at(part.clone()))?;
+        }
+        Ok(sound.with(text, range, unknown))
+    }
+}
+
+/// Where the values of the keys stand.
+#[derive(Default)]
+struct Found {
+    version: Option<Range<u64>>,
+    endian: Option<Range<u64>>,
+    data_align: Option<Range<u64>>,
+    schema: Option<Range<u64>>,
+    tensors: Option<Range<u64>>,
+    metadata: Option<Range<u64>>,
+}
+
+impl Found {
+    /// Where the value of a key is noted, and what it may be: anything, where nothing is listed.
+    fn slot(&mut self, key: &str) -> Option<(&mut Option<Range<u64>>, &'static [Token])> {
+        Some(match key {
+            "metatensor" => (&mut self.version, &[Token::String]),
+            "endian" => (&mut self.endian, &[Token::String]),
+            "data_align" => (&mut self.data_align, &[Token::Number]),
+            "schema" => (&mut self.schema, &[Token::Object, Token::Bool]),
+            "tensors" => (&mut self.tensors, &[]),
+            "metadata" => (&mut self.metadata, &[Token::Object]),
+            _ => return None,
+        })
+    }
+
+    /// Checks what the header says of the file as a whole.
+    fn check(self, bytes: &[u8], header: &Range<u64>) -> Result<Sound> {
+        let reader = |range: &Range<u64>| Reader::new(slice(bytes, header, range), range.start, 1);
+        let missing = |key: &str| -> Error {
+            HEADER.broken(format!("there is no `{key}`")).at(header.clone())
+        };
+        let mut scratch = String::new();
+        let version = self.version.ok_or_else(|| missing("metatensor"))?;
+        let text = reader(&version)?.string(&mut scratch)?.to_owned();
+        let minor = text.strip_prefix("1.").unwrap_or_default();
+        if minor.is_empty() || !minor.bytes().all(|b| b.is_ascii_digit()) {
+            let message = format!("version `{}` is not known here", text.shown());
+            return Err(VERSION.broken(message).at(version));
+        }
+        let endian = self.endian.ok_or_else(|| missing("endian"))?;
+        let found = reader(&endian)?.string(&mut scratch)?.to_owned();
+        if found != "little" {
+            let message = format!("`endian` is `{}`, not `little`", found.shown());
+            return Err(ENDIAN.broken(message).at(endian));
+        }
+        let data_align = match self.data_align {
+            None => DEFAULT_DATA_ALIGN,
+            Some(range) => {
+                let number = reader(&range)?.number()?;
+                let align = number.text.parse::<u64>().ok().filter(|_| number.is_integer);
+                let align = align.filter(|a| a.is_power_of_two() && (64..=65536).contains(a));
+                align.ok_or_else(|| {
+                    let message = format!("`data_align` is {}", number.text.shown());
+                    DATA_ALIGN.broken(message).at(range)
+                })?
+            }
+        };
+        if !header.end.is_multiple_of(data_align) {
+            let message = format!(
+                "the data starts at {}, which is not a multiple of {data_align}",
+                header.end
+            );
+            return Err(PADDING.broken(message).at(header.clone()));
+        }
+        Ok(Sound {
+            version: text,
+            schema: self.schema.ok_or_else(|| missing("schema"))?,
+            tensors: self.tensors.ok_or_else(|| missing("tensors"))?,
+            metadata: self.metadata,
+        })
+    }
+}
+
+/// A header whose small keys are as they should be.
+struct Sound {
+    version: String,
+    schema: Range<u64>,
+    tensors: Range<u64>,
+    metadata: Option<Range<u64>>,
+}
+
+impl Sound {
+    fn with(self, text: &str, range: Range<u64>, unknown: Vec<String>) -> Header<'_> {
+        let Sound { version, schema, tensors, metadata } = self;
+        Header { text, range, version, schema, tensors, metadata, unknown }
+    }
+}
+
+impl Header<'_> {
+    /// The text at that place of the file.
+    pub(super) fn text_of(&self, range: &Range<u64>) -> &str {
+        let from = usize::try_from(range.start.saturating_sub(self.range.start)).unwrap_or(0);
+        let to = usize::try_from(range.end.saturating_sub(self.range.start)).unwrap_or(0);
+        self.text.get(from..to).unwrap_or_default()
+    }
+}
+
+/// The values of JSON text, keys among them: in memory they take many times what they take as text.
+pub(super) fn count_values(text: &[u8]) -> u64 {
+    let (mut count, mut is_text, mut is_escaped) = (1u64, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            // One more value, or the first of some.
+            b',' | b':' | b'[' | b'{' if !is_text => count = count.saturating_add(1),
+            _ => {}
+        }
+    }
+    count
+}
+
+/// More values than there may be.
+#[cold]
+pub(super) fn too_many(limits: &Limits) -> Error {
+    TOO_MANY_VALUES.broken(format!("there are more than {} values", limits.attribute_values))
+}
+
+fn slice<'b>(bytes: &'b [u8], header: &Range<u64>, range: &Range<u64>) -> &'b [u8] {
+    let from = usize::try_from(range.start.saturating_sub(header.start)).unwrap_or(0);
+    let to = usize::try_from(range.end.saturating_sub(header.start)).unwrap_or(0);
+    bytes.get(from..to).unwrap_or_default()
+}

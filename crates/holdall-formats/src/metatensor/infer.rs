@@ -1,0 +1,308 @@
+//! A schema made from tensors: as exact as they are.
+
+use super::KIND_ATTRIBUTE;
+use super::rules::{KIND, LAYOUT};
+use super::tree::{self, Tree};
+use crate::element::by_meaning;
+use holdall_core::encode::TensorSpec;
+use holdall_core::error::hash::HashMap;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{Layout, Value};
+use holdall_json::{parse, write_string};
+use holdall_schema::{TensorDType, def_name};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// What a struct is aligned to at least, and nothing else is without an `align`, in bytes.
+const MOST_NATURAL_ALIGN: u64 = 16;
+
+/// The JSON text of the schema that a file of these tensors gets where it has none among its
+/// attributes: objects from names that are paths, each dtype and shape as it is, and what occurs more
+/// than once under `$defs` where that is shorter. Tensors and records start at multiples of `align`.
+///
+/// # Errors
+/// Of tensors that Metatensor cannot hold: `metatensor/…`.
+pub fn infer(tensors: &[TensorSpec], align: Option<u64>) -> Result<String> {
+    let leaves = Leaves::of(tensors, align)?;
+    let names: Vec<&str> = tensors.iter().map(|t| t.name.as_str()).collect();
+    let named = tree::build(&names, &[], Some(&|a, b| leaves.are_alike(a, b)))?;
+    Ok(leaves.schema(&named.tree))
+}
+
+/// The schemas of tensors, one by one.
+pub(super) struct Leaves {
+    /// Each different one.
+    texts: Vec<String>,
+    /// Which of them each tensor has.
+    of: Vec<usize>,
+    /// `$defs` that they need.
+    defs: BTreeMap<String, Json>,
+}
+
+impl Leaves {
+    /// # Errors
+    /// [`LAYOUT`], [`KIND`], `metatensor/logical-type`.
+    pub(super) fn of(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
+        let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: BTreeMap::new() };
+        let mut known: HashMap<String, usize> = HashMap::default();
+        // Kinds that came before, by their text.
+        let mut kinds: HashMap<&str, String> = HashMap::default();
+        for tensor in tensors {
+            let text = match &tensor.layout {
+                Layout::Dense => dense(tensor, align)?,
+                Layout::Records | Layout::Blob => {
+                    let kind = kind_of(tensor)?;
+                    let own = match kinds.get(kind) {
+                        Some(own) => own.clone(),
+                        None => {
+                            let own = leaves.take_defs(kind).map_err(|e| named(e, tensor))?;
+                            kinds.insert(kind, own.clone());
+                            own
+                        }
+                    };
+                    if tensor.layout == Layout::Blob { own } else { dataset(&own, align) }
+                }
+                other => {
+                    let message = format!("it has the layout `{}`", other.as_str().shown());
+                    return Err(named(LAYOUT.broken(message), tensor));
+                }
+            };
+            let next = leaves.texts.len();
+            let number = *known.entry(text).or_insert_with_key(|text| {
+                leaves.texts.push(text.clone());
+                next
+            });
+            leaves.of.push(number);
+        }
+        Ok(leaves)
+    }
+
+    /// Whether two tensors have the same schema.
+    pub(super) fn are_alike(&self, a: usize, b: usize) -> bool {
+        self.of.get(a) == self.of.get(b)
+    }
+
+    /// The schema of a kind without its `$defs`, which are moved to those of all.
+    fn take_defs(&mut self, kind: &str) -> Result<String> {
+        let mut kind = parse(kind.as_bytes(), Limits::default().depth)?;
+        let own = match kind.as_object_mut().and_then(|k| k.remove("$defs")) {
+            Some(Json::Object(own)) => own,
+            _ => return Ok(kind.to_string()),
+        };
+        let is_free = |name: &str, def: &Json| self.defs.get(name).is_none_or(|other| other == def);
+        if own.iter().all(|(name, def)| is_free(name, def)) {
+            self.defs.extend(own);
+            return Ok(kind.to_string());
+        }
+        // One name for two things: these get others.
+        let renamed = |number: u64, name: &str| format!("{name}#{number}");
+        let is_taken = |n: &u64| own.keys().any(|k| self.defs.contains_key(&renamed(*n, k)));
+        let number = (2..).find(|n| !is_taken(n)).unwrap_or_default();
+        rename(&mut kind, &own, &|name| renamed(number, name));
+        for (name, def) in &own {
+            let mut def = def.clone();
+            rename(&mut def, &own, &|name| renamed(number, name));
+            self.defs.insert(renamed(number, name), def);
+        }
+        Ok(kind.to_string())
+    }
+
+    /// The schema of a whole tree.
+    pub(super) fn schema(&self, tree: &Tree) -> String {
+        let mut shared = Shared::default();
+        let root = shared.add(tree, &self.of);
+        let Some(root) = root else {
+            // Nothing says what there may be; that it is tensors is what matters.
+            let any = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"TypeDef:Tensor\":{}}}";
+            return any.to_owned();
+        };
+        shared.write(root, &self.texts, &self.defs)
+    }
+}
+
+/// The text of the attribute that says what records or a blob are.
+pub(super) fn kind_of(tensor: &TensorSpec) -> Result<&str> {
+    match tensor.attributes.get(KIND_ATTRIBUTE) {
+        Some(Value::Text(kind)) => Ok(kind),
+        _ => {
+            let message = format!("it has no attribute `{KIND_ATTRIBUTE}` of text");
+            Err(named(KIND.broken(message), tensor))
+        }
+    }
+}
+
+fn named(e: Error, tensor: &TensorSpec) -> Error {
+    e.in_tensor(tensor.name.as_str())
+}
+
+fn dense(tensor: &TensorSpec, align: Option<u64>) -> Result<String> {
+    let data = tensor.components.first();
+    let element = data.and_then(|c| by_meaning(c.dtype, c.logical_type.as_ref()));
+    let Some(element) = element else {
+        let message = "its elements have no name in a header";
+        return Err(named(super::rules::LOGICAL_TYPE.broken(message), tensor));
+    };
+    let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+    let natural = u64::from(TensorDType::align(element.named));
+    let align = align.filter(|a| *a > natural);
+    let align = align.map_or(String::new(), |a| format!(",\"align\":{a}"));
+    let (dtype, shape) = (element.name, dims.join(","));
+    Ok(format!(
+        "{{\"type\":\"object\",\"TypeDef:Tensor\":{{\"dtype\":\"{dtype}\",\"shape\":[{shape}]}}{align}}}"
+    ))
+}
+
+fn dataset(kind: &str, align: Option<u64>) -> String {
+    let align = align.filter(|a| *a > MOST_NATURAL_ALIGN);
+    let align = align.map_or(String::new(), |a| format!(",\"align\":{a}"));
+    format!("{{\"type\":\"array\",\"items\":{kind},\"TypeDef:Array\":true{align}}}")
+}
+
+/// Gives references to some of `$defs` their other names.
+fn rename(node: &mut Json, own: &Map<String, Json>, to: &dyn Fn(&str) -> String) {
+    match node {
+        Json::Array(items) => items.iter_mut().for_each(|item| rename(item, own, to)),
+        Json::Object(keywords) => {
+            let name = keywords.get("$ref").and_then(Json::as_str).and_then(def_name);
+            if let Some(name) = name.filter(|name| own.contains_key(name)) {
+                keywords.insert("$ref".to_owned(), Json::String(reference(&to(&name))));
+            }
+            keywords.values_mut().for_each(|value| rename(value, own, to));
+        }
+        _ => {}
+    }
+}
+
+/// A `$ref` to that name among `$defs`.
+fn reference(name: &str) -> String {
+    let pointer = name.replace('~', "~0").replace('/', "~1").replace('%', "%25");
+    format!("#/$defs/{pointer}")
+}
+
+/// Parts of a tree, each different one once, what it is made of before it.
+#[derive(Default)]
+struct Shared {
+    known: HashMap<Rc<Part>, usize>,
+    parts: Vec<Rc<Part>>,
+    /// How often each stands in another.
+    uses: Vec<u64>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Part {
+    /// The schema of that number.
+    Leaf(usize),
+    Object(Vec<(String, usize)>),
+    List(usize, usize),
+}
+
+impl Shared {
+    /// The part that describes a tree, `None` where it holds no tensors. The depth of names bounds the
+    /// recursion.
+    fn add(&mut self, tree: &Tree, of: &[usize]) -> Option<usize> {
+        let part = match tree {
+            Tree::Value(_) => return None,
+            Tree::Tensor(number) => Part::Leaf(of.get(*number).copied()?),
+            Tree::List(items) => {
+                let first = self.add(items.first()?, of)?;
+                Part::List(first, items.len())
+            }
+            Tree::Object(members) => {
+                let of_member =
+                    |(key, member): &(String, Tree)| Some((key.clone(), self.add(member, of)?));
+                let members: Vec<_> = members.iter().filter_map(of_member).collect();
+                if members.is_empty() {
+                    return None;
+                }
+                Part::Object(members)
+            }
+        };
+        if let Some(&number) = self.known.get(&part) {
+            return Some(number);
+        }
+        let number = self.parts.len();
+        match &part {
+            Part::Leaf(_) => {}
+            Part::List(item, _) => self.use_once(*item),
+            Part::Object(members) => members.iter().for_each(|(_, m)| self.use_once(*m)),
+        }
+        let part = Rc::new(part);
+        self.known.insert(Rc::clone(&part), number);
+        self.parts.push(part);
+        self.uses.push(0);
+        Some(number)
+    }
+
+    fn use_once(&mut self, number: usize) {
+        if let Some(uses) = self.uses.get_mut(number) {
+            *uses = uses.saturating_add(1);
+        }
+    }
+
+    /// The text of the schema whose root is that part.
+    fn write(&self, root: usize, leaves: &[String], defs: &BTreeMap<String, Json>) -> String {
+        // The keywords where a part is used, and those under `$defs`.
+        let mut texts: Vec<String> = Vec::with_capacity(self.parts.len());
+        let mut all = String::new();
+        let mut define = |name: &str, text: &str| {
+            all.push_str(if all.is_empty() { "" } else { "," });
+            write_string(name, &mut all);
+            all.push(':');
+            all.push_str(text);
+        };
+        for (name, def) in defs {
+            define(name, &def.to_string());
+        }
+        let mut numbers = (1u64..).map(|n| n.to_string()).filter(|n| !defs.contains_key(n));
+        let mut name = numbers.next().unwrap_or_default();
+        for (number, part) in self.parts.iter().enumerate() {
+            let text = write_part(part, &texts, leaves);
+            let uses = self.uses.get(number).copied().unwrap_or(0);
+            let short = format!("{{\"$ref\":\"#/$defs/{name}\"}}");
+            let len = |text: &str| text.len() as u64;
+            let once = len(&text).saturating_add(len(&name)).saturating_add(4);
+            let shared = uses.saturating_mul(len(&short)).saturating_add(once);
+            if uses > 1 && number != root && shared < uses.saturating_mul(len(&text)) {
+                define(&name, &text);
+                texts.push(short);
+                name = numbers.next().unwrap_or_default();
+            } else {
+                texts.push(text);
+            }
+        }
+        let text = texts.swap_remove(root);
+        if all.is_empty() {
+            return text;
+        }
+        let rest = text.strip_prefix('{').unwrap_or_default();
+        format!("{{\"$defs\":{{{all}}},{rest}")
+    }
+}
+
+fn write_part(part: &Part, texts: &[String], leaves: &[String]) -> String {
+    let text = |number: &usize| texts.get(*number).map_or("", String::as_str);
+    match part {
+        Part::Leaf(leaf) => leaves.get(*leaf).cloned().unwrap_or_default(),
+        Part::List(item, len) => {
+            let item = text(item);
+            format!("{{\"type\":\"array\",\"items\":{item},\"minItems\":{len},\"maxItems\":{len}}}")
+        }
+        Part::Object(members) => {
+            let mut out = String::from("{\"type\":\"object\",\"properties\":{");
+            let mut names = String::new();
+            for (at, (key, member)) in members.iter().enumerate() {
+                let comma = if at == 0 { "" } else { "," };
+                out.push_str(comma);
+                names.push_str(comma);
+                write_string(key, &mut out);
+                write_string(key, &mut names);
+                let _ = write!(out, ":{}", text(member));
+            }
+            let _ = write!(out, "}},\"required\":[{names}]}}");
+            out
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `metadata`: the file's attributes, and what the header has no other place for (section 7).
+
+use super::header::{Header, metadata_depth};
+use super::rules::ATTRIBUTE;
+use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use holdall_core::error::hash::HashMap;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::attributes::LOSSLESS;
+use holdall_core::model::{Attributes, Value};
+use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
+use holdall_schema::{Schema, SchemaLimits, normal};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// Keys that start like this are ours.
+const PREFIX: &str = "holdall.";
+/// Attributes of the file whose keys are ours or the format's.
+const ATTRIBUTES: &str = "holdall.attributes";
+/// The attributes of tensors.
+const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
+/// Path → the name of the tensor.
+const NAMES: &str = "holdall.names";
+/// Whether the schema is more than what the tensors say.
+const SCHEMA: &str = "holdall.schema";
+/// It is not.
+const INFERRED: &str = "inferred";
+
+/// Attributes of the file that start like this are the format's.
+const FORMAT_PREFIX: &str = "metatensor.";
+
+/// What the metadata of a file says.
+#[derive(Default, Clone)]
+pub(super) struct Metadata {
+    pub(super) attributes: Attributes,
+    /// Tensor → its attributes.
+    pub(super) tensor_attributes: HashMap<String, Attributes>,
+    /// Path → the tensor's name.
+    pub(super) names: HashMap<String, String>,
+    /// Whether the schema says no more than the tensors do.
+    pub(super) is_inferred: bool,
+    /// Keys of ours whose value is not as we write it, and why.
+    pub(super) odd: Vec<(String, String)>,
+}
+
+impl Metadata {
+    pub(super) fn read(header: &Header<'_>, limits: &Limits) -> Result<Metadata> {
+        let mut found = Metadata::default();
+        let Some(range) = &header.metadata else { return Ok(found) };
+        let text = header.text_of(range);
+        let depth = metadata_depth(limits);
+        let mut reader = Reader::new(text.as_bytes(), range.start, depth)?;
+        let mut keys = Vec::new();
+        let mut scratch = String::new();
+        let mut restored = None;
+        reader.begin_object()?;
+        while let Some(key) = reader.next_key(&mut scratch)? {
+            reader.peek()?;
+            let start = reader.offset();
+            reader.skip()?;
+            let value = reader.text_from(start);
+            let key = key.to_owned();
+            keys.push(key.clone());
+            if let Err(why) = found.take(&key, value, start, depth, &mut restored)? {
+                found.odd.push((key, why));
+            }
+        }
+        if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
+            let message = format!("the key `{}` appears twice in `metadata`", key.shown());
+            return Err(DUPLICATE_KEY.broken(message).at(range.clone()));
+        }
+        for (key, value) in restored.iter().flat_map(Attributes::iter) {
+            if found.attributes.get(key).is_some() {
+                let why = format!("`{}` is there on its own too", key.shown());
+                found.odd.push((ATTRIBUTES.to_owned(), why));
+            } else {
+                found.attributes.push(key, value.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes one member: `Ok(Err(why))` where it is one of ours, but not as we write it.
+    fn take(
+        &mut self,
+        key: &str,
+        text: &str,
+        start: u64,
+        depth: usize,
+        restored: &mut Option<Attributes>,
+    ) -> Result<Result<(), String>> {
+        let reader = || Reader::new(text.as_bytes(), start, depth);
+        let show = |e: Error| e.to_string();
+        let read = match key {
+            ATTRIBUTES => reader().and_then(|mut r| Attributes::read_json(&mut r)).map(|all| {
+                *restored = Some(all);
+            }),
+            TENSOR_ATTRIBUTES => {
+                reader().and_then(|mut r| by_name(&mut r)).map(|all| self.tensor_attributes = all)
+            }
+            NAMES => reader().and_then(|mut r| names(&mut r)).map(|all| self.names = all),
+            SCHEMA => {
+                self.is_inferred = text == format!("\"{INFERRED}\"");
+                let why = "it is another text than `inferred`".to_owned();
+                return Ok(if self.is_inferred { Ok(()) } else { Err(why) });
+            }
+            SCHEMA_ATTRIBUTE | VALUES_ATTRIBUTE => {
+                return Ok(Err("the key stands for a part of the header".to_owned()));
+            }
+            _ => {
+                let value = match Value::read_json(&mut reader()?) {
+                    Err(e) if e.code() == LOSSLESS.code => plain(parse(text.as_bytes(), depth)?),
+                    other => other?,
+                };
+                self.attributes.push(key, value);
+                return Ok(Ok(()));
+            }
+        };
+        Ok(read.map_err(show))
+    }
+}
+
+/// JSON as it stands, where it is not in the form of values that JSON lacks.
+fn plain(json: Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(b) => Value::Bool(b),
+        Json::Number(n) => match (n.as_i64(), n.as_u64()) {
+            (Some(i), _) => Value::Integer(i.into()),
+            (None, Some(u)) => Value::Integer(u.into()),
+            (None, None) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text),
+        Json::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        Json::Object(members) => {
+            Value::Map(members.into_iter().map(|(k, v)| (Value::Text(k), plain(v))).collect())
+        }
+    }
+}
+
+fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
+    let mut all = HashMap::default();
+    let mut scratch = String::new();
+    reader.begin_object()?;
+    while let Some(name) = reader.next_key(&mut scratch)? {
+        let name = name.to_owned();
+        if all.insert(name, Attributes::read_json(reader)?).is_some() {
+            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
+        }
+    }
+    Ok(all)
+}
+
+fn names(reader: &mut Reader<'_>) -> Result<HashMap<String, String>> {
+    let mut all = HashMap::default();
+    let (mut key, mut value) = (String::new(), String::new());
+    reader.begin_object()?;
+    while let Some(path) = reader.next_key(&mut key)? {
+        let path = path.to_owned();
+        let name = reader.string(&mut value)?.to_owned();
+        if all.insert(path, name).is_some() {
+            return Err(DUPLICATE_KEY.broken("a path appears twice"));
+        }
+    }
+    Ok(all)
+}
+
+/// What the attributes of a file to be written say of its schema and its plain values.
+pub(super) struct Parts<'a> {
+    /// The schema, and its text.
+    pub(super) schema: Option<(Json, &'a str)>,
+    /// Path → value, as JSON text.
+    pub(super) values: Vec<(String, String)>,
+}
+
+impl<'a> Parts<'a> {
+    /// # Errors
+    /// [`ATTRIBUTE`].
+    pub(super) fn read(attributes: &'a Attributes, limits: &SchemaLimits) -> Result<Parts<'a>> {
+        let text = |key: &str| match attributes.get(key) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(ATTRIBUTE.broken(format!("the attribute `{key}` is not text"))),
+        };
+        let blame = |key: &str, e: Error| {
+            ATTRIBUTE.broken(format!("the attribute `{key}` cannot be used")).because(e)
+        };
+        let schema = match text(SCHEMA_ATTRIBUTE)? {
+            None => None,
+            Some(text) => {
+                let parsed = parse(text.as_bytes(), limits.depth).and_then(normal);
+                let parsed = parsed.map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
+                Schema::compile(&parsed, limits).map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
+                Some((parsed, text))
+            }
+        };
+        let values = match text(VALUES_ATTRIBUTE)? {
+            None => Vec::new(),
+            Some(text) => values(text, limits.depth).map_err(|e| blame(VALUES_ATTRIBUTE, e))?,
+        };
+        Ok(Parts { schema, values })
+    }
+}
+
+/// The members of an object, each with the text of its value.
+fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
+    let mut reader = Reader::new(text.as_bytes(), 0, depth.saturating_add(1))?;
+    let mut all = Vec::new();
+    let mut scratch = String::new();
+    reader.begin_object()?;
+    while let Some(path) = reader.next_key(&mut scratch)? {
+        reader.peek()?;
+        let start = reader.offset();
+        reader.skip()?;
+        let value = reader.text_from(start);
+        parse(value.as_bytes(), depth)?;
+        all.push((path.to_owned(), value.to_owned()));
+    }
+    reader.end()?;
+    match duplicate(all.iter().map(|(path, _)| path.as_str())) {
+        Some(_) => Err(DUPLICATE_KEY.broken("a path appears twice")),
+        None => Ok(all),
+    }
+}
+
+/// What the metadata of a file to be written says beside its attributes.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    pub(super) tensor_attributes: BTreeMap<&'a str, Attributes>,
+    pub(super) names: BTreeMap<String, &'a str>,
+    pub(super) is_inferred: bool,
+}
+
+impl Said<'_> {
+    /// The object; `None` where there is nothing to say.
+    pub(super) fn write(&self, attributes: &Attributes) -> Option<String> {
+        let mut out = String::from("{");
+        let mut member = |key: &str, write: &mut dyn FnMut(&mut String)| {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            write_string(key, &mut out);
+            out.push(':');
+            write(&mut out);
+        };
+        let mut ours = Attributes::new();
+        for (key, value) in attributes.iter() {
+            match key {
+                SCHEMA_ATTRIBUTE | VALUES_ATTRIBUTE => {}
+                _ if key.starts_with(PREFIX) || key.starts_with(FORMAT_PREFIX) => {
+                    ours.push(key, value.clone());
+                }
+                _ => member(key, &mut |out| value.write_json(out)),
+            }
+        }
+        if !ours.is_empty() {
+            member(ATTRIBUTES, &mut |out| out.push_str(&ours.to_json()));
+        }
+        if !self.tensor_attributes.is_empty() {
+            member(TENSOR_ATTRIBUTES, &mut |out| {
+                object(&self.tensor_attributes, out, |own, out| out.push_str(&own.to_json()));
+            });
+        }
+        if !self.names.is_empty() {
+            member(NAMES, &mut |out| object(&self.names, out, |name, out| write_string(name, out)));
+        }
+        if self.is_inferred {
+            member(SCHEMA, &mut |out| write_string(INFERRED, out));
+        }
+        (out.len() > 1).then(|| out + "}")
+    }
+}
+
+/// Attributes of a tensor that the schema does not say.
+pub(super) fn own_attributes(attributes: &Attributes, has_kind: bool) -> Attributes {
+    let mut own = attributes.clone();
+    if has_kind {
+        own.remove(KIND_ATTRIBUTE);
+    }
+    own
+}
+
+fn object<K: AsRef<str>, T>(
+    pairs: &BTreeMap<K, T>,
+    out: &mut String,
+    write: impl Fn(&T, &mut String),
+) {
+    for (at, (key, value)) in pairs.iter().enumerate() {
+        out.push(if at == 0 { '{' } else { ',' });
+        write_string(key.as_ref(), out);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}

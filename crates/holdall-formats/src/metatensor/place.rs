@@ -1,0 +1,156 @@
+//! Tensors about to be written, checked against a schema: what they are aligned to.
+
+use super::ENTRY_ALIGN;
+use super::rules::SCHEMA_FIT;
+use super::tree::Tree;
+use super::walk::heap_align;
+use holdall_core::encode::TensorSpec;
+use holdall_core::error::{Error, Result};
+use holdall_core::model::{Layout, Role};
+use holdall_schema::{Additional, Node, NodeId, Schema, TensorDType};
+use serde_json::Value as Json;
+
+/// What the components of each tensor are aligned to, in bytes.
+pub(super) struct Aligns {
+    all: Vec<Of>,
+}
+
+#[derive(Clone, Copy)]
+struct Of {
+    /// `data` or `entries`.
+    first: u64,
+    /// `blob_data`.
+    heap: u64,
+}
+
+impl Aligns {
+    /// Finds the node of each tensor of `tree`.
+    ///
+    /// # Errors
+    /// [`SCHEMA_FIT`].
+    pub(super) fn of(
+        tree: &Tree,
+        schema: &Schema,
+        root: NodeId,
+        tensors: &[TensorSpec],
+    ) -> Result<Aligns> {
+        let mut aligns = Aligns { all: vec![Of { first: 1, heap: 1 }; tensors.len()] };
+        aligns.node(tree, schema, Some(root), tensors)?;
+        Ok(aligns)
+    }
+
+    /// The alignment of a component of the tensor of that number.
+    pub(super) fn component(&self, tensor: usize, role: &Role) -> u64 {
+        let of = self.all.get(tensor).copied().unwrap_or(Of { first: 1, heap: 1 });
+        if *role == Role::BlobData { of.heap } else { of.first }
+    }
+
+    fn node(
+        &mut self,
+        tree: &Tree,
+        schema: &Schema,
+        at: Option<NodeId>,
+        tensors: &[TensorSpec],
+    ) -> Result<()> {
+        let node = at.map(|id| schema.node(id));
+        match tree {
+            Tree::Value(_) => Ok(()),
+            Tree::Object(members) => members.iter().try_for_each(|(key, member)| {
+                let below = match node {
+                    Some(Node::Object(object)) => match (object.property(key), object.additional) {
+                        (Some(property), _) => Some(property.node),
+                        (None, Additional::Node(id)) => Some(id),
+                        (None, _) => None,
+                    },
+                    _ => None,
+                };
+                self.node(member, schema, below, tensors)
+            }),
+            Tree::List(items) => {
+                let below = match node {
+                    Some(Node::List { items, .. }) => Some(*items),
+                    _ => None,
+                };
+                items.iter().try_for_each(|item| self.node(item, schema, below, tensors))
+            }
+            Tree::Tensor(number) => {
+                let Some(tensor) = tensors.get(*number) else { return Ok(()) };
+                let found = match (node, &tensor.layout) {
+                    (Some(Node::Flat { align, .. }), Layout::Dense) => {
+                        let natural = || natural_align(tensor);
+                        let first = align.map_or_else(natural, u64::from);
+                        Some(Of { first, heap: 1 })
+                    }
+                    (Some(Node::Dataset { items, align, .. }), Layout::Records) => {
+                        let heap = u64::from(schema.ty(*items).heap_align.unwrap_or(1));
+                        Some(Of { first: u64::from(*align), heap })
+                    }
+                    (Some(Node::Blob { content, .. }), Layout::Blob) => {
+                        Some(Of { first: ENTRY_ALIGN, heap: heap_align(content) })
+                    }
+                    _ => None,
+                };
+                let found = found.ok_or_else(|| misfit(tensor))?;
+                if let Some(slot) = self.all.get_mut(*number) {
+                    *slot = found;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cold]
+fn misfit(tensor: &TensorSpec) -> Error {
+    let layout = tensor.layout.as_str();
+    let message = format!("the schema has no place of the layout `{layout}` of this name");
+    SCHEMA_FIT.broken(message).in_tensor(tensor.name.as_str())
+}
+
+fn natural_align(tensor: &TensorSpec) -> u64 {
+    let data = tensor.components.first();
+    let element = data.and_then(|c| crate::element::by_meaning(c.dtype, c.logical_type.as_ref()));
+    element.map_or(1, |e| u64::from(e.named.align()))
+}
+
+/// Gives the tensors and datasets of a schema at least this alignment, where references to them stand.
+pub(super) fn raise(schema: &mut Json, align: u64) {
+    let mut open = vec![String::new()];
+    let mut seen = holdall_core::error::hash::HashSet::default();
+    while let Some(pointer) = open.pop() {
+        let Some(Json::Object(node)) = schema.pointer_mut(&pointer) else { continue };
+        let below = |keyword: &str| format!("{pointer}/{keyword}");
+        if let Some(target) = node.get("$ref").and_then(Json::as_str) {
+            if let Some(name) = holdall_schema::def_name(target)
+                && seen.insert(name.clone())
+            {
+                open.push(format!("/$defs/{}", escaped(&name)));
+            }
+            continue;
+        }
+        let tensor = node.get("TypeDef:Tensor").map(|t| {
+            let dtype = t.get("dtype").and_then(Json::as_str).and_then(TensorDType::from_name);
+            dtype.map_or(1, |d| u64::from(d.align()))
+        });
+        // Structs and 16-byte elements are the most that records are aligned to on their own.
+        let natural = tensor.or_else(|| node.get("TypeDef:Array").map(|_| 16));
+        if let Some(natural) = natural {
+            let own = node.get("align").and_then(Json::as_u64).unwrap_or(natural);
+            if align > own {
+                node.insert("align".to_owned(), align.into());
+            }
+            continue;
+        }
+        if node.contains_key("TypeDef:Blob") {
+            continue;
+        }
+        if let Some(Json::Object(properties)) = node.get("properties") {
+            open.extend(properties.keys().map(|k| below(&format!("properties/{}", escaped(k)))));
+        }
+        open.extend(["additionalProperties", "items"].map(below));
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

@@ -1,0 +1,228 @@
+//! The index of one array, and of a zip of them.
+
+use super::{ATTRIBUTES, EXTENSION, METHOD, NAME, NPY, NPZ, TENSORS, TYPE, is_name};
+use crate::array::{START, USUAL};
+use crate::kept;
+use crate::{Elements, add_array, add_arrays, array_header};
+use bytes::Bytes;
+use holdall_core::codec::crc::Crc32;
+use holdall_core::codec::deflate;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{
+    Attributes, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Value,
+    crc32_combine,
+};
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::npy::{self, Fields, Header};
+use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method, read};
+use holdall_schema::rules::TOO_LARGE;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// What an array that stands alone is called.
+const ALONE: &str = "data";
+/// Stored bytes of a compressed entry that are looked at first for the header.
+const FIRST: u64 = 256;
+
+pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
+    Ok(window.head(6)?.as_ref() == npy::MAGIC_BYTES)
+}
+
+pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let bytes = |range: Range<u64>| window.bytes(range);
+    let first = array_header(0, window.len(), &bytes)?;
+    let mut builder = IndexBuilder::new(NPY.id, "", window.len(), first.len..window.len(), limits);
+    let (number, is_cut) = add_arrays(&mut builder, ALONE, 0, first, window.len(), &bytes)?;
+    let index = builder.finish()?;
+    // Whose only tensor cannot be read has nothing, and what is cut short is not whole.
+    if number == 1 || is_cut { Ok(index.sound()?) } else { Ok(index) }
+}
+
+/// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it
+/// without arrays.
+pub(super) fn is_zip_of_arrays(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(4)?;
+    if head.as_ref() == b"PK\x05\x06" {
+        return Ok(true);
+    }
+    if head.as_ref() != b"PK\x03\x04" {
+        return Ok(false);
+    }
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(directory.get("carton.toml").is_none()
+            && directory.entries().any(|e| is_of_array(e) || e.name() == ATTRIBUTES)),
+        // Whoever can say what is wrong with a zip will.
+        Err(Stop::Fail(_)) => Ok(false),
+        Err(need) => Err(need),
+    }
+}
+
+fn is_of_array(entry: Entry<'_>) -> bool {
+    entry.kind() == EntryKind::File && entry.name().ends_with(EXTENSION)
+}
+
+/// The header of an entry, where it is sound, and where the entry's bytes are.
+type Head = (Range<u64>, Result<(Header, u32)>);
+
+pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let directory = Directory::read(window, limits)?;
+    let entries: Vec<Entry<'_>> = directory.entries().filter(|entry| is_of_array(*entry)).collect();
+    // The two headers of an entry lie together.
+    window.all(entries.iter().map(|entry| {
+        let Range { start, end } = directory.header(*entry);
+        start..end.saturating_add(USUAL).min(directory.place().start)
+    }))?;
+    // Small compressed headers may say much.
+    let room = Cell::new(limits.schema_nodes);
+    let heads = read::all(&entries, |entry| -> Result<Head, Stop> {
+        let place = directory.data(entry, window)?;
+        let found = head(entry, &place, window).and_then(|found| {
+            let nodes = found.0.fields.as_ref().map_or(0, Fields::nodes);
+            let most = limits.schema_nodes;
+            let left = room.get().checked_sub(nodes);
+            let message = || format!("the fields of all arrays are more than {most}");
+            room.set(left.ok_or_else(|| TOO_LARGE.broken(message()))?);
+            Ok(found)
+        });
+        match found {
+            Ok(found) => Ok((place, Ok(found))),
+            Err(Stop::Fail(e)) => Ok((place, Err(e))),
+            Err(need) => Err(need),
+        }
+    })?;
+    let mut builder =
+        IndexBuilder::new(NPZ.id, "", window.len(), 0..directory.place().start, limits);
+    for entry in directory.entries().filter(|entry| !is_of_array(*entry)) {
+        if entry.kind() != EntryKind::Folder && !matches!(entry.name(), ATTRIBUTES | TENSORS) {
+            let name = entry.name().shown();
+            builder.unkept(|| format!("the entry `{name}`"));
+            builder.warn("npz/passed-over", None, None, || {
+                format!("the entry `{name}` is passed over: it is not named `.npy`").into()
+            });
+        }
+    }
+    let ours = kept::Entries::read(&directory, ATTRIBUTES, TENSORS, window, limits)?;
+    builder.attributes(ours.attributes);
+    for (name, e) in ours.odd {
+        builder.warn("npz/restore", None, None, || {
+            format!("the entry `{name}` is not of our form: {e}").into()
+        });
+    }
+    let mut of_tensors = ours.of_tensors;
+    for (entry, (place, head)) in entries.into_iter().zip(heads) {
+        let name = entry.name().strip_suffix(EXTENSION).unwrap_or(entry.name());
+        if !is_name(name) {
+            let message = format!("an entry is named `{}`", entry.name().shown());
+            return Err(NAME.broken(message).at(place).into());
+        }
+        match head {
+            Ok((header, crc)) => {
+                let attributes = of_tensors.remove(name).unwrap_or_default();
+                let head_len = header.len;
+                let (header, attributes) = typed(header, attributes);
+                let len = entry.decoded_len().saturating_sub(head_len);
+                let (start, encoding) = match entry.method() {
+                    Method::Stored => (place.start.saturating_add(head_len), Encoding::Raw),
+                    _ => (place.start, Encoding::DeflateNpy),
+                };
+                // That of the elements alone.
+                let crc = entry.crc32() ^ crc32_combine(crc, 0, len);
+                let digest = Some(Digest::Crc32(crc));
+                let elements =
+                    Elements { stored: (start..place.end).into(), encoding, len, digest };
+                add_array(&mut builder, name, &header, elements, attributes)?;
+            }
+            Err(e) => {
+                builder.tensor(name, &[], Layout::Dense)?;
+                builder.claim(place.into())?;
+                builder.fault(e);
+            }
+        }
+    }
+    Ok(builder.finish()?)
+}
+
+/// The header of an array, and its CRC-32.
+fn head(entry: Entry<'_>, place: &Range<u64>, window: &Window) -> Result<(Header, u32), Stop> {
+    let bytes = match entry.method() {
+        Method::Stored => {
+            let first = |len: u64| {
+                window.bytes(place.start..place.end.min(place.start.saturating_add(len)))
+            };
+            let start = first(START)?;
+            first(npy::header_len(&start)?)?
+        }
+        Method::Deflate => inflated(place, window)?,
+        other => {
+            let message = format!("the entry is stored by {other}");
+            return Err(METHOD.broken(message).at(place.clone()).into());
+        }
+    };
+    let header = npy::read_any(&bytes)?;
+    if header.len > entry.decoded_len() {
+        let message =
+            format!("the entry has {} bytes, its header {}", entry.decoded_len(), header.len);
+        return Err(npy::TRUNCATED.broken(message).into());
+    }
+    Ok((header, Crc32::of_zip(&bytes)))
+}
+
+/// The header at the start of a compressed array, decoded from as many bytes as it takes.
+fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
+    let mut len = FIRST;
+    loop {
+        let end = place.end.min(place.start.saturating_add(len));
+        let stored = window.bytes(place.start..end)?;
+        let mut stream = deflate::Stream::new();
+        let (mut out, mut read) = (Vec::new(), 0usize);
+        let mut wanted = START;
+        loop {
+            // At most what `header_len` allows.
+            let at = out.len();
+            out.resize(usize::try_from(wanted).unwrap_or(0).max(at), 0);
+            let room = out.get_mut(at..).unwrap_or_default();
+            let (used, written) = stream.decode(stored.get(read..).unwrap_or_default(), room)?;
+            read = read.saturating_add(used);
+            out.truncate(at.saturating_add(written));
+            if out.len() as u64 == wanted {
+                let whole = npy::header_len(&out)?;
+                if whole <= wanted {
+                    return Ok(out.into());
+                }
+                wanted = whole;
+            } else if (used, written) == (0, 0) {
+                break;
+            }
+        }
+        if end == place.end {
+            // As much as there is says what is wrong with it.
+            return Ok(out.into());
+        }
+        len = len.saturating_mul(8);
+    }
+}
+
+/// An array of opaque bytes of which our entry says what they are, as that; and the other attributes.
+fn typed(mut header: Header, mut attributes: Attributes) -> (Header, Attributes) {
+    let said = match attributes.get(TYPE) {
+        Some(Value::Text(text)) => match (text.as_str(), header.inner) {
+            ("bf16", Some(2)) => Some((DType::Bf16, None)),
+            (name, Some(1)) => {
+                let logical = LogicalType::from_name(name);
+                let is_byte = logical.bits() == Some(8) && logical.storage() == Some(DType::U8);
+                is_byte.then_some((DType::U8, Some(logical)))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_opaque = header.dtype == DType::U8 && header.descr.is_some();
+    if let Some((dtype, logical)) = said.filter(|_| is_opaque) {
+        attributes.remove(TYPE);
+        (header.dtype, header.logical_type) = (dtype, logical);
+        (header.descr, header.inner) = (None, None);
+        header.shape.pop();
+    }
+    (header, attributes)
+}

@@ -1,0 +1,103 @@
+//! NumPy's files: one array, and zips of them.
+//!
+//! # What
+//! `.npy` is a header and the elements of one array ([`holdall_core::wire::npy`]). `.npz` is a zip whose entries are such files, stored
+//! as they are or by Deflate; what NumPy calls `savez` and `savez_compressed`.
+//!
+//! # Layout
+//! ```text
+//! w.npy           an entry of the zip: the tensor `w`
+//! layers/0/w.npy  the tensor `layers/0/w`
+//! holdall/…       ours, where there is something that NumPy has no place for
+//! ```
+//! The directory at the zip's end is read first, then the header of each array, from the start of its entry. Of a
+//! compressed one as much is decoded as its header takes, and the elements follow in the stream.
+//!
+//! # Specification
+//! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`. By [`RULES`].
+//!
+//! # Support
+//! All versions, both byte orders, both element orders. Times, texts and opaque bytes are what they are made of, and the
+//! attribute `numpy.descr` names their type, so that they are written again as they were. Structured arrays are datasets. Written are `.npz`
+//! files: entries stored as they are, elements at multiples of 64. Elements of `bf16` and of floats of 8 bits are
+//! opaque bytes to NumPy; which they are stands in the entry `holdall/tensors.json`, as attributes of tensors do, and
+//! those of the file in `holdall/attributes.json`.
+//!
+//! # Deviations
+//! NumPy takes any entry of a zip for an array or for bytes; here entries that are not named `.npy` are passed over. It runs
+//! the pickles of object arrays when it is told to; nothing here does.
+//!
+//! # Untrusted input
+//! The zip is held to [`holdall_core::wire::zip`]. Headers are at most [`HEADER_MAX`](holdall_core::wire::npy::HEADER_MAX) long, decoded ones too. What an entry decodes to
+//! is known from the directory, and compared with the shape, with what Deflate can express, and with
+//! [`Limits`](holdall_core::Limits). What is wrong with one array is its fault.
+
+mod decode;
+mod encode;
+
+use super::{Format, IndexLocation, writer};
+
+/// One array.
+pub static NPY: Format = Format {
+    id: "npy",
+    name: "NumPy array",
+    extensions: &["npy"],
+    index_location: IndexLocation::Start,
+    ..Format::read_by(decode::is_array, decode::array)
+};
+
+/// A zip of arrays.
+pub static NPZ: Format = Format {
+    id: "npz",
+    name: "NumPy",
+    extensions: &["npz"],
+    encode: writer(encode::encoder),
+    rules: RULES,
+    ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
+};
+
+holdall_core::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// A name that leads out of a folder.
+    pub NAME: Malformed "npz/name"
+        "The name of an entry has no part `..`, and no backslash.";
+    /// A method that NumPy does not have.
+    pub METHOD: Unsupported "npz/method"
+        "The entry of an array is stored, or compressed by Deflate.";
+
+    /// A layout that the format cannot hold.
+    pub LAYOUT: Unsupported "npz/layout"
+        "A tensor to be written is dense, by rows or by columns, or a dataset whose records are structs of fixed size."
+        remedies [MakeDense];
+    /// Elements that the format cannot hold.
+    pub ELEMENT_TYPE: Unsupported "npz/element-type"
+        "Elements to be written have a type that NumPy has, or 8 or 16 bits."
+        remedies [LeaveOut];
+    /// A name that cannot be an entry's.
+    pub FIT: Unsupported "npz/fit"
+        "The name of a tensor to be written has at most 65,000 bytes, no NUL, no backslash, and no part `..`."
+        remedies [RenameTensor];
+    /// Not what was declared.
+    pub DECLARED: Misuse "npz/declared"
+        "Tensors are written one after the other, under unique names.";
+    /// Compression, or another digest.
+    pub ENCODING: Unsupported "npz/encoding"
+        "Components are stored raw, with the CRC-32 of the zip." remedies [StoreRaw];
+    /// An alignment that cannot be.
+    pub ALIGN: Misuse "npz/align" "The alignment is a power of two up to 64.";
+}
+
+/// What the names of arrays end in.
+const EXTENSION: &str = ".npy";
+/// Our entries: attributes of the file, and those of tensors.
+const ATTRIBUTES: &str = "holdall/attributes.json";
+const TENSORS: &str = "holdall/tensors.json";
+/// Among the latter, what opaque bytes are.
+const TYPE: &str = "holdall.dtype";
+
+/// Whether an entry of the zip may have that name.
+fn is_name(name: &str) -> bool {
+    !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
+}

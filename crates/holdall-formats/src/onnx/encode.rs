@@ -1,0 +1,423 @@
+//! A model written: what stays of it between the elements of its tensors, and the file beside it.
+
+use super::graph::{Graph, Part, Slot, Stored, data_type};
+use super::{DECLARED, ENCODING, TOO_LARGE};
+use bytes::Bytes;
+use holdall_core::encode::{self, Encode, TensorSpec};
+use holdall_core::error::sort::sort_by;
+use holdall_core::error::{Error, Result};
+use holdall_core::model::{Attributes, Encoding};
+use std::ops::Range;
+
+/// Bytes that a message has at most.
+const MOST: u64 = (1 << 31) - 1;
+/// Where elements in a file of their own start.
+const ALIGN: u64 = 4096;
+
+/// The file beside a model that has elements of its tensors.
+#[derive(Debug, Clone, Default)]
+pub struct External {
+    /// Its name, as the model has it.
+    pub location: String,
+    /// The tensors in it, in their order.
+    pub tensors: Vec<TensorSpec>,
+}
+
+impl Graph {
+    /// An encoder of the model with other elements. Those of `external` are in a file beside it, which [`runs`] writes.
+    pub fn encoder(self, external: External) -> Box<dyn Encode> {
+        let given = vec![None; self.slots.len()];
+        Box::new(Encoder {
+            graph: self,
+            external,
+            given,
+            heads: Vec::new().into_iter(),
+            tail: Bytes::new(),
+            len: None,
+        })
+    }
+}
+
+/// What is written of a tensor.
+#[derive(Debug, Clone)]
+struct Given {
+    data_type: u64,
+    len: u64,
+    /// Where in the file beside the model.
+    place: Option<Range<u64>>,
+    /// Its name in the graph, for the value that is computed from it.
+    stored_name: Option<String>,
+}
+
+struct Encoder {
+    graph: Graph,
+    external: External,
+    /// By the numbers of tensors.
+    given: Vec<Option<Given>>,
+    /// What comes before the elements of each tensor, and their length; the number of the tensor.
+    heads: std::vec::IntoIter<(usize, Bytes)>,
+    tail: Bytes,
+    /// Of the tensor whose elements come now.
+    len: Option<u64>,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        true
+    }
+
+    fn can_share(&self) -> bool {
+        false
+    }
+
+    /// Those of the model stay.
+    fn check_attributes(&self, _attributes: &Attributes) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        self.graph.check(tensor).map(drop).map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
+        let slot =
+            |at: &usize| tensors.get(*at).and_then(|t| self.graph.slot(&t.name)).map(|(at, _)| at);
+        sort_by(&mut order, |a, b| slot(a).cmp(&slot(b)));
+        order
+    }
+
+    fn begin(&mut self, _attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        let external = std::mem::take(&mut self.external.tensors);
+        let places = places(&external)?;
+        let mut end = None;
+        let declared = declared.iter().map(|tensor| (tensor, None));
+        for (tensor, place) in declared.chain(external.iter().zip(places.into_iter().map(Some))) {
+            let blame = |e: Error| e.in_tensor(&tensor.name);
+            let at = self.graph.check(tensor).map_err(blame)?;
+            let (Some(data_type), Some(slot)) = (data_type(tensor), self.graph.slots.get(at))
+            else {
+                continue;
+            };
+            let len = tensor.components.first().map_or(0, |data| data.decoded_len);
+            let stored_name = (data_type != slot.data_type).then(|| {
+                let end = end.get_or_insert_with(|| self.graph.stored());
+                format!("{}{end}", slot.own_name)
+            });
+            let given = Given { data_type, len, place, stored_name };
+            if let Some(Some(_first)) = self.given.get_mut(at).map(|room| room.replace(given)) {
+                return Err(blame(DECLARED.broken("two tensors have this name")));
+            }
+        }
+        let mut out = Out::default();
+        let len = self.len_of(&self.graph.parts)?;
+        if len > MOST {
+            return Err(TOO_LARGE.broken(format!("the model would have {len} bytes")));
+        }
+        self.put(&self.graph.parts, &mut out)?;
+        let Out { heads, open } = out;
+        (self.heads, self.tail) = (heads.into_iter(), open.into());
+        Ok(Bytes::new())
+    }
+
+    fn before(&mut self, _end: u64, tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+        let slot = self.graph.slot(&tensor.name).map(|(at, _)| at);
+        match self.heads.next() {
+            Some((at, head)) if Some(at) == slot => {
+                self.len = self.given.get(at).and_then(Option::as_ref).map(|given| given.len);
+                Ok(head)
+            }
+            _ => Err(DECLARED.broken("another was declared to come next").in_tensor(&tensor.name)),
+        }
+    }
+
+    fn place(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
+        Ok(end)
+    }
+
+    fn placed(
+        &mut self,
+        tensor: &TensorSpec,
+        _component: usize,
+        stored: encode::Stored,
+    ) -> Result<()> {
+        let len = self.len.take();
+        raw(tensor, &stored, len)
+    }
+
+    fn finish(&mut self, _end: u64) -> Result<Bytes> {
+        match self.heads.len() {
+            0 => Ok(std::mem::take(&mut self.tail)),
+            left => Err(DECLARED.broken(format!("{left} declared tensors were not written"))),
+        }
+    }
+}
+
+/// Refuses what was not written as declared.
+fn raw(tensor: &TensorSpec, stored: &encode::Stored, len: Option<u64>) -> Result<()> {
+    let found = stored.range.end.saturating_sub(stored.range.start);
+    let e = if stored.encoding != Encoding::Raw || stored.digest.is_some() {
+        ENCODING.broken("it is compressed, or has a digest")
+    } else if len != Some(found) {
+        DECLARED.broken(format!("{found} bytes are not what was declared"))
+    } else {
+        return Ok(());
+    };
+    Err(e.in_tensor(&tensor.name))
+}
+
+/// Bytes between elements.
+#[derive(Default)]
+struct Out {
+    heads: Vec<(usize, Bytes)>,
+    open: Vec<u8>,
+}
+
+impl Encoder {
+    fn given(&self, slot: usize) -> Option<&Given> {
+        self.given.get(slot)?.as_ref()
+    }
+
+    fn run(&self, number: usize) -> &[u8] {
+        self.graph.runs.get(number).map_or(&[], |run| run)
+    }
+
+    /// The bytes of parts.
+    fn len_of(&self, parts: &[Part]) -> Result<u64> {
+        let mut len = 0u64;
+        for part in parts {
+            let one = match part {
+                Part::Run(run) => self.run(*run).len() as u64,
+                Part::Message { field, is_graph, parts } => {
+                    framed(*field, self.len_inside(*is_graph, parts)?)
+                }
+                Part::Tensor { field, slot } => framed(*field, self.tensor(*slot)?.len()),
+            };
+            len = len.saturating_add(one);
+        }
+        Ok(len)
+    }
+
+    fn len_inside(&self, is_graph: bool, parts: &[Part]) -> Result<u64> {
+        let casts = if is_graph { self.casts(parts).len() as u64 } else { 0 };
+        Ok(self.len_of(parts)?.saturating_add(casts))
+    }
+
+    fn put(&self, parts: &[Part], out: &mut Out) -> Result<()> {
+        for part in parts {
+            match part {
+                Part::Run(run) => out.open.extend_from_slice(self.run(*run)),
+                Part::Message { field, is_graph, parts } => {
+                    put_head(*field, self.len_inside(*is_graph, parts)?, &mut out.open);
+                    if *is_graph {
+                        out.open.extend_from_slice(&self.casts(parts));
+                    }
+                    self.put(parts, out)?;
+                }
+                Part::Tensor { field, slot } => {
+                    let tensor = self.tensor(*slot)?;
+                    put_head(*field, tensor.len(), &mut out.open);
+                    let Tensor { before, data, after } = tensor;
+                    out.open.extend_from_slice(&before);
+                    if data.is_some() {
+                        out.heads.push((*slot, std::mem::take(&mut out.open).into()));
+                    }
+                    out.open.extend_from_slice(&after);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The message of a tensor.
+    fn tensor(&self, number: usize) -> Result<Tensor> {
+        let none = Tensor { before: Vec::new(), data: None, after: Vec::new() };
+        let Some(slot) = self.graph.slots.get(number) else { return Ok(none) };
+        let Some(given) = self.given(number) else {
+            return match slot.stored {
+                Stored::Whole(run) => Ok(Tensor { before: self.run(run).to_vec(), ..none }),
+                _ => Err(DECLARED.broken("it was not declared").in_tensor(&slot.name)),
+            };
+        };
+        // As it was, but for the elements themselves.
+        if let (Stored::Here { before, len, after }, None) = (&slot.stored, &given.place)
+            && (*len, slot.data_type) == (given.len, given.data_type)
+        {
+            let (before, after) = (self.run(*before).to_vec(), self.run(*after).to_vec());
+            return Ok(Tensor { before, data: Some(given.len), after });
+        }
+        let mut out = Vec::new();
+        slot.rest.iter().for_each(|run| out.extend_from_slice(self.run(*run)));
+        put_number(2, given.data_type, &mut out);
+        let name = given.stored_name.as_deref().unwrap_or(&slot.own_name);
+        if !name.is_empty() {
+            put_bytes(8, name.as_bytes(), &mut out);
+        }
+        let Some(place) = &given.place else {
+            put_head(9, given.len, &mut out);
+            return Ok(Tensor { before: out, data: Some(given.len), after: Vec::new() });
+        };
+        let offset = place.start.to_string();
+        let len = place.end.saturating_sub(place.start).to_string();
+        for (key, value) in
+            [("location", &self.external.location), ("offset", &offset), ("length", &len)]
+        {
+            let mut pair = Vec::new();
+            put_bytes(1, key.as_bytes(), &mut pair);
+            put_bytes(2, value.as_bytes(), &mut pair);
+            put_bytes(13, &pair, &mut out);
+        }
+        put_number(14, 1, &mut out);
+        Ok(Tensor { before: out, ..none })
+    }
+
+    /// The nodes that turn stored tensors into the values that the graph uses, for a graph's own tensors.
+    fn casts(&self, parts: &[Part]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in parts {
+            let Part::Tensor { slot: number, .. } = part else { continue };
+            let (Some(slot), Some(given)) = (self.graph.slots.get(*number), self.given(*number))
+            else {
+                continue;
+            };
+            let Some(stored) = &given.stored_name else { continue };
+            put_bytes(1, &cast(slot, stored), &mut out);
+        }
+        out
+    }
+}
+
+/// The message of a tensor, around its elements.
+struct Tensor {
+    before: Vec<u8>,
+    data: Option<u64>,
+    after: Vec<u8>,
+}
+
+impl Tensor {
+    fn len(&self) -> u64 {
+        let around = self.before.len().saturating_add(self.after.len()) as u64;
+        around.saturating_add(self.data.unwrap_or_default())
+    }
+}
+
+/// A node that makes the elements of `stored` those of a tensor.
+fn cast(slot: &Slot, stored: &str) -> Vec<u8> {
+    let mut to = Vec::new();
+    put_bytes(1, b"to", &mut to);
+    put_number(3, slot.data_type, &mut to);
+    // An integer.
+    put_number(20, 2, &mut to);
+    let mut out = Vec::new();
+    put_bytes(1, stored.as_bytes(), &mut out);
+    put_bytes(2, slot.own_name.as_bytes(), &mut out);
+    put_bytes(3, format!("{stored}.cast").as_bytes(), &mut out);
+    put_bytes(4, b"Cast", &mut out);
+    put_bytes(5, &to, &mut out);
+    out
+}
+
+/// Where the elements of tensors are in a file of their own.
+///
+/// # Errors
+/// [`DECLARED`], where they pass 2^63 bytes.
+fn places(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
+    let mut end = 0u64;
+    let place = |tensor: &TensorSpec| {
+        let len = tensor.components.first().map_or(0, |data| data.decoded_len);
+        let start = start_after(end)?;
+        end = start.checked_add(len).filter(|end| *end < 1 << 63).ok_or_else(too_long)?;
+        Ok(start..end)
+    };
+    tensors.iter().map(place).collect()
+}
+
+/// Where elements start that come after `end` bytes.
+fn start_after(end: u64) -> Result<u64> {
+    end.checked_next_multiple_of(ALIGN).ok_or_else(too_long)
+}
+
+#[cold]
+fn too_long() -> Error {
+    DECLARED.broken("the tensors together pass 2^63 bytes")
+}
+
+/// An encoder of the file beside a model: elements of tensors, one after the other, and nothing else.
+pub fn runs() -> Box<dyn Encode> {
+    Box::new(Runs)
+}
+
+struct Runs;
+
+impl Encode for Runs {
+    fn header_first(&self) -> bool {
+        true
+    }
+
+    fn can_share(&self) -> bool {
+        false
+    }
+
+    fn check_attributes(&self, _attributes: &Attributes) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_tensor(&self, _tensor: &TensorSpec) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin(&mut self, _attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        places(declared).map(|_| Bytes::new())
+    }
+
+    fn place(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
+        start_after(end)
+    }
+
+    fn placed(
+        &mut self,
+        tensor: &TensorSpec,
+        component: usize,
+        stored: encode::Stored,
+    ) -> Result<()> {
+        raw(tensor, &stored, tensor.components.get(component).map(|data| data.decoded_len))
+    }
+
+    fn finish(&mut self, _end: u64) -> Result<Bytes> {
+        Ok(Bytes::new())
+    }
+}
+
+/// Bytes of a field of so many bytes, tag and length among them.
+fn framed(field: u64, len: u64) -> u64 {
+    let mut head = Vec::new();
+    put_head(field, len, &mut head);
+    len.saturating_add(head.len() as u64)
+}
+
+fn put_head(field: u64, len: u64, out: &mut Vec<u8>) {
+    put_varint(field << 3 | 2, out);
+    put_varint(len, out);
+}
+
+fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
+    put_head(field, bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+fn put_number(field: u64, n: u64, out: &mut Vec<u8>) {
+    put_varint(field << 3, out);
+    put_varint(n, out);
+}
+
+fn put_varint(mut n: u64, out: &mut Vec<u8>) {
+    loop {
+        let [low, ..] = n.to_le_bytes();
+        n >>= 7;
+        if n == 0 {
+            out.push(low);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}

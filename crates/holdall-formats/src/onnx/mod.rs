@@ -1,0 +1,205 @@
+//! ONNX: the weights of a graph.
+//!
+//! # What
+//! A graph of operators, and the tensors in it: initializers, dense and sparse, and those in attributes of nodes, of the graph
+//! itself, of the graphs inside it (the branches of `If`, the bodies of `Loop` and `Scan`) and of its functions. The elements
+//! are in the file, or in files beside it.
+//!
+//! # Layout
+//! ```text
+//! ModelProto    1 version · 2–6 producer, domain, … · 7 graph · 8 operator sets · 14 key–values · 25 functions
+//! GraphProto    1 nodes · 2 name · 5 initializers · 11 inputs · 12 outputs · 15 sparse initializers
+//! NodeProto     2 outputs · 3 name · 4 operator · 5 attributes
+//! Attribute     1 name · 5 tensor · 6 graph · 10 tensors · 11 graphs · 22 sparse tensor · 23 sparse tensors
+//! TensorProto   1 dimensions · 2 element type · 4–7, 10, 11 numbers · 8 name · 9 bytes · 13 external data · 14 where they are
+//! ```
+//! All of it is one message of protocol buffers, of any length. It is walked, never built: what lies between the fields
+//! that matter is not read.
+//!
+//! # Specification
+//! `onnx.proto` of ONNX 1.23, IR version 14, and what its `numpy_helper` makes of tensors. By [`RULES`].
+//!
+//! # Support
+//! Every element type but texts. Elements in `raw_data`, and floats and doubles in fields of their own, are read where they
+//! lie; other numbers are taken out of their fields when the file is opened. Integers of 4 and 2 bits are elements
+//! of a logical type that is not known otherwise (`int4`): bytes, packed as the file has them. External data is in [files beside](Beside).
+//! Weights are written into a [`Graph`] that is there, whose other bytes stay as they are.
+//!
+//! # Deviations
+//! A name that comes twice gets a number, where ONNX refuses the model. A checksum of external data is passed over, as ONNX does.
+//!
+//! # Untrusted input
+//! Messages nest at most [`Limits::depth`] deep; groups are refused. Lengths are checked against the message that they are in. What is
+//! taken out of fields takes at most [`Limits::header_len`] bytes, and at most eight times the bytes it comes from.
+//! Names of files are held to be inside of the model's folder. What is wrong with one tensor is its fault.
+//!
+//! [`Limits::depth`]: holdall_core::Limits::depth
+//! [`Limits::header_len`]: holdall_core::Limits::header_len
+
+mod decode;
+mod encode;
+mod graph;
+mod tensor;
+mod value;
+
+pub use decode::{detect, graph, locations};
+pub use encode::{External, runs};
+pub use graph::Graph;
+
+use super::{Beside, Format, IndexLocation};
+use holdall_core::model::{DType, LogicalType};
+
+/// ONNX.
+pub static FORMAT: Format = Format {
+    id: "onnx",
+    name: "ONNX",
+    extensions: &["onnx"],
+    index_location: IndexLocation::Start,
+    has_graph: true,
+    beside: Some(Beside {
+        away: &EXTERNAL,
+        outside: &LOCATION,
+        names: decode::locations,
+        path: |_, location| location.to_owned(),
+        decode: decode::decode_with,
+    }),
+    rules: RULES,
+    ..Format::read_by(detect, decode::decode)
+};
+
+holdall_core::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// No graph, or more than one.
+    pub GRAPH: Malformed "onnx-file/graph" "A model has one graph.";
+    /// Nesting.
+    pub DEPTH: Limit "onnx-file/depth"
+        "Messages nest at most `Limits::depth` deep; graphs nest where a model branches.";
+    /// Text that is too long.
+    pub TEXT: Limit "onnx-file/text"
+        "A name, a text, and the description of an input or output have at most `Limits::text_len` bytes; the key–values and values of the graph have at most `Limits::attribute_values` items together.";
+    /// An element type that is not known.
+    pub ELEMENT_TYPE: Unsupported "onnx-file/element-type"
+        "The elements of a tensor have one of the ONNX types 1 to 28, and are not strings."
+        remedies [LeaveOut];
+    /// Invalid dimensions.
+    pub DIMS: Malformed "onnx-file/dims" "Dimensions are not negative.";
+    /// Elements that cannot be made out.
+    pub DATA: Malformed "onnx-file/data"
+        "A tensor has its elements in one place: as bytes, as numbers in the field of their type, or in another file. There are as many as its dimensions say.";
+    /// Too many numbers in fields.
+    pub NUMBERS: Limit "onnx-file/numbers"
+        "Elements in numeric fields take at most `Limits::header_len` bytes, all tensors of a file together.";
+    /// Invalid indices.
+    pub INDICES: Malformed "onnx-file/indices"
+        "The indices of a sparse tensor are 64-bit integers inside its shape: one for each value, or one per dimension for each value.";
+    /// A file that is not inside of the model's folder.
+    pub LOCATION: Malformed "onnx-file/location"
+        "External data is in a file in or below the model's folder, named by a relative path without `..`, and no link leads out of that folder.";
+    /// Elements that are not here.
+    pub EXTERNAL: Unsupported "onnx-file/external"
+        "A model with external data is opened together with the files beside it, and each is as long as the model says."
+        hint "open the model in its folder, with all of its files";
+
+    /// Weights without a graph.
+    pub NO_GRAPH: Misuse "onnx-file/no-graph"
+        "Tensors are written as ONNX only into the graph of a model, and nothing else is written there.";
+    /// A layout that the format cannot hold.
+    pub FORM: Unsupported "onnx-file/form" "A tensor to be written is dense."
+        remedies [MakeDense];
+    /// A tensor that the graph does not have.
+    pub FIT: Unsupported "onnx-file/fit"
+        "A tensor to be written has the name and shape of a tensor in the graph."
+        remedies [LeaveOut];
+    /// Elements that the graph does not take.
+    pub TYPE: Unsupported "onnx-file/type"
+        "Elements to be written have the graph's type, or one that was asked for and that the model's version can cast to the graph's; casting applies to initializers that are neither inputs nor inside a function."
+        hint "write elements of the type that the graph has";
+    /// A graph that is too long.
+    pub GRAPH_LEN: Limit "onnx-file/graph-len"
+        "A model that is written has at most `Limits::header_len` bytes beside its weights.";
+    /// A model that is too long.
+    pub TOO_LARGE: Unsupported "onnx-file/too-large"
+        "A model has less than 2 GiB; more is in a file beside it."
+        hint "let tensors be external data";
+    /// No place for external data.
+    pub BESIDE: Unsupported "onnx-file/beside"
+        "External data is in one file, beside a model that is written to a folder."
+        hint "let all tensors be in the model, or write it to a folder";
+    /// Not what was declared.
+    pub DECLARED: Misuse "onnx-file/declared"
+        "Tensors are declared before the first byte is written, then written as declared, in order.";
+    /// Compression or a digest.
+    pub ENCODING: Unsupported "onnx-file/encoding" "Components are stored raw, without a digest."
+        remedies [StoreRaw];
+}
+
+/// The element type of that number.
+fn element(number: u64) -> Option<(DType, Option<LogicalType>)> {
+    let packed = |name: &str| (DType::U8, Some(LogicalType::Other(name.into())));
+    let typed = |of: LogicalType| (of.storage().unwrap_or(DType::U8), Some(of));
+    Some(match number {
+        1 => (DType::F32, None),
+        2 => (DType::U8, None),
+        3 => (DType::I8, None),
+        4 => (DType::U16, None),
+        5 => (DType::I16, None),
+        6 => (DType::I32, None),
+        7 => (DType::I64, None),
+        9 => (DType::Bool, None),
+        10 => (DType::F16, None),
+        11 => (DType::F64, None),
+        12 => (DType::U32, None),
+        13 => (DType::U64, None),
+        14 => typed(LogicalType::Complex64),
+        15 => typed(LogicalType::Complex128),
+        16 => (DType::Bf16, None),
+        17 => typed(LogicalType::F8E4M3Fn),
+        18 => typed(LogicalType::F8E4M3FnUz),
+        19 => typed(LogicalType::F8E5M2),
+        20 => typed(LogicalType::F8E5M2FnUz),
+        21 => packed("uint4"),
+        22 => packed("int4"),
+        23 => typed(LogicalType::F4E2M1),
+        24 => typed(LogicalType::F8E8M0),
+        25 => packed("uint2"),
+        26 => packed("int2"),
+        27 => typed(LogicalType::F6E2M3),
+        28 => typed(LogicalType::F6E3M2),
+        _ => return None,
+    })
+}
+
+/// What elements of that type are that do not fill whole bytes: as those of 4 and 2 bits, bytes of a type that is not known otherwise.
+fn unfilled(number: u64) -> Option<(DType, Option<LogicalType>)> {
+    let name = match number {
+        23 => "float4e2m1",
+        27 => "float6e2m3",
+        28 => "float6e3m2",
+        _ => return element(number),
+    };
+    Some((DType::U8, Some(LogicalType::Other(name.into()))))
+}
+
+/// Bits of an element of that type.
+fn bits(number: u64) -> u64 {
+    match (number, element(number)) {
+        (21 | 22, _) => 4,
+        (25 | 26, _) => 2,
+        (_, Some((dtype, logical))) => {
+            logical.and_then(|of| of.bits()).unwrap_or(dtype.width().saturating_mul(8))
+        }
+        (_, None) => 0,
+    }
+}
+
+/// What people call it.
+fn name_of(number: u64) -> String {
+    match (number, element(number)) {
+        (8, _) => "string".to_owned(),
+        (_, Some((_, Some(logical)))) => logical.as_str().to_owned(),
+        (_, Some((dtype, None))) => dtype.as_str().to_owned(),
+        (number, None) => format!("type {number}"),
+    }
+}

@@ -1,0 +1,451 @@
+//! Distributed checkpoints: what the pickle `.metadata` says of the files beside it. Each of their items is a file of `torch.save`,
+//! with a chunk of a tensor or another value.
+
+use super::object::{Objects, check_steps};
+use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
+use crate::named::{Element, is_dtype};
+use holdall_core::error::hash::HashMap;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, TensorInfo,
+};
+use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::wire::pickle::{self, Graph, Id, Node};
+use std::ops::Range;
+
+/// The name of the file that describes a checkpoint.
+pub const NAME: &str = ".metadata";
+/// What the names of its other files end in.
+pub const EXTENSION: &str = ".distcp";
+
+/// What `.metadata` says.
+#[derive(Debug)]
+pub struct Checkpoint {
+    files: Vec<String>,
+    items: Vec<Item>,
+    tensors: Vec<Sharded>,
+    /// Values of other kinds, and their items.
+    values: Vec<(String, usize)>,
+}
+
+/// A file of `torch.save` inside of another file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its file, by number.
+    pub file: usize,
+    /// Where in that it is.
+    pub range: Range<u64>,
+}
+
+/// A tensor.
+#[derive(Debug)]
+struct Sharded {
+    name: String,
+    shape: Vec<u64>,
+    /// What torch calls its type.
+    dtype: String,
+    chunks: Vec<Piece>,
+}
+
+/// A part of a tensor: a box of its elements.
+#[derive(Debug)]
+struct Piece {
+    origin: Vec<u64>,
+    shape: Vec<u64>,
+    item: usize,
+}
+
+impl Checkpoint {
+    /// Reads the pickle.
+    ///
+    /// # Errors
+    /// [`pickle::RULES`], [`GLOBAL`], [`CHECKPOINT`], [`TRANSFORMED`]; Limit, of more steps than [`Limits::attribute_values`](holdall_core::Limits::attribute_values).
+    pub fn read(bytes: &[u8], limits: &Limits) -> Result<Checkpoint> {
+        let Some((graph, root, _)) = pickle::read(bytes, 0, limits.attribute_values)? else {
+            return Err(pickle::BROKEN.broken("the pickle ends before its end"));
+        };
+        check_steps(&graph, root, limits.attribute_values)?;
+        if !limits.skip_unknown {
+            for (module, name) in graph.globals() {
+                if !is_allowed(module, name) {
+                    let what = format!("{}.{}", module.shown(), name.shown());
+                    return Err(GLOBAL.broken(format!("the pickle would import `{what}`")));
+                }
+            }
+        }
+        let objects = Objects { graph: &graph, skips: limits.skip_unknown, depth: limits.depth };
+        Reader { graph: &graph, objects }.checkpoint(root)
+    }
+
+    /// The names of its files.
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// Every file of `torch.save` in them, which [`FORMAT`] decodes.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Where bytes of an item are in its file.
+    fn moved(&self, stored: Extent, item: usize) -> Extent {
+        let place = self.items.get(item);
+        let start = place.map_or(0, |place| place.range.start);
+        Extent {
+            source: place.and_then(|place| u32::try_from(place.file).ok()).unwrap_or(u32::MAX),
+            start: start.saturating_add(stored.start),
+            end: start.saturating_add(stored.end),
+        }
+    }
+
+    /// The tensors and values of all items as one: `lens` are the bytes of each file, `items` what each item contains.
+    ///
+    /// # Errors
+    /// [`CHECKPOINT`] for an item outside of its file; what [`IndexBuilder`] finds.
+    pub fn join(&self, lens: &[u64], items: &[Index], limits: &Limits) -> Result<Index> {
+        let mut builder = IndexBuilder::of_files(FORMAT.id, "", limits);
+        for len in lens {
+            builder.source(*len, 0..*len)?;
+        }
+        for item in &self.items {
+            if lens.get(item.file).is_none_or(|len| item.range.end > *len) {
+                let file = self.files.get(item.file).map_or("", String::as_str);
+                let message = format!("an item is outside of `{}`", file.shown());
+                return Err(CHECKPOINT.broken(message).at(item.range.clone()));
+            }
+        }
+        if items.len() != self.items.len() {
+            let message = format!("{} items, {} of them are open", self.items.len(), items.len());
+            return Err(CHECKPOINT.broken(message));
+        }
+        let mut joined = Joined { of: self, items, builder };
+        let mut attributes = Attributes::new();
+        for (name, item) in &self.values {
+            joined.value(name, *item, &mut attributes)?;
+        }
+        for tensor in &self.tensors {
+            joined.tensor(tensor).map_err(|e| e.in_tensor(&tensor.name))?;
+        }
+        joined.builder.attributes(attributes);
+        joined.builder.finish()
+    }
+}
+
+/// Whether it is in the list of what such a pickle names: classes of checkpoints, paths, dtypes.
+fn is_allowed(module: &str, name: &str) -> bool {
+    match module {
+        "torch.distributed.checkpoint.metadata" => matches!(
+            name,
+            "Metadata"
+                | "MetadataIndex"
+                | "TensorStorageMetadata"
+                | "BytesStorageMetadata"
+                | "ChunkStorageMetadata"
+                | "TensorProperties"
+                | "StorageMeta"
+                | "_MEM_FORMAT_ENCODING"
+        ),
+        "torch.distributed.checkpoint.filesystem" => name == "_StorageInfo",
+        "pathlib" | "pathlib._local" => {
+            matches!(name, "PosixPath" | "PurePosixPath" | "WindowsPath" | "PureWindowsPath")
+        }
+        "torch.serialization" => name == "_get_layout",
+        "torch" => name == "Size" || is_dtype(name),
+        "collections" => name == "OrderedDict",
+        _ => false,
+    }
+}
+
+/// Reads objects of the classes of checkpoints.
+struct Reader<'g> {
+    graph: &'g Graph,
+    objects: Objects<'g>,
+}
+
+impl<'g> Reader<'g> {
+    fn checkpoint(&self, root: Id) -> Result<Checkpoint> {
+        let wrong = |what: &str| CHECKPOINT.broken(format!("{what} is not as torch writes it"));
+        let all = self.fields(root, "Metadata").ok_or_else(|| wrong("the metadata"))?;
+        let dict = |key: &str| match all.get(key).map(|id| self.graph.get(*id)) {
+            Some(Node::Dict(pairs)) => Ok(pairs),
+            _ => Err(wrong(&format!("`{key}`"))),
+        };
+        let mut out = Checkpoint {
+            files: Vec::new(),
+            items: Vec::new(),
+            tensors: Vec::new(),
+            values: Vec::new(),
+        };
+        let places = self.places(dict("storage_data")?, &mut out)?;
+        let find = |name: &str, origin: Option<&[u64]>| {
+            places.get(&(name.to_owned(), origin.map(<[u64]>::to_vec))).copied().ok_or_else(|| {
+                let at = origin.map_or(String::new(), |origin| format!(" at {origin:?}"));
+                let message = format!("nothing says where `{}`{at} is", name.shown());
+                CHECKPOINT.broken(message)
+            })
+        };
+        for (name, described) in dict("state_dict_metadata")? {
+            let name = self.graph.text(*name).ok_or_else(|| wrong("the name of a tensor"))?;
+            let named = |e: Error| e.in_tensor(name);
+            let of = || wrong("what is said of it");
+            if self.fields(*described, "BytesStorageMetadata").is_some() {
+                out.values.push((name.to_owned(), find(name, None).map_err(named)?));
+                continue;
+            }
+            let fields = self.fields(*described, "TensorStorageMetadata");
+            let fields = fields.ok_or_else(of).map_err(named)?;
+            let field = |key: &str| fields.get(key).copied().ok_or_else(of);
+            let read = || -> Result<Sharded> {
+                let shape = self.objects.numbers(field("size")?).ok_or_else(of)?;
+                let dtype = self.dtype(field("properties")?).ok_or_else(of)?.to_owned();
+                let mut chunks = Vec::new();
+                for chunk in self.graph.items(field("chunks")?).ok_or_else(of)? {
+                    let fields = self.fields(*chunk, "ChunkStorageMetadata").ok_or_else(of)?;
+                    let numbers = |key: &str| {
+                        fields.get(key).and_then(|id| self.objects.numbers(*id)).ok_or_else(of)
+                    };
+                    let (origin, own) = (numbers("offsets")?, numbers("sizes")?);
+                    if origin.len() != shape.len() || own.len() != shape.len() {
+                        return Err(of());
+                    }
+                    let item = find(name, Some(&origin))?;
+                    chunks.push(Piece { origin, shape: own, item });
+                }
+                Ok(Sharded { name: name.to_owned(), shape, dtype, chunks })
+            };
+            out.tensors.push(read().map_err(named)?);
+        }
+        Ok(out)
+    }
+
+    /// The items, by the name of what they are of, and where in that they start.
+    #[allow(clippy::type_complexity)]
+    fn places(
+        &self,
+        pairs: &[(Id, Id)],
+        out: &mut Checkpoint,
+    ) -> Result<HashMap<(String, Option<Vec<u64>>), usize>> {
+        let wrong = || CHECKPOINT.broken("where an item is is not said as torch writes it");
+        let mut numbers: HashMap<&str, usize> = HashMap::default();
+        let mut places = HashMap::default();
+        for (key, place) in pairs {
+            let key = self.fields(*key, "MetadataIndex").ok_or_else(wrong)?;
+            let name = key.get("fqn").and_then(|id| self.graph.text(*id)).ok_or_else(wrong)?;
+            let origin = match key.get("offset").map(|id| (id, self.graph.get(*id))) {
+                None | Some((_, Node::None)) => None,
+                Some((id, _)) => Some(self.objects.numbers(*id).ok_or_else(wrong)?),
+            };
+            let place = self.fields(*place, "_StorageInfo").ok_or_else(wrong)?;
+            let number = |key: &str| {
+                let found = place.get(key).and_then(|id| self.graph.integer(*id));
+                found.and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)
+            };
+            let is_plain = place.get("transform_descriptors").is_none_or(|id| {
+                matches!(self.graph.get(*id), Node::None)
+                    || self.graph.items(*id).is_some_and(<[Id]>::is_empty)
+            });
+            if !is_plain {
+                let message = "its bytes went through a transform, such as compression";
+                return Err(TRANSFORMED.broken(message).in_tensor(name));
+            }
+            let file = place.get("relative_path").and_then(|id| self.graph.text(*id));
+            let file = file.ok_or_else(wrong)?;
+            let file = *numbers.entry(file).or_insert_with(|| {
+                out.files.push(file.to_owned());
+                out.files.len().saturating_sub(1)
+            });
+            let start = number("offset")?;
+            let end = start.checked_add(number("length")?).ok_or_else(wrong)?;
+            places.insert((name.to_owned(), origin), out.items.len());
+            out.items.push(Item { file, range: start..end });
+        }
+        Ok(places)
+    }
+
+    /// The fields of an object of that class.
+    fn fields(&self, id: Id, class: &str) -> Option<HashMap<&'g str, Id>> {
+        let (of, state) = match self.graph.get(id) {
+            Node::Built(of, state) => (*of, Some(*state)),
+            // One without fields.
+            Node::Call(..) => (id, None),
+            _ => return None,
+        };
+        let Node::Call(of, _) = self.graph.get(of) else { return None };
+        let is_it = matches!(self.graph.get(*of), Node::Global(module, name)
+            if module.starts_with("torch.distributed.checkpoint.") && name == class);
+        if !is_it {
+            return None;
+        }
+        let pairs = match state.map(|state| self.graph.get(state)) {
+            None => return Some(HashMap::default()),
+            Some(Node::Dict(pairs)) => pairs,
+            _ => return None,
+        };
+        pairs.iter().map(|(key, value)| Some((self.graph.text(*key)?, *value))).collect()
+    }
+
+    /// The dtype among the properties of a tensor, which are a tuple, or a dict.
+    fn dtype(&self, id: Id) -> Option<&'g str> {
+        let dtype = match self.graph.get(id) {
+            Node::Built(_, state) => match self.graph.get(*state) {
+                Node::Tuple(items) => *items.first()?,
+                _ => *self.fields(id, "TensorProperties")?.get("dtype")?,
+            },
+            _ => return None,
+        };
+        match self.graph.get(dtype) {
+            Node::Global(module, name) if module == "torch" => Some(name),
+            _ => None,
+        }
+    }
+}
+
+struct Joined<'a> {
+    of: &'a Checkpoint,
+    items: &'a [Index],
+    builder: IndexBuilder,
+}
+
+impl Joined<'_> {
+    /// Everything in an item that is not a chunk of a tensor.
+    fn value(&mut self, name: &str, item: usize, attributes: &mut Attributes) -> Result<()> {
+        let items = self.items;
+        let Some(index) = items.get(item) else { return Ok(()) };
+        let full = |own: &str| match own {
+            super::ALONE => name.to_owned(),
+            own => format!("{name}.{own}"),
+        };
+        for (own, value) in index.attributes().iter() {
+            attributes.set(full(own), value.clone());
+        }
+        for tensor in index.tensors() {
+            self.add(&full(tensor.name()), &tensor, item)?;
+        }
+        for warning in index.warnings() {
+            self.builder.warn(warning.code, None, None, || {
+                format!("in `{}`: {}", name.shown(), warning.message).into()
+            });
+        }
+        for what in index.unkept() {
+            self.builder.unkept(|| what.clone());
+        }
+        Ok(())
+    }
+
+    /// A tensor of an item, as it is.
+    fn add(&mut self, name: &str, tensor: &TensorInfo, item: usize) -> Result<()> {
+        let Some(index) = self.items.get(item) else { return Ok(()) };
+        let of = self.of;
+        self.builder.copy(name, tensor, index, |stored| of.moved(stored, item))
+    }
+
+    /// A tensor, put together of its chunks. What is wrong with those is its fault.
+    fn tensor(&mut self, tensor: &Sharded) -> Result<()> {
+        if let [piece] = tensor.chunks.as_slice()
+            && piece.shape == tensor.shape
+        {
+            return match self.chunk(tensor, piece, true) {
+                Ok((own, _)) => self.add(&tensor.name, &own, piece.item),
+                Err(e) => self.fault(tensor, e),
+            };
+        }
+        let parts = Element::of_dtype(&tensor.dtype).ok_or_else(|| {
+            DTYPE.broken(format!("elements of type `{}` are not read", tensor.dtype.shown()))
+        });
+        let parts = parts.and_then(|element| Ok((self.chunked(tensor, &element)?, element)));
+        let (component, element) = match parts {
+            Ok(found) => found,
+            Err(e) => return self.fault(tensor, e),
+        };
+        self.builder.tensor(&tensor.name, &tensor.shape, Layout::Dense)?;
+        let stored = match component.1 {
+            Some(array) => self.builder.chunked(array)?,
+            None => self.builder.stated(&[]),
+        };
+        let Element { dtype, logical: logical_type } = element;
+        self.builder.component(Component { dtype, logical_type, stored, ..component.0 })
+    }
+
+    fn fault(&mut self, tensor: &Sharded, e: Error) -> Result<()> {
+        self.builder.tensor(&tensor.name, &tensor.shape, Layout::Dense)?;
+        self.builder.fault(e);
+        Ok(())
+    }
+
+    /// What the item of a chunk has: one tensor of the stated shape and type. Where it is to be dense, or may be anything.
+    fn chunk(
+        &self,
+        tensor: &Sharded,
+        piece: &Piece,
+        is_any: bool,
+    ) -> Result<(TensorInfo, Option<Component>)> {
+        let index = self.items.get(piece.item);
+        let own = index.filter(|index| index.len() == 1).and_then(|index| index.at(0));
+        let Some(own) = own else {
+            return Err(ITEM.broken("an item is not one tensor"));
+        };
+        own.sound()?;
+        let data = own.component(&Role::Data);
+        let is_type = data.as_ref().is_none_or(|c| {
+            Element::of_dtype(&tensor.dtype)
+                .is_none_or(|said| (said.dtype, &said.logical) == (c.dtype, &c.logical_type))
+        });
+        if own.shape() != piece.shape || !is_type {
+            let message = format!(
+                "an item has the shape {:?}, it should have {:?} of `{}`",
+                own.shape(),
+                piece.shape,
+                tensor.dtype.shown()
+            );
+            return Err(ITEM.broken(message));
+        }
+        let lies = data.as_ref().is_some_and(|c| !c.stored.is_stated());
+        if !is_any && (*own.layout() != Layout::Dense || !lies) {
+            return Err(CHUNKS.broken("a chunk does not lie row by row"));
+        }
+        Ok((own, data))
+    }
+
+    /// A component like those of the chunks, and the array that they make; none, where it has no elements.
+    fn chunked(&self, tensor: &Sharded, element: &Element) -> Result<(Component, Option<Chunked>)> {
+        let width = element.width();
+        let filled = || tensor.chunks.iter().filter(|piece| !piece.shape.contains(&0));
+        let component = |order| Component {
+            role: Role::Data,
+            dtype: element.dtype,
+            logical_type: element.logical.clone(),
+            encoding: Encoding::Raw,
+            byte_order: order,
+            stored: Extent::default(),
+            decoded_len: None,
+            digest: None,
+        };
+        if tensor.shape.contains(&0) {
+            return Ok((component(ByteOrder::Little), None));
+        }
+        let odd = || CHUNKS.broken(format!("the chunks do not fill the shape {:?}", tensor.shape));
+        // A chunk that is stored more than once is taken once.
+        let mut distinct: HashMap<(&[u64], &[u64]), &Piece> = HashMap::default();
+        for piece in filled() {
+            distinct.insert((&piece.origin, &piece.shape), piece);
+        }
+        let pieces: Vec<&Piece> = distinct.into_values().collect();
+        let boxes: Vec<_> =
+            pieces.iter().map(|piece| (piece.origin.clone(), piece.shape.clone())).collect();
+        let (grid, numbers) = Grid::of_boxes(&tensor.shape, &boxes, width).ok_or_else(odd)?;
+        let (mut chunks, mut order) = (Vec::new(), None);
+        for (piece, number) in pieces.into_iter().zip(numbers) {
+            let (_, data) = self.chunk(tensor, piece, false)?;
+            let data = data.ok_or_else(odd)?;
+            if *order.get_or_insert(data.byte_order) != data.byte_order {
+                return Err(CHUNKS.broken("chunks differ in the order of their bytes"));
+            }
+            let stored = self.of.moved(data.stored, piece.item);
+            chunks.push(Chunk { number, stored, left_out: 0 });
+        }
+        let fill = vec![0; usize::try_from(width).unwrap_or(0)];
+        let array = Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)?;
+        Ok((component(order.unwrap_or(ByteOrder::Little)), Some(array)))
+    }
+}

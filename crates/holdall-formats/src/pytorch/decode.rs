@@ -1,0 +1,540 @@
+//! The index of a file: what its pickle describes, and where the storages are.
+
+use super::REQUIRES_GRAD;
+use super::object::{Flags, Objects, Storage, Tensor, View};
+use super::pt2;
+use super::walk::{Content, Walk};
+use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
+use crate::array::DESCR;
+use crate::foreign;
+use crate::kept;
+use crate::named::Element;
+use bytes::Bytes;
+use holdall_core::codec::filter::Filter;
+use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
+    Role, Value, element_count,
+};
+use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::window::{Looked, Stop, Window};
+use holdall_core::wire::pickle::{self, Graph, Id, Node};
+use holdall_core::wire::zip::{Directory, Entry, Method};
+use std::ops::Range;
+
+/// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
+const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+/// The same in protocol 1, which says nothing before it.
+const OLD_MAGIC: &[u8] = b"L119547037146038801333356L\n.";
+/// What stands before that in protocols 4 and 5: how long the frame is.
+const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
+/// Bytes that tell such a file.
+const START: u64 = 32;
+/// Bytes that are looked at first for the pickles of those.
+const FIRST: u64 = 4 << 10;
+
+/// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(4)?;
+    // A protocol, or how values begin before there were any: containers, what is imported, a number.
+    if matches!(head.first(), Some(0x80 | b'(' | b']' | b'}' | b'c' | b'L')) {
+        let head = window.head(FIRST)?;
+        return Ok(is_legacy(&head) || is_arrays(&head));
+    }
+    if !head.starts_with(b"PK\x03\x04") {
+        return Ok(false);
+    }
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) if top(&directory).is_some() => Ok(true),
+        Ok(directory) => match pt2::top(&directory, window) {
+            Ok(top) => Ok(top.is_some()),
+            Err(Stop::Fail(_)) => Ok(false),
+            Err(need) => Err(need),
+        },
+        // Whoever can say what is wrong with a zip will.
+        Err(Stop::Fail(_)) => Ok(false),
+        Err(need) => Err(need),
+    }
+}
+
+/// Whether what begins so is a file of before 1.6, its pickles of any protocol that torch writes.
+pub(crate) fn is_legacy(head: &[u8]) -> bool {
+    match head {
+        [0x80, 2..=5, rest @ ..] => rest.strip_prefix(FRAME).unwrap_or(rest).starts_with(MAGIC),
+        _ => head.starts_with(OLD_MAGIC),
+    }
+}
+
+/// Whether what begins so is a pickle that soon names something of NumPy.
+fn is_arrays(head: &[u8]) -> bool {
+    memchr::memmem::find(head, b"numpy").is_some()
+        && !foreign::is_joblib(head)
+        && (matches!(head, [0x80, 2..=5, ..]) || pickle::imports(head, b"numpy"))
+}
+
+/// The folder that has the pickle: `archive/`.
+fn top(directory: &Directory) -> Option<&str> {
+    let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
+    let entry = directory.entries().find(|entry| {
+        of(*entry).is_some_and(|len| {
+            entry
+                .name()
+                .get(..len)
+                .is_some_and(|top| top.ends_with('/') && top.matches('/').count() == 1)
+        })
+    })?;
+    entry.name().strip_suffix("data.pkl")
+}
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let head = window.head(START)?;
+    match *head {
+        ref start if is_legacy(start) => legacy(window, limits),
+        [b'P', b'K', ..] => zipped(window, limits),
+        _ => alone(window, limits),
+    }
+}
+
+/// A pickle with nothing beside it: of arrays, whose elements stand in it.
+fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(Looked::from);
+    let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
+        let e = match window.len() > limits.header_len {
+            true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
+            false => pickle::BROKEN.broken("the pickle ends before its end"),
+        };
+        return Err(e.at(0..window.len()).into());
+    };
+    let mut content = content(&graph, root, limits)?;
+    content.is_nested = true;
+    let (none, len) = (kept::Entries::default(), window.len());
+    Ok(build(&content, none, len, len, ByteOrder::Little, limits, |_| None)?)
+}
+
+fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let directory =
+        std::sync::Arc::unwrap_or_clone(Directory::read(window, limits)?).with_optional_sums();
+    let saved = top(&directory);
+    let top = match saved {
+        Some(_) => saved,
+        None => pt2::top(&directory, window)?,
+    };
+    let Some(top) = top else {
+        return Err(STORAGE.broken("the zip has no `data.pkl`").into());
+    };
+    let get = |name: &str| directory.get(&format!("{top}{name}"));
+    let own = saved.and_then(|_| get("data.pkl"));
+    // Of TorchScript: the tensors that its code names.
+    let script = own.and_then(|_| get("constants.pkl"));
+    let texts: Vec<Entry<'_>> = [own, script, get("byteorder")].into_iter().flatten().collect();
+    let mut limits_of_text = limits.clone();
+    limits_of_text.text_len = limits.header_len;
+    let mut contents = directory.contents(&texts, window, &limits_of_text)?.into_iter();
+    let text = own.and_then(|_| contents.next()).unwrap_or_default();
+    let constants = script.and_then(|_| contents.next()).unwrap_or_default();
+    let order = match contents.next().as_deref() {
+        None | Some(b"little") => ByteOrder::Little,
+        Some(b"big") => ByteOrder::Big,
+        Some(_) => {
+            return Err(BYTE_ORDER.broken("`byteorder` is neither `little` nor `big`").into());
+        }
+    };
+    let pickled = |entry: Entry<'_>, text: &[u8]| -> Result<Content, Stop> {
+        let at = directory.data(entry, window)?;
+        let Some((graph, root, _)) = pickle::read(text, at.start, limits.attribute_values)? else {
+            return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+        };
+        Ok(content(&graph, root, limits)?)
+    };
+    let mut content = match own {
+        None => pt2::content(&directory, top, window, limits)?,
+        Some(own) => pickled(own, &text)?,
+    };
+    content.storages_mut().for_each(|storage| storage.key.insert_str(0, "data/"));
+    if let Some(entry) = script {
+        let mut of_code = pickled(entry, &constants)?;
+        of_code.storages_mut().for_each(|storage| storage.key.insert_str(0, "constants/"));
+        let named =
+            of_code.tensors.into_iter().map(|(n, tensor)| (format!("constants.{n}"), tensor));
+        content.tensors.extend(named);
+        content.left_out.append(&mut of_code.left_out);
+        content.is_nested = true;
+    }
+    let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
+    let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
+    // Each storage once, all of their places in one go.
+    let mut keys: HashMap<&str, usize> = HashMap::default();
+    let mut entries = Vec::new();
+    for storage in storages(&content) {
+        if keys.contains_key(storage.key.as_str()) {
+            continue;
+        }
+        let Some(entry) = get(&storage.key) else {
+            let message = format!("the zip has no storage `{}`", storage.key.shown());
+            return Err(STORAGE.broken(message).into());
+        };
+        if entry.method() != Method::Stored {
+            let message = format!("the storage `{}` is compressed", entry.name().shown());
+            return Err(COMPRESSED.broken(message).into());
+        }
+        keys.insert(&storage.key, entries.len());
+        entries.push(entry);
+    }
+    let places = directory.data_of_all(&entries, window)?;
+    let find = |key: &str| keys.get(key).and_then(|at| places.get(*at)).cloned();
+    Ok(build(&content, ours, window.len(), directory.place().start, order, limits, find)?)
+}
+
+/// Five pickles, then the storages.
+fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let read = |bytes: Bytes| pickles(&bytes, limits).map(Looked::from);
+    let Some((graph, root, keys, end)) = window.growing(FIRST, limits.header_len, read)? else {
+        let e = LEGACY.broken("the file ends inside of its pickles");
+        return Err(e.at(0..window.len().min(limits.header_len)).into());
+    };
+    let content = content(&graph, root, limits)?;
+    // Where a storage is follows from the lengths of those before it, so all of them are needed.
+    let mut widths: HashMap<String, u64> = HashMap::default();
+    for pid in graph.persistent() {
+        let storage = super::object::storage(&graph, pid)?;
+        let width = storage.element.as_ref().map_or(1, |element| element.width());
+        widths.insert(storage.key, width);
+    }
+    let mut places: HashMap<String, Range<u64>> = HashMap::default();
+    let mut at = end;
+    for key in keys {
+        let Some(width) = widths.get(&key) else {
+            let message = format!("nothing says what the storage `{}` has", key.shown());
+            return Err(STORAGE.broken(message).into());
+        };
+        let start = at.saturating_add(8);
+        if start > window.len() {
+            return Err(STORAGE.broken("the file ends before its last storage").at(at..at).into());
+        }
+        let count = window.bytes(at..start)?;
+        let count = count.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let Some(stop) = count.checked_mul(*width).and_then(|len| start.checked_add(len)) else {
+            return Err(STORAGE
+                .broken(format!("a storage of {count} elements"))
+                .at(at..start)
+                .into());
+        };
+        if stop > window.len() {
+            let message = format!("the storage `{}` passes the end of the file", key.shown());
+            return Err(STORAGE.broken(message).at(at..start).into());
+        }
+        places.insert(key, start..stop);
+        at = stop;
+    }
+    let find = |key: &str| places.get(key).cloned();
+    let none = kept::Entries::default();
+    Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, find)?)
+}
+
+/// The value, the keys of the storages in their order, and where the pickles end.
+type Legacy = (Graph, Id, Vec<String>, u64);
+
+fn pickles(bytes: &[u8], limits: &Limits) -> Result<Option<Legacy>> {
+    let mut at = 0u64;
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+        let Some((graph, root, len)) = pickle::read(rest, at, limits.attribute_values)? else {
+            return Ok(None);
+        };
+        at = at.saturating_add(len);
+        found.push((graph, root));
+    }
+    let Ok([_, version, machine, (graph, root), keys]) = <[(Graph, Id); 5]>::try_from(found) else {
+        return Ok(None);
+    };
+    if version.0.integer(version.1) != Some(1001) {
+        return Err(LEGACY.broken("the second pickle is not the number 1001"));
+    }
+    let says_big = match machine.0.get(machine.1) {
+        Node::Dict(pairs) => pairs.iter().any(|(key, value)| {
+            machine.0.text(*key) == Some("little_endian")
+                && matches!(machine.0.get(*value), Node::Bool(false))
+        }),
+        _ => return Err(LEGACY.broken("the third pickle is not a dict")),
+    };
+    if says_big {
+        return Err(LEGACY.broken("it was written on a big-endian machine"));
+    }
+    let names =
+        keys.0.items(keys.1).ok_or_else(|| LEGACY.broken("the fifth pickle is not a list"))?;
+    let names: Option<Vec<String>> =
+        names.iter().map(|id| keys.0.text(*id).map(str::to_owned)).collect();
+    let names = names.ok_or_else(|| LEGACY.broken("the keys of storages are not texts"))?;
+    Ok(Some((graph, root, names, at)))
+}
+
+fn content(graph: &Graph, root: Id, limits: &Limits) -> Result<Content> {
+    let objects = Objects { graph, skips: limits.skip_unknown, depth: limits.depth };
+    Walk::new(objects, limits.attribute_values).all(root)
+}
+
+fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
+    content.tensors.iter().flat_map(|(_, tensor)| tensor.views()).map(|view| &view.storage)
+}
+
+/// `end` is where storages must end, `find` tells where one is.
+fn build(
+    content: &Content,
+    mut ours: kept::Entries,
+    len: u64,
+    end: u64,
+    order: ByteOrder,
+    limits: &Limits,
+    find: impl Fn(&str) -> Option<Range<u64>>,
+) -> Result<Index> {
+    let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
+    let mut attributes = std::mem::take(&mut ours.attributes);
+    let mut keys: HashSet<String> = attributes.iter().map(|(key, _)| key.to_owned()).collect();
+    for (key, value) in &content.attributes {
+        if keys.insert(key.clone()) {
+            attributes.push(key.clone(), value.clone());
+        }
+    }
+    builder.attributes(attributes);
+    for (name, e) in ours.odd {
+        builder.warn("pytorch/restore", None, None, || {
+            format!("the entry `{}` is not of our form: {e}", name.shown()).into()
+        });
+    }
+    if content.is_nested {
+        builder.unkept(|| "the containers that its values are in".to_owned());
+    }
+    for (name, what) in &content.left_out {
+        builder.unkept(|| format!("`{}`, which is `{what}`", name.shown()));
+        builder.warn("pytorch/left-out", None, None, || {
+            format!("`{}` is left out: it is `{what}`", name.shown()).into()
+        });
+    }
+    let places = Places { order, find: &find };
+    let mut types: HashMap<&str, &Storage> = HashMap::default();
+    for storage in storages(content) {
+        let first = types.entry(&storage.key).or_insert(storage);
+        if first.len != storage.len || first.element != storage.element {
+            let message =
+                format!("the storage `{}` is said to be of two kinds", storage.key.shown());
+            return Err(STORAGE.broken(message));
+        }
+    }
+    for (name, tensor) in &content.tensors {
+        let own = ours.of_tensors.remove(name).unwrap_or_default();
+        places.add(name, tensor, own, &mut builder).map_err(|e| e.in_tensor(name))?;
+    }
+    builder.finish()
+}
+
+struct Places<'a> {
+    order: ByteOrder,
+    find: &'a dyn Fn(&str) -> Option<Range<u64>>,
+}
+
+impl Places<'_> {
+    fn add(
+        &self,
+        name: &str,
+        tensor: &Tensor,
+        mut attributes: Attributes,
+        builder: &mut IndexBuilder,
+    ) -> Result<()> {
+        match tensor {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => {
+                if let Tensor::Quantized(_, said) = tensor {
+                    said.iter().for_each(|(key, value)| attributes.set(*key, value.clone()));
+                }
+                if view.requires_grad {
+                    attributes.set(REQUIRES_GRAD, Value::Bool(true));
+                }
+                let component = self.component(Role::Data, view, builder)?;
+                let is_row_major = is_row_major(&view.shape, &view.strides);
+                if view.element == Element::PAIR {
+                    let shape = paired(&view.shape).filter(|_| is_row_major);
+                    builder.tensor(name, shape.as_ref().unwrap_or(&view.shape), Layout::Dense)?;
+                    builder.tensor_attributes(attributes);
+                    if shape.is_some() {
+                        return builder.component(component);
+                    }
+                    builder.fault(DTYPE.broken("its pairs of floats do not lie row by row"));
+                    return Ok(());
+                }
+                let layout = match is_row_major {
+                    true => Layout::Dense,
+                    false => {
+                        attributes.set("strides", numbers(&view.strides));
+                        Layout::Strided
+                    }
+                };
+                builder.tensor(name, &view.shape, layout)?;
+                builder.tensor_attributes(attributes);
+                builder.component(component)
+            }
+            Tensor::Sparse { shape, layout, attributes, parts } => {
+                let mut components = Vec::new();
+                for (role, view) in parts {
+                    if !is_row_major(&view.shape, &view.strides) {
+                        return Err(VIEW
+                            .broken("a part of a sparse tensor is not row by row")
+                            .in_component(role));
+                    }
+                    components.push(self.component(role.clone(), view, builder)?);
+                }
+                builder.tensor(name, shape, layout.clone())?;
+                builder.tensor_attributes(attributes.clone());
+                components.into_iter().try_for_each(|component| builder.component(component))
+            }
+            Tensor::Array { shape, strides, element, order, descr, bytes } => {
+                let layout = if strides.is_some() { Layout::Strided } else { Layout::Dense };
+                builder.tensor(name, shape, layout)?;
+                let mut said = strides.clone().unwrap_or_default();
+                if let Some(descr) = descr {
+                    said.push(DESCR, Value::Text(descr.clone()));
+                }
+                builder.tensor_attributes(said);
+                // Stated bytes are little-endian.
+                let mut bytes = bytes.clone();
+                if *order == ByteOrder::Big {
+                    element.swap(&mut bytes);
+                }
+                let stored = builder.stated(&bytes);
+                builder.component(component(
+                    Role::Data,
+                    element.dtype,
+                    element.logical.clone(),
+                    ByteOrder::Little,
+                    stored,
+                ))
+            }
+            Tensor::Missing(shape, e) => {
+                builder.tensor(name, shape, Layout::Dense)?;
+                builder.fault(e.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// The bytes from the first element of a view to its last.
+    fn component(&self, role: Role, view: &View, builder: &mut IndexBuilder) -> Result<Component> {
+        let storage = &view.storage;
+        let Some(place) = (self.find)(&storage.key) else {
+            return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
+        };
+        let unit = storage.element.as_ref().map_or(1, |element| element.width());
+        let said = storage.len.checked_mul(unit);
+        if said.is_none_or(|said| said > place.end.saturating_sub(place.start)) {
+            let message = format!(
+                "the storage `{}` should have {} elements of {unit} bytes, it has {} bytes",
+                storage.key.shown(),
+                storage.len,
+                place.end.saturating_sub(place.start)
+            );
+            return Err(STORAGE.broken(message).at(place));
+        }
+        let width = view.element.width();
+        let outside = || {
+            let message = format!(
+                "shape {:?} with strides {:?} from element {} on is not inside of {} bytes",
+                view.shape,
+                view.strides,
+                view.offset,
+                said.unwrap_or_default()
+            );
+            VIEW.broken(message).at(place.clone())
+        };
+        let count = element_count(&view.shape).ok_or_else(outside)?;
+        let span = match count {
+            0 => Some(0),
+            _ => view.shape.iter().zip(&view.strides).try_fold(1u64, |span, (n, stride)| {
+                span.checked_add(n.checked_sub(1)?.checked_mul(*stride)?)
+            }),
+        };
+        let first = view.offset.checked_mul(width).zip(storage.start.checked_mul(unit));
+        let first = first.and_then(|(offset, start)| offset.checked_add(start));
+        let range = first.zip(span.and_then(|span| span.checked_mul(width)));
+        let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
+        let range =
+            range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
+        let start = place.start.saturating_add(range.start);
+        let mut stored = Extent::from(start..place.start.saturating_add(range.end));
+        let View { element, .. } = view;
+        if view.flags != Flags::default() && !stored.is_empty() {
+            let turned = signs(element, view.flags, self.order, stored)?;
+            stored = builder.chunked(turned)?;
+        }
+        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored))
+    }
+}
+
+/// Bytes of a piece of elements whose signs are turned.
+const PIECE: u64 = 1 << 20;
+
+/// Elements whose signs torch turns when it reads them.
+fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> Result<Chunked> {
+    let number = usize::try_from(element.dtype.width()).unwrap_or(1);
+    let sign = if order == ByteOrder::Big { 0 } else { number.saturating_sub(1) };
+    let mask = |turns: bool| (0..number).map(move |at| if turns && at == sign { 0x80 } else { 0 });
+    let imaginary = element.is_complex().then(|| mask(flags.neg != flags.conj));
+    let mask: Vec<u8> = mask(flags.neg).chain(imaginary.into_iter().flatten()).collect();
+    let width = element.width();
+    let count = stored.len().checked_div(width).unwrap_or(0);
+    let step = PIECE.checked_div(width).unwrap_or(1).max(1);
+    let starts: Vec<u64> =
+        (0..count.div_ceil(step)).map(|piece| piece.saturating_mul(step)).collect();
+    let chunk = |(number, first): (u64, &u64)| {
+        let from = stored.start.saturating_add(first.saturating_mul(width));
+        let upto = from.saturating_add(step.saturating_mul(width)).min(stored.end);
+        Chunk { number, stored: Extent::new(stored.source, from..upto), left_out: 0 }
+    };
+    let chunks = (0u64..).zip(&starts).map(chunk).collect();
+    let grid = Grid::cut(&[count], vec![starts], width);
+    let grid = grid.ok_or_else(|| VIEW.broken("its elements pass 2^64 bytes"))?;
+    let fill = vec![0; mask.len()];
+    Chunked::new(grid, fill, vec![Filter::Turned(mask.into())], Edges::Filtered, chunks)
+}
+
+fn component(
+    role: Role,
+    dtype: DType,
+    logical_type: impl Into<Option<LogicalType>>,
+    byte_order: ByteOrder,
+    stored: Extent,
+) -> Component {
+    Component {
+        role,
+        dtype,
+        logical_type: logical_type.into(),
+        encoding: Encoding::Raw,
+        byte_order,
+        stored,
+        decoded_len: Some(stored.len()),
+        digest: None,
+    }
+}
+
+/// Whether elements lie row by row, each behind the one before.
+fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
+    let mut step = 1u64;
+    shape.contains(&0)
+        || shape.iter().zip(strides).rev().all(|(n, stride)| {
+            let fits = *n == 1 || *stride == step;
+            step = step.saturating_mul(*n);
+            fits
+        })
+}
+
+/// The shape of what pairs are made of, two along the last dimension for each.
+fn paired(shape: &[u64]) -> Option<Vec<u64>> {
+    let (last, outer) = shape.split_last()?;
+    let last = last.checked_mul(2)?;
+    Some(outer.iter().copied().chain([last]).collect())
+}
+
+fn numbers(all: &[u64]) -> Value {
+    Value::Array(all.iter().map(|n| Value::Integer((*n).into())).collect())
+}

@@ -1,0 +1,326 @@
+//! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
+
+use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
+use crate::header::check_values;
+use crate::kept::object;
+use crate::named::Element;
+use bytes::Bytes;
+use holdall_core::codec::crc::Crc32;
+use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
+use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::error::{Error, Remedy, Result, Shown as _};
+use holdall_core::layout::strided;
+use holdall_core::model::{
+    Algorithm, Attributes, Digest, Encoding, Layout, Role, Value, element_count, stored_size,
+};
+use holdall_core::wire::pickle::write::Pickler;
+use holdall_core::wire::zip::write::{self, Entry, descriptor, directory, local_header};
+use holdall_core::wire::zip::{EntryKind, Method};
+
+/// The top folder, which torch names after what it writes to.
+const TOP: &str = "archive/";
+
+/// An encoder of one file.
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    options.check_unversioned("PyTorch's files have no versions")?;
+    options.align_within(1..=write::ALIGN, &ALIGN)?;
+    Ok(Box::<Encoder>::default())
+}
+
+#[derive(Default)]
+struct Encoder {
+    attributes: Attributes,
+    /// What torch's format cannot hold, by the names of tensors.
+    of_tensors: Vec<(String, Attributes)>,
+    entries: Vec<Entry>,
+    /// How many of those are storages; each is named after its number.
+    storages: Vec<Storage>,
+    /// Storages by where their bytes start.
+    by_start: HashMap<u64, usize>,
+    tensors: Vec<Tensor>,
+    names: HashSet<String>,
+    /// Whether the bytes of the last storage are being written.
+    is_open: bool,
+    /// Whether a descriptor is to follow.
+    owes: bool,
+}
+
+/// The bytes of one tensor or several.
+struct Storage {
+    len: u64,
+    /// What all its tensors have for elements, if it is one thing.
+    element: Option<Element>,
+}
+
+/// A tensor as torch has it.
+struct Tensor {
+    name: String,
+    storage: usize,
+    element: Element,
+    shape: Vec<u64>,
+    strides: Vec<u64>,
+    requires_grad: bool,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        false
+    }
+
+    fn can_digest(&self, algorithm: Algorithm) -> bool {
+        algorithm == Algorithm::Crc32
+    }
+
+    fn needs_digest(&self) -> Option<Algorithm> {
+        Some(Algorithm::Crc32)
+    }
+
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        check_values(attributes)
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        check_values(&tensor.attributes)
+            .and_then(|()| described(tensor).map(drop))
+            .map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn begin(&mut self, attributes: &Attributes, _declared: &[TensorSpec]) -> Result<Bytes> {
+        self.attributes = attributes.clone();
+        Ok(Bytes::new())
+    }
+
+    fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {
+        let mut out = self.owed();
+        let len = tensor.components.get(component).map_or(0, |c| c.decoded_len);
+        let name = format!("{TOP}data/{}", self.storages.len());
+        let offset = end.saturating_add(out.len() as u64);
+        let entry = Entry::deferred(name, len, offset);
+        out.extend_from_slice(&local_header(&entry));
+        self.entries.push(entry);
+        self.is_open = true;
+        Ok(out.into())
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, _component: usize) -> Result<u64> {
+        match self.is_open {
+            true => Ok(end),
+            false => Err(DECLARED.broken("its header was not written").in_tensor(&tensor.name)),
+        }
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        let blame = |e: Error| e.in_tensor(&tensor.name);
+        let (described, spec) = described(tensor).map_err(blame)?;
+        if component != 0 || !self.names.insert(tensor.name.clone()) {
+            return Err(blame(DECLARED.broken("two tensors have this name")));
+        }
+        let len = stored.range.end.saturating_sub(stored.range.start);
+        if spec.decoded_len != len {
+            return Err(blame(DECLARED.broken(format!("{len} bytes are not what was declared"))));
+        }
+        let storage = if spec.shares.is_some() {
+            let known = self.by_start.get(&stored.range.start).copied();
+            let lost = || blame(DECLARED.broken("it shares bytes that were not written"));
+            known
+                .filter(|at| self.storages.get(*at).is_some_and(|s| s.len == len))
+                .ok_or_else(lost)?
+        } else {
+            self.stored(&stored, &described.element, len).map_err(blame)?
+        };
+        if let Some(storage) = self.storages.get_mut(storage) {
+            storage.element.take_if(|element| *element != described.element);
+        }
+        if !described.aside.is_empty() {
+            self.of_tensors.push((tensor.name.clone(), described.aside));
+        }
+        self.tensors.push(Tensor {
+            name: tensor.name.clone(),
+            storage,
+            element: described.element,
+            shape: described.shape,
+            strides: described.strides,
+            requires_grad: described.requires_grad,
+        });
+        Ok(())
+    }
+
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        if self.is_open {
+            return Err(DECLARED.broken("the last tensor was not written"));
+        }
+        let mut out = self.owed();
+        let of_tensors = self.of_tensors.iter().map(|(name, own)| (name.as_str(), own));
+        let of_tensors = object(of_tensors, |own, out| out.push_str(&own.to_json()));
+        let of_file = (!self.attributes.is_empty()).then(|| self.attributes.to_json());
+        let texts = [
+            ("data.pkl", Some(self.pickle())),
+            ("byteorder", Some(b"little".to_vec())),
+            ("version", Some(b"3\n".to_vec())),
+            (ATTRIBUTES, of_file.map(String::into_bytes)),
+            (TENSORS, of_tensors.map(String::into_bytes)),
+        ];
+        for (name, bytes) in texts {
+            let Some(bytes) = bytes else { continue };
+            let len = bytes.len() as u64;
+            let entry = Entry {
+                name: format!("{TOP}{name}"),
+                kind: EntryKind::File,
+                method: Method::Stored,
+                crc: Crc32::of_zip(&bytes),
+                stored_len: len,
+                len,
+                offset: end.saturating_add(out.len() as u64),
+                flags: None,
+            };
+            out.extend_from_slice(&local_header(&entry));
+            out.extend_from_slice(&bytes);
+            self.entries.push(entry);
+        }
+        let at = end.saturating_add(out.len() as u64);
+        out.extend_from_slice(&directory(&self.entries, at));
+        Ok(out.into())
+    }
+}
+
+impl Encoder {
+    /// Takes note of a storage that was written, and gives its number.
+    fn stored(&mut self, stored: &Stored, element: &Element, len: u64) -> Result<usize> {
+        let (true, Some(entry)) = (std::mem::take(&mut self.is_open), self.entries.last_mut())
+        else {
+            return Err(DECLARED.broken("its header was not written"));
+        };
+        let (Encoding::Raw, Some(Digest::Crc32(crc))) = (stored.encoding, &stored.digest) else {
+            return Err(ENCODING.broken("it is compressed, or has another digest"));
+        };
+        entry.crc = *crc;
+        self.owes = true;
+        let number = self.storages.len();
+        self.by_start.insert(stored.range.start, number);
+        self.storages.push(Storage { len, element: Some(element.clone()) });
+        Ok(number)
+    }
+
+    /// The descriptor of the last entry, where it has none yet.
+    fn owed(&mut self) -> Vec<u8> {
+        match self.entries.last().filter(|_| std::mem::take(&mut self.owes)) {
+            Some(entry) => descriptor(entry),
+            None => Vec::new(),
+        }
+    }
+
+    /// A dict of all tensors, as `torch.save` pickles it.
+    fn pickle(&self) -> Vec<u8> {
+        let mut p = Pickler::new();
+        p.begin_dict();
+        for tensor in &self.tensors {
+            let Some(storage) = self.storages.get(tensor.storage) else { continue };
+            // Types that have a storage of their own, if the storage has no others.
+            let class = storage.element.as_ref().and_then(Element::storage);
+            p.text(&tensor.name);
+            p.global(
+                "torch._utils",
+                if class.is_some() { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" },
+            );
+            p.begin_tuple();
+            p.begin_tuple();
+            p.text("storage");
+            match class {
+                Some(class) => p.global("torch", class),
+                None => p.global("torch.storage", "UntypedStorage"),
+            }
+            p.text(&tensor.storage.to_string());
+            p.text("cpu");
+            p.number(match class {
+                Some(_) => storage.len.checked_div(tensor.element.width()).unwrap_or_default(),
+                None => storage.len,
+            });
+            p.end_tuple();
+            p.persistent();
+            p.number(0);
+            p.numbers(&tensor.shape);
+            p.numbers(&tensor.strides);
+            p.bool(tensor.requires_grad);
+            p.global("collections", "OrderedDict");
+            p.call_without();
+            if class.is_none() {
+                p.global("torch", tensor.element.dtype_name().unwrap_or_default());
+            }
+            p.end_tuple();
+            p.call();
+            p.set_item();
+        }
+        p.finish()
+    }
+}
+
+/// What is to be said of a tensor.
+struct Described {
+    element: Element,
+    shape: Vec<u64>,
+    strides: Vec<u64>,
+    requires_grad: bool,
+    /// What torch's format cannot hold.
+    aside: Attributes,
+}
+
+fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
+    let data = match tensor.components.as_slice() {
+        [data] if data.role == Role::Data => Some(data),
+        _ => None,
+    };
+    let Some(data) = data.filter(|_| matches!(tensor.layout, Layout::Dense | Layout::Strided))
+    else {
+        let layout = tensor.layout.as_str().shown();
+        let e = LAYOUT.broken(format!("tensors of the layout `{layout}` are not written"));
+        return Err(match tensor.layout {
+            // What is not known cannot be made dense either.
+            Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
+            _ => e,
+        });
+    };
+    let element = Element { dtype: data.dtype, logical: data.logical_type.clone() };
+    if element.dtype_name().is_none() {
+        let of = data.logical_type.as_ref().map_or(data.dtype.as_str(), |of| of.as_str()).shown();
+        return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {of}")));
+    }
+    let mut shape = tensor.shape.clone();
+    if element == Element::PAIR {
+        let last = shape.last_mut().filter(|n| **n % 2 == 0 && tensor.layout == Layout::Dense);
+        let last = last.ok_or_else(|| {
+            let message = "torch has elements of type f4_e2m1 in pairs, along the last dimension";
+            ELEMENT_TYPE.broken(message)
+        })?;
+        *last /= 2;
+    }
+    let (strides, mut aside) = match tensor.layout {
+        Layout::Strided => {
+            let own = tensor.attributes.clone();
+            strided::taken(own, &shape, element.width(), data.decoded_len)?
+        }
+        _ => (row_major(&shape), tensor.attributes.clone()),
+    };
+    let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
+    let len = stored_size(count, data.dtype, data.logical_type.as_ref()).ok().flatten();
+    // A view may pass over bytes.
+    if tensor.layout == Layout::Dense && len != Some(data.decoded_len) {
+        let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
+        return Err(DECLARED.broken(message));
+    }
+    let requires_grad = aside.get(REQUIRES_GRAD) == Some(&Value::Bool(true));
+    if requires_grad {
+        aside.remove(REQUIRES_GRAD);
+    }
+    Ok((Described { element, shape, strides, requires_grad, aside }, data))
+}
+
+/// The strides of elements that lie row by row.
+fn row_major(shape: &[u64]) -> Vec<u64> {
+    let mut strides = vec![1; shape.len()];
+    let mut next = 1u64;
+    for (stride, dim) in strides.iter_mut().zip(shape).rev() {
+        *stride = next;
+        next = next.saturating_mul((*dim).max(1));
+    }
+    strides
+}

@@ -1,0 +1,622 @@
+//! What the values of a pickle are: tensors, containers, plain values. What a pickle would call is looked up in a list here,
+//! and nowhere else.
+
+use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
+use crate::named::{Element, PAIRS, is_dtype};
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::layout::sparse::tiles::{self, Compressed};
+use holdall_core::model::{Attributes, ByteOrder, DType, Layout, Role, Value};
+use holdall_core::wire::pickle::{Graph, Id, Node};
+
+/// Whether classes of this module are of TorchScript: their code is in the file, and is not looked at.
+fn is_script(module: &str) -> bool {
+    module == "__torch__" || module.starts_with("__torch__.")
+}
+
+/// A storage, as a pickle names it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Storage {
+    pub(super) key: String,
+    /// `None` of one without a type, whose length is in bytes.
+    pub(super) element: Option<Element>,
+    /// Elements, or bytes.
+    pub(super) len: u64,
+    /// Where it begins in the storage of that key, in elements, and how many it has: a view, in files of before 1.6.
+    pub(super) start: u64,
+    pub(super) count: u64,
+}
+
+/// A view of a storage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct View {
+    pub(super) storage: Storage,
+    pub(super) element: Element,
+    /// In elements.
+    pub(super) offset: u64,
+    pub(super) shape: Vec<u64>,
+    pub(super) strides: Vec<u64>,
+    pub(super) requires_grad: bool,
+    pub(super) flags: Flags,
+}
+
+/// What torch does to elements when it reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Flags {
+    /// Imaginary parts have the other sign.
+    pub(super) conj: bool,
+    /// Numbers have the other sign.
+    pub(super) neg: bool,
+}
+
+/// A tensor.
+#[derive(Debug, Clone)]
+pub(super) enum Tensor {
+    Dense(View),
+    /// With what its numbers mean, for attributes.
+    Quantized(View, Vec<(&'static str, Value)>),
+    /// With what else there is to know, as attributes.
+    Sparse {
+        shape: Vec<u64>,
+        layout: Layout,
+        attributes: Attributes,
+        parts: Vec<(Role, View)>,
+    },
+    /// An array whose bytes stand in the pickle.
+    Array {
+        shape: Vec<u64>,
+        /// The attributes that say how elements lie, where that is not row by row.
+        strides: Option<Attributes>,
+        element: Element,
+        order: ByteOrder,
+        /// As in a header of `.npy`, where NumPy's type has no like here.
+        descr: Option<String>,
+        bytes: Vec<u8>,
+    },
+    /// Listed, but not there: why.
+    Missing(Vec<u64>, Error),
+}
+
+impl Tensor {
+    /// What it takes from storages.
+    pub(super) fn views(&self) -> Vec<&View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Sparse { parts, .. } => parts.iter().map(|(_, view)| view).collect(),
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
+
+    pub(super) fn views_mut(&mut self) -> Vec<&mut View> {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Sparse { parts, .. } => parts.iter_mut().map(|(_, view)| view).collect(),
+            Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
+}
+
+/// What a value is.
+#[derive(Debug)]
+pub(super) enum Thing<'g> {
+    Tensor(Box<Tensor>),
+    Dict(&'g [(Id, Id)]),
+    List(&'g [Id]),
+    Plain(Value),
+    /// What the list does not have, where that is left out.
+    Unknown(String),
+}
+
+/// Reads the values of a graph.
+pub(super) struct Objects<'g> {
+    pub(super) graph: &'g Graph,
+    /// Whether what is not in the list is left out.
+    pub(super) skips: bool,
+    pub(super) depth: usize,
+}
+
+/// Checks that it does not take more steps than that to go through a value and all that it is made of.
+///
+/// # Errors
+/// [`TOO_MANY`].
+pub(super) fn check_steps(graph: &Graph, root: Id, most: u64) -> Result<()> {
+    let message = match graph.steps(root) {
+        steps if steps <= most => return Ok(()),
+        u64::MAX => "a value is made of itself, or of others too many times over".to_owned(),
+        steps => format!("it takes {steps} steps to go through all values, at most {most}"),
+    };
+    Err(TOO_MANY.broken(message))
+}
+
+impl<'g> Objects<'g> {
+    /// What value `id` is.
+    ///
+    /// # Errors
+    /// [`GLOBAL`], [`CALL`], [`DTYPE`].
+    pub(super) fn get(&self, id: Id) -> Result<Thing<'g>> {
+        self.at(id, 0)
+    }
+
+    pub(super) fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
+        if depth > self.depth {
+            return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
+        }
+        if let Some(name) = self.numpy_name(id) {
+            return Ok(Thing::Plain(Value::Text(name)));
+        }
+        Ok(match self.graph.get(id) {
+            Node::None => Thing::Plain(Value::Null),
+            Node::Bool(b) => Thing::Plain(Value::Bool(*b)),
+            Node::Integer(n) => Thing::Plain(integer(*n)),
+            Node::Long(bytes) => Thing::Plain(long(bytes)),
+            Node::Float(x) => Thing::Plain(Value::Float(*x)),
+            Node::Text(text) => Thing::Plain(Value::Text(text.clone())),
+            Node::OldText(bytes) => Thing::Plain(match self.graph.text(id) {
+                Some(text) => Value::Text(text.to_owned()),
+                None => Value::Bytes(bytes.clone()),
+            }),
+            Node::Bytes(bytes) => Thing::Plain(Value::Bytes(bytes.clone())),
+            Node::Tuple(items) | Node::List(items) | Node::Set(items) => Thing::List(items),
+            Node::Dict(pairs) => Thing::Dict(pairs),
+            Node::Global(module, name) => match (module.as_str(), name.as_str()) {
+                ("torch", name) if is_dtype(name) || name.starts_with("per_") => {
+                    Thing::Plain(Value::Text(format!("torch.{name}")))
+                }
+                _ => self.unknown(module, name)?,
+            },
+            // A storage that stands alone is all of its elements.
+            Node::Persistent(pid) => {
+                let storage = storage(self.graph, *pid)?;
+                let element = storage.element.clone().unwrap_or(Element::BYTE);
+                let view = View {
+                    shape: vec![storage.count],
+                    strides: vec![1],
+                    offset: 0,
+                    requires_grad: false,
+                    flags: Flags::default(),
+                    element,
+                    storage,
+                };
+                Thing::Tensor(Box::new(Tensor::Dense(view)))
+            }
+            Node::Built(of, state) => self.built(*of, *state, depth.saturating_add(1))?,
+            Node::Call(of, arguments) => match self.graph.get(*of) {
+                Node::Global(module, name) => {
+                    let items = self.graph.items(*arguments).unwrap_or_default();
+                    self.called(module, name, items, depth.saturating_add(1))?
+                }
+                // A call of what a call gives: of something that is not known, then.
+                _ => match self.at(*of, depth.saturating_add(1))? {
+                    Thing::Unknown(what) => Thing::Unknown(what),
+                    _ => return Err(CALL.broken("a value is called")),
+                },
+            },
+        })
+    }
+
+    fn unknown(&self, module: &str, name: &str) -> Result<Thing<'g>> {
+        let what = format!("{}.{}", module.shown(), name.shown());
+        match self.skips {
+            true => Ok(Thing::Unknown(what)),
+            false => Err(GLOBAL.broken(format!("the pickle would import `{what}`"))),
+        }
+    }
+
+    /// What a call of a known function gives. Elements of a type that is not known are the fault of their tensor, whose shape
+    /// is the third argument of all functions that have a storage.
+    fn called(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
+        match self.made(module, name, args, depth) {
+            Err(e) if e.code() == DTYPE.code && name.starts_with("_rebuild") => {
+                match args.get(2).and_then(|id| self.numbers(*id)) {
+                    Some(shape) => Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e)))),
+                    None => Err(e),
+                }
+            }
+            made => made,
+        }
+    }
+
+    fn made(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
+        let wrong =
+            || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
+        let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));
+        match (module, name, args) {
+            // An object of TorchScript is what its fields are; one without a state has none.
+            (module, _, []) if is_script(module) => Ok(Thing::Dict(&[])),
+            (
+                "torch.jit._pickle",
+                "build_intlist" | "build_doublelist" | "build_boollist" | "build_tensorlist",
+                [items],
+            )
+            | ("torch.jit._pickle", "restore_type_tag", [items, _]) => self.at(*items, depth),
+            (
+                "torch._utils",
+                "_rebuild_tensor" | "_rebuild_tensor_v2",
+                [storage, offset, shape, strides, ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = storage.element.clone().ok_or_else(wrong)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                tensor(self.flagged(view, args.get(4), args.get(6)))
+            }
+            (
+                "torch._utils",
+                "_rebuild_tensor_v3",
+                [storage, offset, shape, strides, _, _, dtype, rest @ ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = self.dtype(*dtype)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                tensor(self.flagged(view, args.get(4), rest.first()))
+            }
+            (
+                "torch._utils",
+                "_rebuild_parameter" | "_rebuild_parameter_with_state",
+                [data, rest @ ..],
+            )
+            // Of a device whose memory torch does not write as it is.
+            | (
+                "torch._utils",
+                "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy",
+                [data, _, _, rest @ ..],
+            )
+            | ("torch.nn.parameter", "Parameter", [data, rest @ ..]) => {
+                let wants = self.is_true(rest.first());
+                Ok(match self.at(*data, depth)? {
+                    Thing::Tensor(mut of) => {
+                        if let Tensor::Dense(view) | Tensor::Quantized(view, _) = &mut *of {
+                            view.requires_grad |= wants;
+                        }
+                        Thing::Tensor(of)
+                    }
+                    other => other,
+                })
+            }
+            ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, ..]) => {
+                // A subclass of tensors may give its elements another meaning.
+                match (self.graph.get(*of), self.graph.get(*class)) {
+                    (Node::Global(module, name), Node::Global(of, class))
+                        if matches!(
+                            (of.as_str(), class.as_str()),
+                            ("torch", "Tensor") | ("torch.nn.parameter", "Parameter")
+                        ) =>
+                    {
+                        let items = self.graph.items(*arguments).ok_or_else(wrong)?;
+                        self.called(module, name, items, depth)
+                    }
+                    (_, Node::Global(of, class)) => self.unknown(of, class),
+                    _ => Err(wrong()),
+                }
+            }
+            ("torch._utils", "_rebuild_sparse_tensor", [layout, data, ..]) => {
+                let sparse = self.sparse(*layout, *data, depth)?.ok_or_else(wrong)?;
+                tensor(sparse)
+            }
+            (
+                "torch._utils",
+                "_rebuild_qtensor",
+                [storage, offset, shape, strides, quantizer, ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = storage.element.clone().ok_or_else(wrong)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                let said = self.quantizer(*quantizer).ok_or_else(wrong)?;
+                tensor(Tensor::Quantized(view, said))
+            }
+            ("torch._utils", "_rebuild_meta_tensor_no_storage", [_, shape, ..]) => {
+                let shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let e = NO_ELEMENTS
+                    .broken("it was saved on the device `meta`, which holds no elements");
+                tensor(Tensor::Missing(shape, e))
+            }
+            ("torch.serialization", "_get_layout", [layout]) => self.at(*layout, depth),
+            ("torch", "Size", [items]) => {
+                Ok(Thing::List(self.graph.items(*items).ok_or_else(wrong)?))
+            }
+            ("torch", "device", [first, rest @ ..]) => {
+                let kind = self.graph.text(*first).ok_or_else(wrong)?;
+                let number = rest.first().and_then(|id| self.graph.integer(*id));
+                let text = number.map_or(kind.to_owned(), |number| format!("{kind}:{number}"));
+                Ok(Thing::Plain(Value::Text(text)))
+            }
+            ("_codecs", "encode", [text, ..]) => {
+                let bytes = self.latin(*text).ok_or_else(wrong)?;
+                Ok(Thing::Plain(Value::Bytes(bytes)))
+            }
+            ("builtins" | "__builtin__", "bytes", []) => Ok(Thing::Plain(Value::Bytes(Vec::new()))),
+            ("builtins" | "__builtin__", "bytearray", _) => match args {
+                [] => Ok(Thing::Plain(Value::Bytes(Vec::new()))),
+                [bytes] => match self.at(*bytes, depth)? {
+                    Thing::Plain(Value::Bytes(bytes)) => Ok(Thing::Plain(Value::Bytes(bytes))),
+                    _ => Err(wrong()),
+                },
+                [text, _] => {
+                    self.latin(*text).map(|b| Thing::Plain(Value::Bytes(b))).ok_or_else(wrong)
+                }
+                _ => Err(wrong()),
+            },
+            ("builtins" | "__builtin__", "complex", [real, imaginary]) => {
+                let part = |id: Id| match self.graph.get(id) {
+                    Node::Float(x) => Some(Value::Float(*x)),
+                    _ => None,
+                };
+                let parts = part(*real).zip(part(*imaginary)).ok_or_else(wrong)?;
+                Ok(Thing::Plain(Value::Array(vec![parts.0, parts.1])))
+            }
+            ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
+                self.scalar(*dtype, *bytes, depth)?.ok_or_else(wrong)
+            }
+            // An array of JAX's is made of what NumPy makes its own of.
+            ("jax._src.array", "_reconstruct_array", [of, _, state, ..])
+                if self.is_of_numpy(*of) =>
+            {
+                self.stated(*state, depth)
+            }
+            (
+                "numpy.core.numeric" | "numpy._core.numeric",
+                "_frombuffer",
+                [bytes, dtype, shape, order, turned @ ..],
+            ) => {
+                let shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let turned = turned.first().copied();
+                let (shape, axes) = self.lying(shape, *order, turned).ok_or_else(wrong)?;
+                self.array(shape, axes, *dtype, *bytes, depth)
+            }
+            // How protocols 0 and 1 make an object of a class.
+            ("copyreg" | "copy_reg", "_reconstructor", [class, ..])
+                if let Node::Global(module, name) = self.graph.get(*class) =>
+            {
+                self.unknown(module, name)
+            }
+            _ => self.unknown(module, name),
+        }
+    }
+
+    /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
+    fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
+        if let Node::Call(class, _) = self.graph.get(of)
+            && let Node::Global(module, _) = self.graph.get(*class)
+            && is_script(module)
+        {
+            return self.at(state, depth);
+        }
+        if let Node::Call(function, _) = self.graph.get(of)
+            && self.is_of_numpy(*function)
+        {
+            return self.stated(state, depth);
+        }
+        self.at(of, depth)
+    }
+
+    fn storage(&self, id: Id) -> Result<Storage> {
+        let wrong = || CALL.broken("a storage is not named as torch does");
+        let Node::Persistent(pid) = self.graph.get(id) else { return Err(wrong()) };
+        storage(self.graph, *pid)
+    }
+
+    fn view(
+        &self,
+        storage: Storage,
+        element: Element,
+        offset: Id,
+        shape: Id,
+        strides: Id,
+    ) -> Option<View> {
+        let offset = self.graph.integer(offset).and_then(|n| u64::try_from(n).ok())?;
+        let (shape, strides) = (self.numbers(shape)?, self.numbers(strides)?);
+        let (requires_grad, flags) = (false, Flags::default());
+        let fits = shape.len() == strides.len();
+        fits.then_some(View { storage, element, offset, shape, strides, requires_grad, flags })
+    }
+
+    fn is_true(&self, id: Option<&Id>) -> bool {
+        id.is_some_and(|id| matches!(self.graph.get(*id), Node::Bool(true)))
+    }
+
+    /// The numbers of a tuple, none negative.
+    pub(super) fn numbers(&self, id: Id) -> Option<Vec<u64>> {
+        let items = match self.graph.get(id) {
+            // `torch.Size` of them.
+            Node::Call(_, arguments) => match self.graph.items(*arguments)? {
+                [items] => self.graph.items(*items)?,
+                _ => return None,
+            },
+            _ => self.graph.items(id)?,
+        };
+        items.iter().map(|id| u64::try_from(self.graph.integer(*id)?).ok()).collect()
+    }
+
+    fn dtype(&self, id: Id) -> Result<Element> {
+        let name = match self.graph.get(id) {
+            Node::Global(module, name) if module == "torch" => name.as_str(),
+            _ => return Err(CALL.broken("a dtype is not one that torch has")),
+        };
+        if name == PAIRS {
+            return Ok(Element::PAIR);
+        }
+        Element::of_dtype(name).ok_or_else(|| {
+            DTYPE.broken(format!("elements of type `{}` are not read", name.shown()))
+        })
+    }
+
+    /// A view as what the last argument of a tensor says of its elements makes of it.
+    fn flagged(&self, view: View, wants: Option<&Id>, said: Option<&Id>) -> Tensor {
+        let is_set = |name: &str| {
+            let Some(Node::Dict(pairs)) = said.map(|id| self.graph.get(*id)) else { return false };
+            pairs.iter().any(|(key, value)| {
+                self.graph.text(*key) == Some(name)
+                    && matches!(self.graph.get(*value), Node::Bool(true))
+            })
+        };
+        let conj = is_set("conj") && view.element.is_complex();
+        let flags = Flags { conj, neg: is_set("neg") };
+        let Element { dtype, logical } = &view.element;
+        let has_sign = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
+            && (logical.is_none() || view.element.is_complex());
+        if flags.neg && !has_sign {
+            let e = NO_ELEMENTS.broken("its elements are negated only when torch reads them");
+            return Tensor::Missing(view.shape, e);
+        }
+        Tensor::Dense(View { requires_grad: self.is_true(wants), flags, ..view })
+    }
+
+    fn sparse(&self, layout: Id, data: Id, depth: usize) -> Result<Option<Tensor>> {
+        let layout = match self.at(layout, depth)? {
+            Thing::Plain(Value::Text(layout)) => layout,
+            _ => return Ok(None),
+        };
+        let items = self.graph.items(data).unwrap_or_default();
+        let view = |id: Id| match self.at(id, depth)? {
+            Thing::Tensor(tensor) => match *tensor {
+                Tensor::Dense(view) => Ok(Some(view)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        };
+        let (of, is_block) = match (layout.as_str(), items) {
+            ("torch.sparse_coo", [coords, values, shape, ..]) => {
+                let parts = view(*coords)?.zip(view(*values)?).zip(self.numbers(*shape));
+                return Ok(
+                    parts.and_then(|((coords, values), shape)| at_coords(shape, coords, values))
+                );
+            }
+            ("torch.sparse_csr", _) => (Compressed::Rows, false),
+            ("torch.sparse_csc", _) => (Compressed::Columns, false),
+            ("torch.sparse_bsr", _) => (Compressed::Rows, true),
+            ("torch.sparse_bsc", _) => (Compressed::Columns, true),
+            (other, _) => {
+                let e =
+                    DTYPE.broken(format!("tensors of the layout `{}` are not read", other.shown()));
+                return Ok(Some(Tensor::Missing(Vec::new(), e)));
+            }
+        };
+        let [indptr, indices, values, shape, ..] = items else { return Ok(None) };
+        let parts = view(*indptr)?.zip(view(*indices)?).zip(view(*values)?);
+        let parts = parts.zip(self.numbers(*shape));
+        Ok(parts.and_then(|(((indptr, indices), values), shape)| {
+            let parts = [(Role::Indptr, indptr), (Role::Indices, indices), (Role::Values, values)];
+            compressed(of, is_block, shape, parts)
+        }))
+    }
+
+    fn quantizer(&self, id: Id) -> Option<Vec<(&'static str, Value)>> {
+        let items = self.graph.items(id)?;
+        let scheme = match self.graph.get(*items.first()?) {
+            Node::Global(_, name) => Value::Text(format!("torch.{name}")),
+            _ => return None,
+        };
+        let mut said = vec![("torch.qscheme", scheme)];
+        if let [_, scale, zero] = items
+            && let (Node::Float(scale), Some(zero)) =
+                (self.graph.get(*scale), self.graph.integer(*zero))
+        {
+            said.push(("scale", Value::Float(*scale)));
+            said.push(("zero_point", Value::Integer(zero)));
+        }
+        Some(said)
+    }
+
+    /// Text whose characters are bytes: how protocol 2 has bytes.
+    fn latin(&self, id: Id) -> Option<Vec<u8>> {
+        self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
+    }
+}
+
+/// A sparse tensor by coordinates of all dimensions, or of the first ones: then its values are tensors.
+fn at_coords(shape: Vec<u64>, coords: View, values: View) -> Option<Tensor> {
+    let &[dims, count] = coords.shape.as_slice() else { return None };
+    let inner = shape.get(usize::try_from(dims).ok()?..)?;
+    if values.shape.split_first() != Some((&count, inner)) {
+        return None;
+    }
+    let (layout, attributes) = match (inner, dims) {
+        ([], _) => (Layout::SparseCoo, Attributes::new()),
+        (_, 0) => {
+            let e = DTYPE.broken("sparse tensors without coordinates are not read");
+            return Some(Tensor::Missing(shape, e));
+        }
+        _ => (Layout::SparseHybrid, tiles::hybrid(dims)),
+    };
+    let parts = vec![(Role::Coords, coords), (Role::Values, values)];
+    Some(Tensor::Sparse { shape, layout, attributes, parts })
+}
+
+/// One in compressed rows or columns, of single elements or of blocks, perhaps in batches, perhaps of tensors.
+fn compressed(
+    of: Compressed,
+    is_block: bool,
+    shape: Vec<u64>,
+    parts: [(Role, View); 3],
+) -> Option<Tensor> {
+    let [(_, indptr), (_, indices), (_, values)] = &parts;
+    let (_, batch) = indptr.shape.split_last()?;
+    let (count, of_indices) = indices.shape.split_last()?;
+    let own = values.shape.strip_prefix(batch)?.strip_prefix(&[*count])?;
+    let (block, inner) = match (is_block, own) {
+        (true, [height, width, inner @ ..]) => ([*height, *width], inner),
+        (true, _) => return None,
+        (false, inner) => ([1, 1], inner),
+    };
+    let matrix = shape.strip_prefix(batch)?;
+    if of_indices != batch || matrix.get(2..)? != inner {
+        return None;
+    }
+    let is_plain = of == Compressed::Rows && !is_block && batch.is_empty() && inner.is_empty();
+    let (layout, attributes) = match is_plain {
+        true => (Layout::SparseCsr, Attributes::new()),
+        false => (Layout::SparseBlocks, tiles::blocks(of, block, batch.len() as u64)),
+    };
+    Some(Tensor::Sparse { shape, layout, attributes, parts: parts.into() })
+}
+
+/// The storage that a persistent id names.
+pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
+    let wrong = || CALL.broken("a storage is not named as torch does");
+    let Some([kind, class, key, _, len, rest @ ..]) = graph.items(pid) else { return Err(wrong()) };
+    if graph.text(*kind) != Some("storage") {
+        return Err(wrong());
+    }
+    let class = match graph.get(*class) {
+        Node::Global(module, name)
+            if matches!(module.as_str(), "torch" | "torch.cuda" | "torch.storage") =>
+        {
+            name
+        }
+        _ => return Err(wrong()),
+    };
+    let element = match class.as_str() {
+        "UntypedStorage" | "TypedStorage" => None,
+        name => Some(Element::of_storage(name).ok_or_else(|| {
+            DTYPE.broken(format!("storages of type `{}` are not read", name.shown()))
+        })?),
+    };
+    let key = graph.text(*key).ok_or_else(wrong)?.to_owned();
+    let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
+    let (mut start, mut count) = (0, len);
+    if let Some([_, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
+        // What is kept is the storage that this one is a view of; `key` is of that.
+        let number = |id: Id| graph.integer(id).and_then(|n| u64::try_from(n).ok());
+        start = number(*offset).ok_or_else(wrong)?;
+        count = number(*size).ok_or_else(wrong)?;
+        len = len.max(start.checked_add(count).ok_or_else(wrong)?);
+    }
+    Ok(Storage { key, element, len, start, count })
+}
+
+/// An integer; one beyond 64 bits as CBOR has it.
+pub(super) fn integer(n: i128) -> Value {
+    match n {
+        n if (-(1 << 64)..1 << 64).contains(&n) => Value::Integer(n),
+        n => long(&n.to_le_bytes()),
+    }
+}
+
+/// An integer beyond 64 bits, in two's complement, the lowest byte first: a tag, and the bytes of its size, the highest first.
+fn long(bytes: &[u8]) -> Value {
+    let is_negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
+    let size = bytes.iter().rev().map(|b| if is_negative { !b } else { *b });
+    let size = size.skip_while(|b| *b == 0).collect();
+    Value::Tag(if is_negative { 3 } else { 2 }, Box::new(Value::Bytes(size)))
+}

@@ -1,0 +1,209 @@
+//! Through all values: tensors under dotted names, the others as attributes.
+
+use super::object::{Objects, Storage, Tensor, Thing, check_steps};
+use super::{ALONE, DEPTH, KEY, TOO_MANY};
+use holdall_core::error::hash::HashSet;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::model::Value;
+use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};
+
+/// What a file contains, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) tensors: Vec<(String, Tensor)>,
+    pub(super) attributes: Vec<(String, Value)>,
+    /// What was left out: where, and what it was.
+    pub(super) left_out: Vec<(String, String)>,
+    /// Whether it is anything but a dict of tensors.
+    pub(super) is_nested: bool,
+}
+
+impl Content {
+    pub(super) fn storages_mut(&mut self) -> impl Iterator<Item = &mut Storage> {
+        let views = self.tensors.iter_mut().flat_map(|(_, tensor)| tensor.views_mut());
+        views.map(|view| &mut view.storage)
+    }
+}
+
+pub(super) struct Walk<'g> {
+    objects: Objects<'g>,
+    content: Content,
+    /// Steps that may be taken.
+    most: u64,
+    /// Bytes of the names of all values.
+    named: u64,
+}
+
+/// What a value is made of.
+enum Seen {
+    /// Tensors, which are in the content now, and perhaps other values.
+    Tensors,
+    /// A value without tensors.
+    Plain(Value),
+    /// Nothing that is kept.
+    Nothing,
+}
+
+impl<'g> Walk<'g> {
+    pub(super) fn new(objects: Objects<'g>, most: u64) -> Walk<'g> {
+        Walk { objects, content: Content::default(), most, named: 0 }
+    }
+
+    /// All that `root` contains.
+    ///
+    /// # Errors
+    /// [`DEPTH`], [`TOO_MANY`], [`KEY`]; as [`Objects::get`].
+    pub(super) fn all(mut self, root: Id) -> Result<Content> {
+        check_steps(self.objects.graph, root, self.most)?;
+        let seen = self.value(root, "", 0)?;
+        if let Seen::Plain(value) = seen {
+            match value {
+                Value::Map(pairs) => {
+                    let names = names(pairs.iter().map(|(key, _)| Some(key)));
+                    let values = pairs.into_iter().map(|(_, value)| value);
+                    self.content.attributes.extend(names.into_iter().zip(values));
+                }
+                value => self.content.attributes.push((ALONE.to_owned(), value)),
+            }
+        }
+        let is_dict = matches!(self.objects.graph.get(root), Node::Dict(_));
+        self.content.is_nested |= !is_dict || !self.content.attributes.is_empty();
+        Ok(self.content)
+    }
+
+    fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
+        if depth > self.objects.depth {
+            let message = format!("values nest more than {} deep", self.objects.depth);
+            return Err(DEPTH.broken(message).within(format!("at `{}`", name.shown())));
+        }
+        let placed = |e: Error| match name {
+            "" => e,
+            name => e.within(format!("at `{}`", name.shown())),
+        };
+        match self.objects.get(id).map_err(placed)? {
+            Thing::Tensor(tensor) => {
+                let name = if depth == 0 { ALONE } else { name };
+                self.content.is_nested |= depth != 1;
+                self.content.tensors.push((name.to_owned(), *tensor));
+                Ok(Seen::Tensors)
+            }
+            Thing::Plain(value) => Ok(Seen::Plain(value)),
+            Thing::Unknown(what) => {
+                let name = if name.is_empty() { ALONE } else { name };
+                self.content.left_out.push((name.to_owned(), what));
+                Ok(Seen::Nothing)
+            }
+            Thing::List(items) => {
+                let items = items
+                    .iter()
+                    .enumerate()
+                    .map(|(at, id)| (Ok((at.to_string(), Value::Null)), *id));
+                self.many(items.collect(), name, depth, |pairs| {
+                    Value::Array(pairs.into_iter().map(|(_, value)| value).collect())
+                })
+            }
+            Thing::Dict(pairs) => {
+                let keys: Result<Vec<_>> = pairs.iter().map(|(key, _)| self.key(*key)).collect();
+                let keys = keys.map_err(|e| in_dict(e, name))?;
+                let names = names(keys.iter().map(|key| key.as_ref().ok()));
+                let pairs = pairs
+                    .iter()
+                    .zip(keys)
+                    .zip(names)
+                    .map(|(((_, id), key), name)| (key.map(|key| (name, key)), *id));
+                self.many(pairs.collect(), name, depth, Value::Map)
+            }
+        }
+    }
+
+    /// Values of a container: each under its own name where there are tensors among them, else all in one.
+    fn many(
+        &mut self,
+        items: Vec<(Result<(String, Value)>, Id)>,
+        name: &str,
+        depth: usize,
+        join: impl FnOnce(Vec<(Value, Value)>) -> Value,
+    ) -> Result<Seen> {
+        let mut plain = Vec::new();
+        let (mut any, mut lost) = (false, false);
+        for (own, id) in items {
+            let of = own.as_ref().map_or("?", |(own, _)| own);
+            let full = if depth == 0 { of.to_owned() } else { format!("{name}.{of}") };
+            self.named = self.named.saturating_add(full.len() as u64);
+            if self.named / BYTES_OF_STEP > self.most {
+                let message =
+                    format!("the names of its values take more than {} bytes", self.named);
+                return Err(TOO_MANY.broken(message));
+            }
+            match (self.value(id, &full, depth.saturating_add(1))?, own) {
+                (Seen::Tensors, Ok(_)) => any = true,
+                (Seen::Tensors, Err(e)) => return Err(in_dict(e, name)),
+                (Seen::Plain(value), Ok((_, key))) => plain.push((full, key, value)),
+                (Seen::Plain(_), Err(_)) => {
+                    let what = "a value whose key gives no name".to_owned();
+                    self.content.left_out.push((full, what));
+                    lost = true;
+                }
+                (Seen::Nothing, _) => lost = true,
+            }
+        }
+        if any || lost {
+            let named = plain.into_iter().map(|(full, _, value)| (full, value));
+            self.content.attributes.extend(named);
+            return Ok(if any { Seen::Tensors } else { Seen::Nothing });
+        }
+        Ok(Seen::Plain(join(plain.into_iter().map(|(_, key, value)| (key, value)).collect())))
+    }
+
+    /// The key of a dict as a value. One that gives no name matters only where it is on the way to a tensor.
+    ///
+    /// # Errors
+    /// As [`Objects::get`].
+    fn key(&self, id: Id) -> Result<Result<Value>> {
+        match self.key_value(id, 0) {
+            Err(e) if e.code() == KEY.code => Ok(Err(e)),
+            found => found.map(Ok),
+        }
+    }
+
+    fn key_value(&self, id: Id, depth: usize) -> Result<Value> {
+        if depth > self.objects.depth {
+            let message = format!("keys nest more than {} deep", self.objects.depth);
+            return Err(DEPTH.broken(message));
+        }
+        match self.objects.get(id)? {
+            Thing::Plain(value) => Ok(value),
+            Thing::List(items) => {
+                let items = items.iter().map(|id| self.key_value(*id, depth.saturating_add(1)));
+                items.collect::<Result<_>>().map(Value::Array)
+            }
+            Thing::Unknown(what) => {
+                Err(KEY.broken(format!("a key on the way to a tensor is `{what}`: no name can be made of it")))
+            }
+            _ => {
+                Err(KEY.broken("a key on the way to a tensor is a tensor or a dict, or holds one: no name can be made of it"))
+            }
+        }
+    }
+}
+
+/// The names of the keys of one dict: texts as they are, other values as JSON. A text that is the JSON of another key is in quotes, as its
+/// own JSON is. A key that gives none has an empty one.
+fn names<'a>(keys: impl Iterator<Item = Option<&'a Value>> + Clone) -> Vec<String> {
+    let json = |key: &Value| (!matches!(key, Value::Text(_))).then(|| key.to_json());
+    let taken: HashSet<String> = keys.clone().flatten().filter_map(json).collect();
+    let name = |key: Option<&Value>| match key {
+        None => String::new(),
+        Some(Value::Text(text)) if !taken.contains(text) => text.clone(),
+        Some(key) => key.to_json(),
+    };
+    keys.map(name).collect()
+}
+
+/// An error about a key of the dict of that name.
+fn in_dict(e: Error, name: &str) -> Error {
+    match name {
+        "" => e.within("in the outermost dict"),
+        name => e.within(format!("in the dict `{}`", name.shown())),
+    }
+}

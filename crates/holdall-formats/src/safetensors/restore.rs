@@ -1,0 +1,258 @@
+//! What a header says only in text, under keys that start with `holdall.`: read and written here.
+
+use super::METADATA_KEY;
+use super::decode::component;
+use crate::element::ElementType;
+use crate::kept::{
+    self, ATTRIBUTES, PREFIX, TENSOR_ATTRIBUTES, TensorAttributes, object, read_tensor_attributes,
+};
+use holdall_core::error::hash::HashMap;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{Attributes, IndexBuilder, Layout, Value};
+use holdall_json::{Reader, duplicate, write_string};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Tensors that share the bytes of another.
+pub(super) const ALIASES: &str = "holdall.aliases";
+
+const OURS: [&str; 3] = [ATTRIBUTES, TENSOR_ATTRIBUTES, ALIASES];
+
+/// The pairs of `__metadata__` in the file's order, keys unique.
+#[derive(Debug, Default)]
+pub(super) struct Metadata {
+    pub(super) pairs: Vec<(String, String)>,
+}
+
+impl Metadata {
+    /// Whether it says something about tensors, which is best known before they come.
+    pub(super) fn needs_tensors(&self) -> bool {
+        self.pairs.iter().any(|(k, _)| k == TENSOR_ATTRIBUTES || k == ALIASES)
+    }
+}
+
+/// Gives tensors and file what the metadata says about them.
+pub(super) struct Restore {
+    metadata: Metadata,
+    attributes: Option<Attributes>,
+    tensor_attributes: Option<TensorAttributes>,
+    aliases: Option<Aliases>,
+    /// Text under one of our keys that is not of our form.
+    odd: Vec<(&'static str, String)>,
+}
+
+/// Alias → the tensor that has the bytes, and what is known of those tensors.
+struct Aliases {
+    pairs: BTreeMap<String, String>,
+    firsts: HashMap<String, Option<First>>,
+    /// An alias that has an entry of its own.
+    clash: Option<String>,
+}
+
+struct First {
+    shape: Vec<u64>,
+    element: &'static ElementType,
+    stored: Range<u64>,
+}
+
+impl Restore {
+    pub(super) fn new(metadata: Metadata, limits: &Limits) -> Restore {
+        let depth = kept::depth(limits);
+        let mut odd = Vec::new();
+        let find = |wanted: &'static str| metadata.pairs.iter().find(|(k, _)| k == wanted);
+        let mut keep = |key: &'static str, why: String| odd.push((key, why));
+        let attributes = find(ATTRIBUTES).and_then(|(_, text)| {
+            let read = Attributes::from_json(text, depth).map_err(|e| e.to_string());
+            let read = read.and_then(|read| without_clash(read, &metadata));
+            read.map_err(|why| keep(ATTRIBUTES, why)).ok()
+        });
+        let tensor_attributes = find(TENSOR_ATTRIBUTES).and_then(|(_, text)| {
+            let read = read_tensor_attributes(text, depth);
+            read.map_err(|e| keep(TENSOR_ATTRIBUTES, e.to_string())).ok()
+        });
+        let aliases = find(ALIASES)
+            .and_then(|(_, text)| read_aliases(text).map_err(|why| keep(ALIASES, why)).ok());
+        Restore { attributes, tensor_attributes, aliases, odd, metadata }
+    }
+
+    /// Takes note of a tensor of the header, and tells its attributes.
+    pub(super) fn tensor(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        element: &'static ElementType,
+        stored: &Range<u64>,
+    ) -> Option<Attributes> {
+        if let Some(aliases) = &mut self.aliases {
+            if aliases.pairs.contains_key(name) {
+                aliases.clash.get_or_insert_with(|| name.to_owned());
+            }
+            if let Some(first) = aliases.firsts.get_mut(name) {
+                *first = Some(First { shape: shape.to_vec(), element, stored: stored.clone() });
+            }
+        }
+        self.tensor_attributes.as_mut()?.remove(name)
+    }
+
+    /// Takes note of a tensor of the header that cannot be read.
+    pub(super) fn forget(&mut self, name: &str) {
+        if let Some(all) = &mut self.tensor_attributes {
+            all.remove(name);
+        }
+    }
+
+    /// Adds the aliases and the file's attributes, after all tensors of the header.
+    pub(super) fn finish(mut self, builder: &mut IndexBuilder) -> Result<()> {
+        if let Some(aliases) = self.aliases.take() {
+            match aliases.problem() {
+                Some(why) => self.odd.push((ALIASES, why)),
+                None => aliases.add(builder, &mut self.tensor_attributes)?,
+            }
+        }
+        if let Some(name) = self.tensor_attributes.iter().flat_map(HashMap::keys).min() {
+            let why = format!("there is no tensor `{}`", name.shown());
+            self.odd.push((TENSOR_ATTRIBUTES, why));
+        }
+        for (key, why) in &self.odd {
+            builder.warn("safetensors/restore", None, None, || {
+                format!("`{key}` in the metadata is not as Holdall writes it and stays text: {why}")
+                    .into()
+            });
+        }
+        let mut all = Attributes::new();
+        let restored = |key: &str| self.attributes.as_ref().is_some_and(|a| a.get(key).is_some());
+        for (key, text) in self.metadata.pairs {
+            let odd = self.odd.iter().any(|(odd, _)| *odd == key);
+            if !OURS.contains(&key.as_str()) || (odd && !restored(&key)) {
+                all.push(key, Value::Text(text));
+            }
+        }
+        for (key, value) in self.attributes.iter().flat_map(Attributes::iter) {
+            all.push(key, value.clone());
+        }
+        builder.attributes(all);
+        Ok(())
+    }
+}
+
+impl Aliases {
+    /// Why these cannot be restored.
+    fn problem(&self) -> Option<String> {
+        if let Some(name) = &self.clash {
+            return Some(format!("the alias `{}` is a tensor of its own", name.shown()));
+        }
+        let (alias, first) = self
+            .pairs
+            .iter()
+            .find(|(_, first)| !matches!(self.firsts.get(first.as_str()), Some(Some(_))))?;
+        let (alias, first) = (alias.shown(), first.shown());
+        Some(format!("`{alias}` shares the bytes of `{first}`, which is not in the header"))
+    }
+
+    /// Adds them in order of their names.
+    fn add(
+        self,
+        builder: &mut IndexBuilder,
+        attributes: &mut Option<TensorAttributes>,
+    ) -> Result<()> {
+        for (alias, first) in &self.pairs {
+            let Some(Some(first)) = self.firsts.get(first) else { continue };
+            builder.tensor(alias, &first.shape, Layout::Dense)?;
+            if let Some(own) = attributes.as_mut().and_then(|all| all.remove(alias)) {
+                builder.tensor_attributes(own);
+            }
+            builder.component(component(first.element, first.stored.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The attributes, if none of their keys is also plain text of the metadata.
+fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, String> {
+    let own = read.iter().map(|(k, _)| k);
+    let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !OURS.contains(k));
+    match duplicate(own.chain(text)) {
+        Some(key) => Err(format!("`{}` is there as text too", key.shown())),
+        None => Ok(read),
+    }
+}
+
+fn read_aliases(text: &str) -> Result<Aliases, String> {
+    let mut pairs = BTreeMap::new();
+    let mut read = || -> Result<bool> {
+        let mut reader = Reader::new(text.as_bytes(), 0, 1)?;
+        let (mut key, mut value) = (String::new(), String::new());
+        reader.begin_object()?;
+        let mut is_unique = true;
+        while let Some(alias) = reader.next_key(&mut key)? {
+            let first = reader.string(&mut value)?;
+            is_unique &= pairs.insert(alias.to_owned(), first.to_owned()).is_none();
+        }
+        reader.end()?;
+        Ok(is_unique)
+    };
+    match read() {
+        Ok(true) => {}
+        Ok(false) => return Err("an alias comes twice".to_owned()),
+        Err(e) => return Err(e.to_string()),
+    }
+    let firsts = pairs.values().map(|first: &String| (first.clone(), None)).collect();
+    Ok(Aliases { pairs, firsts, clash: None })
+}
+
+/// What the metadata of a file to be written says.
+pub(super) struct Said<'a> {
+    /// Attributes of the file that are plain text.
+    text: BTreeMap<&'a str, &'a str>,
+    /// All others.
+    attributes: BTreeMap<&'a str, &'a Value>,
+    pub(super) tensor_attributes: BTreeMap<&'a str, &'a Attributes>,
+    pub(super) aliases: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// The attributes of the file; nothing about tensors yet.
+    pub(super) fn new(attributes: &'a Attributes) -> Said<'a> {
+        let mut said = Said {
+            text: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            tensor_attributes: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+        };
+        for (key, value) in attributes.iter() {
+            match value {
+                Value::Text(text) if !key.starts_with(PREFIX) => {
+                    said.text.insert(key, text);
+                }
+                _ => {
+                    said.attributes.insert(key, value);
+                }
+            }
+        }
+        said
+    }
+
+    /// Appends `"__metadata__":{…}`, keys sorted, unless there is nothing to say.
+    pub(super) fn write(&self, out: &mut String) {
+        let attributes = object(self.attributes.iter().map(|(k, v)| (*k, *v)), |value, out| {
+            value.write_json(out)
+        });
+        let of_tensors =
+            object(self.tensor_attributes.iter().map(|(k, v)| (*k, *v)), |own, out| {
+                out.push_str(&own.to_json())
+            });
+        let aliases = object(self.aliases.iter().map(|(k, v)| (*k, *v)), |first, out| {
+            write_string(first, out)
+        });
+        let mut all: BTreeMap<&str, &str> = self.text.clone();
+        let ours =
+            [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &of_tensors), (ALIASES, &aliases)];
+        all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
+        if let Some(metadata) = object(all.iter().map(|(k, v)| (*k, *v)), write_string) {
+            write_string(METADATA_KEY, out);
+            out.push(':');
+            out.push_str(&metadata);
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What is known of what pickles import. Only names in a short list are taken to be harmless; that others are known to be
+//! dangerous is said, and changes nothing else.
+
+use std::fmt;
+
+/// What happens to a program that unpickles something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Danger {
+    /// It is in the list of what tensors and plain values are made of.
+    Safe,
+    /// It cannot be told.
+    Unknown,
+    /// It is in no list: importing it runs a module, and calling it whatever is there.
+    Suspicious,
+    /// It runs code, programs, or opens files or connections.
+    Dangerous,
+}
+
+impl Danger {
+    /// `safe`, `unknown`, `suspicious` or `dangerous`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Danger::Safe => "safe",
+            Danger::Unknown => "unknown",
+            Danger::Suspicious => "suspicious",
+            Danger::Dangerous => "dangerous",
+        }
+    }
+}
+
+impl fmt::Display for Danger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What is known of `name` in `module`.
+pub fn danger_of(module: &str, name: &str) -> Danger {
+    if module == "?" || name == "?" {
+        return Danger::Unknown;
+    }
+    let name_of_call = name.strip_suffix("(…)");
+    if name_of_call.is_none() && is_safe(module, name) {
+        return Danger::Safe;
+    }
+    let name = name_of_call.unwrap_or(name);
+    let mut parts = module.split('.').chain(name.split('.'));
+    let is_module = DANGEROUS_MODULES.iter().any(|known| {
+        module.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    match is_module || parts.any(|part| DANGEROUS_PARTS.contains(&part)) {
+        true => Danger::Dangerous,
+        false => Danger::Suspicious,
+    }
+}
+
+fn is_safe(module: &str, name: &str) -> bool {
+    let is_listed = SAFE.iter().any(|(of, names)| of.contains(&module) && names.contains(&name));
+    is_listed || is_of_torch(module, name)
+}
+
+/// Dtypes, quantization schemes, storages and legacy tensors.
+fn is_of_torch(module: &str, name: &str) -> bool {
+    let is_element = |of: Option<&str>| of.is_some_and(|of| ELEMENTS.contains(&of));
+    match module {
+        "torch" if crate::pytorch::is_dtype(name) => true,
+        "torch" => {
+            const SCHEMES: [&str; 5] = [
+                "per_tensor_affine",
+                "per_tensor_symmetric",
+                "per_channel_affine",
+                "per_channel_symmetric",
+                "per_channel_affine_float_qparams",
+            ];
+            SCHEMES.contains(&name)
+                || is_element(name.strip_suffix("Storage"))
+                || is_element(name.strip_suffix("Tensor"))
+        }
+        "torch.cuda" | "torch.storage" => {
+            is_element(name.strip_suffix("Storage")) || is_element(name.strip_suffix("Tensor"))
+        }
+        "torch.sparse" | "torch.cuda.sparse" => is_element(name.strip_suffix("Tensor")),
+        _ => false,
+    }
+}
+
+/// What storages and tensors are named after.
+const ELEMENTS: [&str; 19] = [
+    "Double",
+    "Float",
+    "Half",
+    "Long",
+    "Int",
+    "Short",
+    "Char",
+    "Byte",
+    "Bool",
+    "BFloat16",
+    "ComplexDouble",
+    "ComplexFloat",
+    "QInt8",
+    "QInt32",
+    "QUInt8",
+    "QUInt4x2",
+    "QUInt2x4",
+    "Typed",
+    "Untyped",
+];
+
+/// Modules, and the names in them, that only make values of what they are given.
+const SAFE: &[(&[&str], &[&str])] = &[
+    (&["collections"], &["OrderedDict", "Counter", "defaultdict", "deque"]),
+    (
+        &["builtins", "__builtin__"],
+        &[
+            "bool",
+            "bytearray",
+            "bytes",
+            "complex",
+            "dict",
+            "float",
+            "frozenset",
+            "int",
+            "list",
+            "long",
+            "object",
+            "range",
+            "set",
+            "slice",
+            "str",
+            "tuple",
+            "unicode",
+            "xrange",
+        ],
+    ),
+    (&["_codecs"], &["encode"]),
+    (&["copyreg", "copy_reg"], &["_reconstructor"]),
+    (&["argparse"], &["Namespace"]),
+    (&["datetime"], &["date", "datetime", "time", "timedelta", "timezone"]),
+    (&["decimal"], &["Decimal"]),
+    (&["fractions"], &["Fraction"]),
+    (&["uuid"], &["UUID", "SafeUUID"]),
+    (
+        &["pathlib", "pathlib._local"],
+        &["Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"],
+    ),
+    (&["torch"], &["Size", "Tensor", "device"]),
+    (&["torch.nn.parameter"], &["Parameter", "Buffer"]),
+    (&["torch.serialization"], &["_get_layout"]),
+    (
+        &["torch.jit._pickle"],
+        &[
+            "build_boollist",
+            "build_doublelist",
+            "build_intlist",
+            "build_tensorlist",
+            "restore_type_tag",
+        ],
+    ),
+    (&["torch._tensor"], &["_rebuild_from_type_v2"]),
+    (
+        &["torch._utils"],
+        &[
+            "_rebuild_device_tensor_from_cpu_tensor",
+            "_rebuild_device_tensor_from_numpy",
+            "_rebuild_meta_tensor_no_storage",
+            "_rebuild_parameter",
+            "_rebuild_parameter_with_state",
+            "_rebuild_qtensor",
+            "_rebuild_sparse_tensor",
+            "_rebuild_tensor",
+            "_rebuild_tensor_v2",
+            "_rebuild_tensor_v3",
+            "_rebuild_wrapper_subclass",
+        ],
+    ),
+    (
+        &["torch.distributed.checkpoint.metadata"],
+        &[
+            "BytesStorageMetadata",
+            "ChunkStorageMetadata",
+            "Metadata",
+            "MetadataIndex",
+            "StorageMeta",
+            "TensorProperties",
+            "TensorStorageMetadata",
+            "_MEM_FORMAT_ENCODING",
+        ],
+    ),
+    (&["torch.distributed.checkpoint.filesystem"], &["_StorageInfo"]),
+    (&["numpy.core.multiarray", "numpy._core.multiarray"], &["_reconstruct", "scalar"]),
+    (&["numpy.core.numeric", "numpy._core.numeric"], &["_frombuffer"]),
+    (&["jax._src.array"], &["_reconstruct_array"]),
+    (
+        &["ml_dtypes"],
+        &[
+            "bfloat16",
+            "float8_e4m3fn",
+            "float8_e4m3fnuz",
+            "float8_e5m2",
+            "float8_e5m2fnuz",
+            "float8_e8m0fnu",
+        ],
+    ),
+    (
+        &["numpy"],
+        &[
+            "bool_",
+            "bytes_",
+            "complex128",
+            "complex64",
+            "datetime64",
+            "dtype",
+            "float16",
+            "float32",
+            "float64",
+            "int16",
+            "int32",
+            "int64",
+            "int8",
+            "longdouble",
+            "ndarray",
+            "str_",
+            "timedelta64",
+            "uint16",
+            "uint32",
+            "uint64",
+            "uint8",
+            "void",
+        ],
+    ),
+];
+
+/// Modules that are there to run code and programs, to open files and connections, or to look into the interpreter.
+const DANGEROUS_MODULES: &[&str] = &[
+    "__builtin__",
+    "__main__",
+    "_ctypes",
+    "_io",
+    "_operator",
+    "_pickle",
+    "_posixsubprocess",
+    "_socket",
+    "_thread",
+    "_winapi",
+    "aiohttp",
+    "antigravity",
+    "asyncio",
+    "bdb",
+    "builtins",
+    "cPickle",
+    "cProfile",
+    "cffi",
+    "cloudpickle",
+    "code",
+    "codeop",
+    "commands",
+    "concurrent",
+    "ctypes",
+    "dbm",
+    "dill",
+    "distutils",
+    "doctest",
+    "ensurepip",
+    "fcntl",
+    "fileinput",
+    "ftplib",
+    "functools",
+    "gc",
+    "glob",
+    "http",
+    "httplib",
+    "idlelib",
+    "imaplib",
+    "imp",
+    "importlib",
+    "inspect",
+    "io",
+    "jsonpickle",
+    "lib2to3",
+    "linecache",
+    "logging.config",
+    "mailcap",
+    "marshal",
+    "mmap",
+    "msvcrt",
+    "multiprocessing",
+    "nt",
+    "ntpath",
+    "numpy.ctypeslib",
+    "numpy.distutils",
+    "numpy.f2py",
+    "numpy.testing",
+    "nntplib",
+    "operator",
+    "os",
+    "paramiko",
+    "pdb",
+    "pickle",
+    "pickletools",
+    "pip",
+    "pkgutil",
+    "platform",
+    "poplib",
+    "popen2",
+    "posix",
+    "profile",
+    "pty",
+    "pydoc",
+    "pyexpat",
+    "requests",
+    "resource",
+    "runpy",
+    "setuptools",
+    "shelve",
+    "shutil",
+    "signal",
+    "site",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+    "sys",
+    "sysconfig",
+    "tarfile",
+    "telnetlib",
+    "tempfile",
+    "test",
+    "threading",
+    "timeit",
+    "tkinter",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.distributed.rpc",
+    "torch.hub",
+    "torch.multiprocessing",
+    "torch.utils._config_module",
+    "torch.utils.bottleneck",
+    "torch.utils.collect_env",
+    "torch.utils.cpp_extension",
+    "torch.utils.data.datapipes",
+    "trace",
+    "types",
+    "unittest",
+    "urllib",
+    "urllib2",
+    "venv",
+    "webbrowser",
+    "winreg",
+    "xmlrpc",
+    "zipapp",
+    "zipfile",
+    "zipimport",
+];
+
+/// Parts of names that lead to the same, whatever module they are reached by.
+const DANGEROUS_PARTS: &[&str] = &[
+    "Popen",
+    "__base__",
+    "__bases__",
+    "__builtin__",
+    "__builtins__",
+    "__class__",
+    "__code__",
+    "__dict__",
+    "__getattribute__",
+    "__globals__",
+    "__import__",
+    "__init_subclass__",
+    "__mro__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__setstate__",
+    "__subclasses__",
+    "_load_from_bytes",
+    "apply",
+    "attrgetter",
+    "breakpoint",
+    "builtins",
+    "check_call",
+    "check_output",
+    "chmod",
+    "compile",
+    "ctypes",
+    "delattr",
+    "eval",
+    "evaluate_guards_expression",
+    "exec",
+    "exec_module",
+    "execfile",
+    "execv",
+    "execve",
+    "fork",
+    "getattr",
+    "getoutput",
+    "getstatusoutput",
+    "globals",
+    "import_module",
+    "importlib",
+    "input",
+    "load",
+    "load_extension",
+    "load_module",
+    "loads",
+    "locals",
+    "marshal",
+    "methodcaller",
+    "modules",
+    "nt",
+    "open",
+    "os",
+    "pickle",
+    "popen",
+    "posix",
+    "read_pickle",
+    "remove",
+    "rmtree",
+    "run",
+    "run_code",
+    "run_module",
+    "run_path",
+    "runcode",
+    "runctx",
+    "runsource",
+    "runstring",
+    "setattr",
+    "shutil",
+    "socket",
+    "spawn",
+    "startfile",
+    "subprocess",
+    "sys",
+    "system",
+    "unlink",
+    "urlopen",
+    "vars",
+];

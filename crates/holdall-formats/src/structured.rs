@@ -1,0 +1,318 @@
+//! Datasets as structured arrays, to be written.
+
+use super::array::{DESCR, SHAPE};
+use super::element::stored_as;
+use holdall_core::encode::{ComponentSpec, TensorSpec};
+use holdall_core::error::{Error, Remedy, Result, Rule};
+use holdall_core::limits::Limits;
+use holdall_core::model::{Attributes, DType, Value, element_count};
+use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
+use holdall_json::parse;
+use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
+use serde_json::Value as Json;
+use std::fmt::Write as _;
+
+/// A structured type, the shape of the array, and what of the attributes neither says.
+pub(super) struct Structured {
+    /// As a header of NumPy's has it.
+    #[cfg_attr(not(feature = "numpy"), allow(dead_code))]
+    pub(super) descr: String,
+    pub(super) fields: Fields,
+    pub(super) shape: Vec<u64>,
+    aside: Attributes,
+    /// The schema of a record as it was, and as reading would write it.
+    kind: String,
+    normal: String,
+}
+
+impl Structured {
+    /// All attributes that a file of these fields does not say, where reading makes this schema of them.
+    pub(super) fn beside(&self, read: &str) -> Attributes {
+        let mut aside = self.aside.clone();
+        // What reading makes of the fields need not be said twice.
+        if read != self.normal {
+            aside.push(KIND_ATTRIBUTE, Value::Text(self.kind.clone()));
+        }
+        aside
+    }
+}
+
+/// The type of NumPy's that an attribute of a tensor names, and the shape in such elements, where they are what the tensor has.
+pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Element, Vec<u64>)> {
+    let text = tensor.attributes.get(DESCR)?.as_text()?;
+    let of = npy::any_element(text).ok()?;
+    let fits = of.descr.as_deref() == Some(text)
+        && (of.dtype, &of.logical_type) == (data.dtype, &data.logical_type);
+    let mut shape = tensor.shape.clone();
+    let last = of.inner.and_then(|_| shape.pop());
+    (fits && last == of.inner).then_some((of, shape))
+}
+
+/// What a format says of datasets that are no such arrays.
+pub(super) struct Refusal {
+    /// The name of the format.
+    pub(super) format: &'static str,
+    /// The rule about layouts.
+    pub(super) layout: &'static Rule,
+    /// That about what is declared.
+    pub(super) declared: &'static Rule,
+}
+
+impl Refusal {
+    /// That of records which are what `what` says.
+    #[cold]
+    pub(super) fn of(&self, what: &str) -> Error {
+        let message = format!("{} has no such records: {what}", self.format);
+        self.layout.broken(message).with_remedy(Remedy::LeaveOut)
+    }
+}
+
+/// The array that a dataset becomes, whose records are `data`.
+///
+/// # Errors
+/// Those of `refusal`, where its records have entries, members that may be absent, or are not structs.
+pub(super) fn structured(
+    tensor: &TensorSpec,
+    data: &ComponentSpec,
+    refusal: &Refusal,
+) -> Result<Structured> {
+    let refused = |what: &str| refusal.of(what);
+    let mut aside = tensor.attributes.clone();
+    let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
+        return Err(refused("it has no schema"));
+    };
+    let limits = Limits::default();
+    let compiled = parse(kind.as_bytes(), limits.depth).and_then(|json| {
+        let text = json.to_string();
+        let json = normal(json)?;
+        let schema = Schema::compile_record(&json, &limits.of_schemas())?;
+        Ok((text, json, schema))
+    });
+    let (text, json, schema) =
+        compiled.map_err(|e| refused("its schema cannot be used").because(e))?;
+    let ty = schema.record().ok_or_else(|| refused("its schema is not that of a record"))?;
+    let stride = schema.extent(ty)?.stride;
+    let count = element_count(&tensor.shape).unwrap_or(u64::MAX);
+    if count.checked_mul(stride) != Some(data.decoded_len) {
+        let message = format!("{count} records of {stride} bytes are not {}", data.decoded_len);
+        return Err(refusal.declared.broken(message));
+    }
+    let Kind::Struct(_) = schema.ty(ty).kind else {
+        return Err(refused("its records are not structs"));
+    };
+    let mut descr = String::new();
+    let mut shape = Vec::new();
+    Writer { schema: &schema, refusal }.write(ty, Some(&json), &mut shape, &mut descr)?;
+    let header = npy::read_any(&npy::header_of(&descr, false, &tensor.shape)?)?;
+    let fields = header.fields.ok_or_else(|| refused("they have no fields"))?;
+    let mut shape = tensor.shape.clone();
+    let dims = aside.get(SHAPE).and_then(dims).filter(|dims| element_count(dims) == Some(count));
+    if let Some(dims) = dims {
+        aside.remove(SHAPE);
+        shape = dims;
+    }
+    Ok(Structured { descr, fields, shape, aside, kind, normal: text })
+}
+
+fn dims(said: &Value) -> Option<Vec<u64>> {
+    let Value::Array(items) = said else { return None };
+    items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
+}
+
+struct Writer<'s> {
+    schema: &'s Schema,
+    refusal: &'s Refusal,
+}
+
+impl Writer<'_> {
+    /// Adds the name of a type to `out`, and its dimensions to `shape`. `json` is its schema, where that is at hand.
+    fn write(
+        &self,
+        ty: TypeId,
+        json: Option<&Json>,
+        shape: &mut Vec<u64>,
+        out: &mut String,
+    ) -> Result<()> {
+        let said = json.and_then(|json| json.get(DESCR_KEYWORD)).and_then(Json::as_str);
+        match &self.schema.ty(ty).kind {
+            Kind::Scalar(scalar) => {
+                let descr = scalar_descr(*scalar);
+                let is_time =
+                    |said: &&str| *scalar == Scalar::Int64 && fits(said, DType::I64, None);
+                let _ = write!(out, "'{}'", said.filter(is_time).unwrap_or(descr));
+            }
+            Kind::Enum(of) => out.push_str(match of.width {
+                PlaceWidth::One => "'|u1'",
+                PlaceWidth::Two => "'<u2'",
+                PlaceWidth::Four => "'<u4'",
+            }),
+            Kind::Array(array) => {
+                let Len::Fixed(count) = array.len else {
+                    return Err(self.refusal.of("a member is an array of any length"));
+                };
+                let dtype = match &self.schema.ty(array.items).kind {
+                    Kind::Scalar(Scalar::Uint8) => Some(DType::U8),
+                    Kind::Scalar(Scalar::Uint32) => Some(DType::U32),
+                    _ => None,
+                };
+                let is_text = |said: &&str| dtype.is_some_and(|of| fits(said, of, Some(count)));
+                if let Some(said) = said.filter(is_text) {
+                    let _ = write!(out, "'{said}'");
+                    return Ok(());
+                }
+                let of = self.schema.extent(array.items)?;
+                if of.size != of.stride {
+                    return Err(self
+                        .refusal
+                        .of("there are bytes between the elements of an array"));
+                }
+                shape.push(count);
+                self.write(array.items, json.and_then(|json| json.get("items")), shape, out)?;
+            }
+            Kind::Tensor(_) => self.tensor(ty, shape, out)?,
+            Kind::Struct(_) => self.fields(ty, json, out)?,
+            other => {
+                return Err(self
+                    .refusal
+                    .of(&format!("a member is of the kind {}", other.as_str())));
+            }
+        }
+        Ok(())
+    }
+
+    fn tensor(&self, ty: TypeId, shape: &mut Vec<u64>, out: &mut String) -> Result<()> {
+        let size = self.schema.extent(ty)?.size;
+        let (dtype, logical, dims) = match &self.schema.ty(ty).kind {
+            Kind::Tensor(of) => {
+                let (dtype, logical) = of.dtype.map(stored_as).unwrap_or((DType::U8, None));
+                let known = |dim: &Dim| match dim {
+                    Dim::Known(n) => Some(*n),
+                    _ => None,
+                };
+                let dims: Option<Vec<u64>> = of.shape.iter().flatten().map(known).collect();
+                (dtype, logical, dims.unwrap_or_default())
+            }
+            _ => (DType::U8, None, Vec::new()),
+        };
+        let opaque = match (dtype, &logical) {
+            (DType::Bf16, None) => Some(2),
+            (_, Some(of)) => of.bits().filter(|bits| *bits == 8).map(|_| 1),
+            _ => None,
+        };
+        match (npy::descr(dtype, logical.as_ref()), opaque) {
+            (Some(descr), _) => {
+                let _ = write!(out, "'{descr}'");
+                shape.extend(dims);
+            }
+            (None, Some(width)) => {
+                let _ = write!(out, "'|V{width}'");
+                shape.extend(dims);
+            }
+            // Elements of less than a byte.
+            (None, None) => {
+                let _ = write!(out, "'|V{size}'");
+            }
+        }
+        Ok(())
+    }
+
+    fn fields(&self, ty: TypeId, json: Option<&Json>, out: &mut String) -> Result<()> {
+        let size = self.schema.extent(ty)?.size;
+        let Kind::Struct(of) = &self.schema.ty(ty).kind else { return Ok(()) };
+        if of.presence_len > 0 {
+            return Err(self.refusal.of("a member may be absent"));
+        }
+        let properties = json.and_then(|json| json.get("properties"));
+        let mut end = 0u64;
+        out.push('[');
+        let gap = |from: u64, to: u64, out: &mut String| match to.saturating_sub(from) {
+            0 => {}
+            len => {
+                let _ = write!(out, "('', '|V{len}'), ");
+            }
+        };
+        for member in &of.members {
+            if member.name.is_empty() {
+                return Err(self.refusal.of("a member has an empty name"));
+            }
+            let json = properties.and_then(|all| all.get(&*member.name));
+            let at = member.offset.unwrap_or(0);
+            gap(end, at, out);
+            end = at.saturating_add(self.schema.extent(member.ty)?.size);
+            out.push('(');
+            match json.and_then(|json| json.get("title")).and_then(Json::as_str) {
+                None => write_literal(&member.name, out),
+                Some(title) => {
+                    out.push('(');
+                    write_literal(title, out);
+                    out.push_str(", ");
+                    write_literal(&member.name, out);
+                    out.push(')');
+                }
+            }
+            out.push_str(", ");
+            let mut shape = Vec::new();
+            self.write(member.ty, json, &mut shape, out)?;
+            if !shape.is_empty() {
+                let _ = write!(out, ", {}", npy::tuple(&shape));
+            }
+            out.push_str("), ");
+        }
+        gap(end, size, out);
+        if out.ends_with(", ") {
+            out.truncate(out.len().saturating_sub(2));
+        }
+        out.push(']');
+        Ok(())
+    }
+}
+
+/// Whether a name is that of a type of such elements, `inner` of them each.
+fn fits(said: &str, dtype: DType, inner: Option<u64>) -> bool {
+    let of = npy::any_element(said).ok();
+    of.is_some_and(|of| of.descr.as_deref() == Some(said) && (of.dtype, of.inner) == (dtype, inner))
+}
+
+fn scalar_descr(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::Int8 => "|i1",
+        Scalar::Int16 => "<i2",
+        Scalar::Int32 => "<i4",
+        Scalar::Int64 => "<i8",
+        Scalar::Uint8 => "|u1",
+        Scalar::Uint16 => "<u2",
+        Scalar::Uint32 => "<u4",
+        Scalar::Uint64 => "<u8",
+        Scalar::Float16 => "<f2",
+        Scalar::Float32 => "<f4",
+        Scalar::Float64 => "<f8",
+        Scalar::BFloat16 => "|V2",
+        Scalar::Float8E4M3 | Scalar::Float8E5M2 => "|V1",
+        Scalar::Complex64 => "<c8",
+        Scalar::Complex128 => "<c16",
+        Scalar::Boolean => "|b1",
+        Scalar::Timestamp => "<M8[ns]",
+    }
+}
+
+/// A text as Python's literal, in ASCII.
+fn write_literal(text: &str, out: &mut String) {
+    out.push('\'');
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            ' '..='~' => out.push(c),
+            c => {
+                let _ = match u32::from(c) {
+                    n @ 0..=0xff => write!(out, "\\x{n:02x}"),
+                    n @ 0x100..=0xffff => write!(out, "\\u{n:04x}"),
+                    n => write!(out, "\\U{n:08x}"),
+                };
+            }
+        }
+    }
+    out.push('\'');
+}

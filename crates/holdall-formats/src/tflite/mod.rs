@@ -1,0 +1,97 @@
+//! LiteRT, which was TensorFlow Lite: the weights of a model.
+//!
+//! # What
+//! A FlatBuffer ([`holdall_core::wire::flatbuffer`]) of graphs, whose tensors have their elements in buffers.
+//!
+//! # Layout
+//! ```text
+//! 0    4   where the table of the model is
+//! 4    4   `TFL3`
+//! …        model: buffers, subgraphs; subgraph: tensors; tensor: shape, type, number of its buffer, name
+//! …        buffers: bytes in the FlatBuffer, or, where a model is larger than 2 GiB, an offset in the file and a length
+//! ```
+//!
+//! # Specification
+//! `schema.fbs` of LiteRT, version 3: `docs/spec/tflite.md`. By [`RULES`].
+//!
+//! # Support
+//! Read: all tensors that have elements, which those that a model computes have not. Where there is more than one graph, names begin with that
+//! of theirs. Scales and zero points of quantized tensors are attributes of them; inputs, outputs and metadata are those of the file.
+//! Nothing is written.
+//!
+//! # Deviations
+//! Operators are not looked at. Sparse tensors and texts are faults.
+//!
+//! # Untrusted input
+//! All that is pointed at is held to be in the file. Tables do not nest, so there are no loops. What is taken out of tables together is at
+//! most [`Limits::header_len`] bytes, however often the same ones are pointed at.
+//!
+//! [`Limits::header_len`]: holdall_core::Limits::header_len
+
+mod decode;
+
+use super::{Format, IndexLocation};
+use holdall_core::model::{DType, LogicalType};
+
+/// LiteRT.
+pub static FORMAT: Format = Format {
+    id: "tflite",
+    name: "LiteRT (TFLite)",
+    extensions: &["tflite"],
+    index_location: IndexLocation::Start,
+    reads: &["3"],
+    rules: RULES,
+    ..Format::read_by(decode::detect, decode::decode)
+};
+
+holdall_core::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// Another version.
+    pub VERSION: Unsupported "tflite/version" "The version of a model is 3.";
+    /// An invalid buffer.
+    pub BUFFER: Malformed "tflite/buffer"
+        "The buffer of a tensor is in the model, and its bytes are in the file.";
+    /// Invalid dimensions.
+    pub DIMS: Malformed "tflite/dims" "Dimensions of tensors with elements are not negative.";
+    /// An element type that is not known.
+    pub ELEMENT_TYPE: Unsupported "tflite/element-type"
+        "The elements of a tensor are numbers or booleans."
+        remedies [LeaveOut];
+    /// Elements that are left out.
+    pub SPARSE: Unsupported "tflite/sparse" "All elements of a tensor are stored."
+        remedies [LeaveOut];
+    /// Too much beside the elements.
+    pub TOO_MUCH: Limit "tflite/too-much"
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; what two things point to counts twice.";
+}
+
+/// The element type of that number, and the bits of one.
+fn element(number: u8) -> Option<(DType, Option<LogicalType>, u64)> {
+    let plain = |dtype: DType| Some((dtype, None, dtype.width().saturating_mul(8)));
+    let packed = |name: &str, bits| Some((DType::U8, Some(LogicalType::Other(name.into())), bits));
+    match number {
+        0 => plain(DType::F32),
+        1 => plain(DType::F16),
+        2 => plain(DType::I32),
+        3 => plain(DType::U8),
+        4 => plain(DType::I64),
+        6 => plain(DType::Bool),
+        7 => plain(DType::I16),
+        8 => Some((DType::F32, Some(LogicalType::Complex64), 64)),
+        9 => plain(DType::I8),
+        10 => plain(DType::F64),
+        11 => Some((DType::F64, Some(LogicalType::Complex128), 128)),
+        12 => plain(DType::U64),
+        15 => plain(DType::U32),
+        16 => plain(DType::U16),
+        17 => packed("int4", 4),
+        18 => plain(DType::Bf16),
+        19 => packed("int2", 2),
+        20 => packed("uint4", 4),
+        21 => Some((DType::U8, Some(LogicalType::F8E4M3Fn), 8)),
+        22 => Some((DType::U8, Some(LogicalType::F8E5M2), 8)),
+        _ => None,
+    }
+}

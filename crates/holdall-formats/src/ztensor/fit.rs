@@ -1,0 +1,304 @@
+//! What each version that is written can hold.
+
+use super::rules::*;
+use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
+use super::v1::{indexes, layout_of};
+use holdall_core::encode::{ComponentSpec, TensorSpec};
+use holdall_core::error::{Remedy, Result, Shown as _};
+use holdall_core::layout::sparse::packed_count;
+use holdall_core::limits::Limits;
+use holdall_core::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
+use holdall_core::wire::cbor;
+
+/// A version that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V0_1,
+    V1_0,
+    /// Written only where a file of it is written again.
+    V1_1,
+    V1_2,
+}
+
+/// The deepest attribute value written: with the manifest around it, it stays within the default
+/// [`holdall_core::Limits::depth`].
+const MAX_VALUE_DEPTH: usize = 60;
+
+/// 0.1's fields of a tensor.
+const RESERVED: [&str; 10] = [
+    "name",
+    "offset",
+    "size",
+    "dtype",
+    "shape",
+    "encoding",
+    "layout",
+    "data_endianness",
+    "checksum",
+    FILE_ATTRIBUTES_FIELD,
+];
+
+/// Checks that the version can hold the file's attributes. Those of 0.1 need a tensor too, which is
+/// seen when there is none.
+///
+/// # Errors
+/// [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Result<()> {
+    check_values(attributes)?;
+    if matches!(version, Version::V1_0 | Version::V1_1)
+        && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
+    {
+        return Err(FILE_ATTRIBUTES.broken(format!(
+            "zTensor {} keeps text only, not attribute `{}`",
+            version.as_str(),
+            key.shown()
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that the version can hold the tensor, and that the tensor is one.
+///
+/// # Errors
+/// [`LAYOUT`], [`LOGICAL_TYPE`], [`TENSOR_ATTRIBUTES`], [`RESERVED_FIELD`], [`ONE_DTYPE`],
+/// [`WIDE_INDICES`], [`COMPONENTS`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+pub(super) fn check_tensor(version: Version, tensor: &TensorSpec) -> Result<()> {
+    check_layout(version, &tensor.layout)
+        .and_then(|()| check_tensor_attributes(version, tensor))
+        .and_then(|()| check_components(version, tensor))
+        .map_err(|e| e.in_tensor(&tensor.name))
+}
+
+fn check_values(attributes: &Attributes) -> Result<()> {
+    for (_, value) in attributes.iter() {
+        cbor::check(value, MAX_VALUE_DEPTH)?;
+    }
+    cbor::check_keys(attributes)
+}
+
+fn check_layout(version: Version, layout: &Layout) -> Result<()> {
+    let fits = match layout {
+        Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => true,
+        Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
+        Layout::QuantizedGroup => version == Version::V1_2,
+        Layout::Blocks(_) => version != Version::V0_1,
+        // Made dense on the way.
+        Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid => false,
+        // They mean nothing without their schema, an attribute of the tensor.
+        Layout::Records | Layout::Blob => version == Version::V1_2,
+        // A name that would be read back as a layout with a meaning is not an unknown one.
+        Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let version = version.as_str();
+    let name = layout.as_str().shown();
+    let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
+    Err(match layout {
+        // What is not known cannot be made dense either.
+        Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
+        Layout::Records | Layout::Blob => e
+            .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" })
+            .with_remedy(Remedy::LeaveOut),
+        _ => e,
+    })
+}
+
+fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> {
+    let attributes = &tensor.attributes;
+    check_values(attributes)?;
+    match version {
+        Version::V1_2 => {}
+        Version::V1_0 | Version::V1_1 => {
+            if let Some((key, _)) = attributes.iter().next() {
+                let others = match attributes.len() {
+                    1 => String::new(),
+                    count => format!(" and {} more", count.saturating_sub(1)),
+                };
+                return Err(TENSOR_ATTRIBUTES.broken(format!(
+                    "zTensor {} keeps no attributes of tensors, not `{}`{others}",
+                    version.as_str(),
+                    key.shown()
+                )));
+            }
+        }
+        Version::V0_1 => {
+            let of_layout: &[&str] = match tensor.layout {
+                Layout::Dense => &[],
+                Layout::SparseCsr => &["sparse_format", "nnz", "indices", "indptr"],
+                Layout::SparseCoo => &["sparse_format", "nnz", "coords"],
+                _ => &["sparse_format", "nnz"],
+            };
+            let reserved = |key: &str| RESERVED.contains(&key) || of_layout.contains(&key);
+            if let Some((key, _)) = attributes.iter().find(|(key, _)| reserved(key)) {
+                return Err(RESERVED_FIELD
+                    .broken(format!("zTensor 0.1 has a field of its own named `{key}`")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
+    let components = &tensor.components;
+    tensor.check_roles(&COMPONENTS)?;
+    for c in components {
+        check_component(version, tensor, c).map_err(|e| e.in_component(&c.role))?;
+    }
+    match version {
+        Version::V0_1 => one_stored(tensor),
+        Version::V1_0 => one_dtype(tensor).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> Result<()> {
+    if let Some(t) = &c.logical_type
+        && version != Version::V1_2
+    {
+        let name = t.as_str().shown();
+        let version = version.as_str();
+        return Err(LOGICAL_TYPE.broken(format!("zTensor {version} has no logical type `{name}`")));
+    }
+    if indexes(&tensor.layout, c.role.as_str()) && c.dtype != DType::U64 {
+        return Err(WIDE_INDICES.broken(format!("indices are written as u64, not {}", c.dtype)));
+    }
+    let (shape, dtype, len) = (&tensor.shape, c.dtype, c.decoded_len);
+    let fits = match &tensor.layout {
+        layout @ (Layout::PackedCsr | Layout::PackedCoo) => {
+            packed_count(layout, shape, dtype, len).is_some()
+        }
+        Layout::Dense if c.role == Role::Data => {
+            let count = element_count(shape);
+            let size = count.and_then(|n| stored_size(n, dtype, c.logical_type.as_ref()).ok());
+            match size {
+                Some(Some(size)) => size == len,
+                // Nothing is known of an unknown logical type but its storage.
+                Some(None) => len.is_multiple_of(dtype.width()),
+                None => false,
+            }
+        }
+        _ => element_count(shape).is_some() && len.is_multiple_of(dtype.width()),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(COMPONENTS.broken(format!(
+        "{len} bytes do not fit `{}` of shape {shape:?} and dtype {dtype} in layout `{}`",
+        c.role, tensor.layout
+    )))
+}
+
+/// Checks that a tensor of 0.1 has one component that is stored, and as many indices as go with its values, for nothing else
+/// tells them from one component that holds everything.
+///
+/// # Errors
+/// [`LAYOUT`], [`COMPONENTS`].
+fn one_stored(tensor: &TensorSpec) -> Result<()> {
+    let TensorSpec { layout, components, .. } = tensor;
+    let stored = components.iter().filter(|c| !indexes(layout, c.role.as_str())).count();
+    if stored > 1 {
+        let message = format!("zTensor 0.1 stores one component of a tensor, not {stored}");
+        return Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut));
+    }
+    let count = |role: Role| {
+        let of_role = components.iter().find(|c| c.role == role);
+        of_role.and_then(|c| c.decoded_len.checked_div(c.dtype.width()))
+    };
+    check_stated(stated(tensor))?;
+    let values = count(Role::Values).unwrap_or_default();
+    let (expected, indices) = match layout {
+        Layout::SparseCsr => (Some(values), count(Role::Indices)),
+        Layout::SparseCoo if tensor.shape.is_empty() => {
+            return Err(LAYOUT.broken("zTensor 0.1 has no sparse tensors without dimensions"));
+        }
+        Layout::SparseCoo => {
+            let rank = u64::try_from(tensor.shape.len()).ok();
+            (rank.and_then(|rank| values.checked_mul(rank)), count(Role::Coords))
+        }
+        _ => return Ok(()),
+    };
+    if expected == indices {
+        return Ok(());
+    }
+    let (indices, shape) = (indices.unwrap_or_default(), &tensor.shape);
+    Err(COMPONENTS
+        .broken(format!("{indices} indices are not those of {values} values of shape {shape:?}")))
+}
+
+/// How many indices the manifest of a 0.1 file states for that tensor.
+pub(super) fn stated(tensor: &TensorSpec) -> u64 {
+    let of = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
+    let lens = tensor.components.iter().filter(of).map(|c| c.decoded_len);
+    lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).unwrap_or_default()
+}
+
+/// Checks that a manifest that states so many indices will be read.
+///
+/// # Errors
+/// [`LAYOUT`].
+pub(super) fn check_stated(count: u64) -> Result<()> {
+    let most = Limits::default().attribute_values;
+    if count <= most {
+        return Ok(());
+    }
+    let message =
+        format!("{count} indices would stand in the manifest; readers take at most {most} values");
+    Err(LAYOUT
+        .broken(message)
+        .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" }))
+}
+
+/// The one dtype of a tensor in 1.0.
+///
+/// # Errors
+/// [`ONE_DTYPE`].
+pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
+    let own = |c: &&ComponentSpec| !indexes(&tensor.layout, c.role.as_str());
+    let mut dtypes = tensor.components.iter().filter(own).map(|c| c.dtype);
+    let first = dtypes.next().ok_or_else(|| ONE_DTYPE.broken("no component has a dtype"))?;
+    match dtypes.find(|&dtype| dtype != first) {
+        None => Ok(first),
+        Some(other) => Err(ONE_DTYPE
+            .broken(format!("zTensor 1.0 has one dtype for a tensor, not {first} and {other}"))),
+    }
+}
+
+impl Version {
+    /// As [`crate::Format::versions`] spell it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Version::V0_1 => "0.1",
+            Version::V1_0 => "1.0",
+            Version::V1_1 => "1.1",
+            Version::V1_2 => "1.2",
+        }
+    }
+
+    /// The version that a file states in these words.
+    pub(super) fn stated(text: &str) -> Option<Version> {
+        let mut parts = text.split('.');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        match (number()?, number()?) {
+            (0, 1) => Some(Version::V0_1),
+            (1, 0) => Some(Version::V1_0),
+            (1, 1) => Some(Version::V1_1),
+            (1, 2) => Some(Version::V1_2),
+            _ => None,
+        }
+    }
+
+    /// The version of that name, a patch number of 0 at its end or not.
+    pub(super) fn from_name(name: &str) -> Option<Version> {
+        let name = name.strip_suffix(".0").filter(|name| name.contains('.')).unwrap_or(name);
+        [Version::V1_2, Version::V1_0, Version::V0_1].into_iter().find(|v| v.as_str() == name)
+    }
+}
+
+/// The file's attributes as one value, for 0.1.
+pub(super) fn as_value(attributes: &Attributes) -> Value {
+    let pairs = attributes.iter();
+    Value::Map(pairs.map(|(key, value)| (Value::Text(key.to_owned()), value.clone())).collect())
+}

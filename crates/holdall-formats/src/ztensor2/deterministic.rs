@@ -1,0 +1,125 @@
+//! Whether CBOR is in the one form that RFC 8949, section 4.2.1, gives it.
+
+use super::DETERMINISTIC;
+use half::f16;
+use holdall_core::error::{Error, Result};
+use holdall_core::wire::cursor::Cursor;
+
+/// Levels of arrays and maps.
+const DEPTH: usize = 32;
+
+/// What is open: how many items are to come, and of a map the last key.
+struct Open<'a> {
+    left: u64,
+    /// The last key, once there is one; nothing for an array.
+    keys: Option<Option<&'a [u8]>>,
+    /// Whether the next item of a map is a key.
+    is_key: bool,
+}
+
+/// Refuses `bytes`, which start at `base` of the file, unless they are one item in that form.
+pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
+    let broken = |at: u64, what: &str| -> Error {
+        let at = base.saturating_add(at);
+        DETERMINISTIC.broken(what.to_owned()).at(at..at)
+    };
+    let mut cursor = Cursor::new(bytes);
+    let mut open: Vec<Open<'_>> = Vec::new();
+    loop {
+        let at = cursor.position();
+        let cut = || broken(at, "an item is cut");
+        let first = cursor.u8().ok_or_else(cut)?;
+        let (major, info) = (first >> 5, first & 31);
+        let arg = match info {
+            0..=23 => u64::from(info),
+            24 => u64::from(cursor.u8().ok_or_else(cut)?),
+            25 => u64::from(u16::from_be_bytes(cursor.array().ok_or_else(cut)?)),
+            26 => u64::from(u32::from_be_bytes(cursor.array().ok_or_else(cut)?)),
+            27 => u64::from_be_bytes(cursor.array().ok_or_else(cut)?),
+            _ => return Err(broken(at, "a length that is not stated")),
+        };
+        let shortest = match arg {
+            0..=23 => 0,
+            24..=0xff => 24,
+            0x100..=0xffff => 25,
+            0x1_0000..=0xffff_ffff => 26,
+            _ => 27,
+        };
+        if major < 7 && info.max(23) != shortest.max(23) {
+            return Err(broken(at, "a number that has a shorter form"));
+        }
+        let mut opened = None;
+        match major {
+            0 | 1 => {}
+            2 | 3 => {
+                cursor.take(arg).ok_or_else(cut)?;
+            }
+            4 | 5 => {
+                let of_map = major == 5;
+                let left = if of_map { arg.checked_mul(2) } else { Some(arg) };
+                let left = left.filter(|left| *left <= cursor.remaining()).ok_or_else(cut)?;
+                opened = Some(Open { left, keys: of_map.then_some(None), is_key: of_map });
+            }
+            6 => return Err(broken(at, "a tag")),
+            _ => match info {
+                20..=22 => {}
+                25..=27 if is_shortest(info, arg) => {}
+                25..=27 => return Err(broken(at, "a float that has a shorter form")),
+                _ => return Err(broken(at, "a simple value that means nothing")),
+            },
+        }
+        if let Some(of) = open.last_mut()
+            && let Some(last) = &mut of.keys
+        {
+            if of.is_key {
+                if opened.is_some() {
+                    return Err(broken(at, "a key that is not a single value"));
+                }
+                let place = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
+                let key = place.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
+                if last.is_some_and(|last| last >= key) {
+                    return Err(broken(at, "keys out of order, or one twice"));
+                }
+                *last = Some(key);
+            }
+            of.is_key = !of.is_key;
+        }
+        if let Some(of) = open.last_mut() {
+            of.left = of.left.saturating_sub(1);
+        }
+        if let Some(opened) = opened {
+            if open.len() >= DEPTH {
+                return Err(broken(at, "more than 32 levels"));
+            }
+            open.push(opened);
+        }
+        while open.last().is_some_and(|of| of.left == 0) {
+            open.pop();
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    match cursor.remaining() {
+        0 => Ok(()),
+        left => Err(broken(cursor.position(), &format!("{left} bytes follow the item"))),
+    }
+}
+
+/// Whether no shorter float has the same value; of those that are not numbers one is right.
+fn is_shortest(info: u8, bits: u64) -> bool {
+    let [.., a, b, c, d] = bits.to_be_bytes();
+    let single = f32::from_be_bytes([a, b, c, d]);
+    let fits_half = |x: f32| f16::from_f32(x).to_f32().to_bits() == x.to_bits();
+    match info {
+        25 => !f16::from_be_bytes([c, d]).is_nan() || [c, d] == [0x7e, 0],
+        26 => !single.is_nan() && !fits_half(single),
+        _ => {
+            let double = f64::from_bits(bits);
+            // Rounding to nearest is meant: what comes back the same was exact.
+            #[allow(clippy::cast_possible_truncation)]
+            let single = double as f32;
+            !double.is_nan() && f64::from(single).to_bits() != bits
+        }
+    }
+}

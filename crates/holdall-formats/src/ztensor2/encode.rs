@@ -1,0 +1,150 @@
+//! Writes zTensor 2: parts as they come, each on pages of its own, the manifest last.
+
+use super::manifest::Manifest;
+use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
+use crate::turns::Turns;
+use bytes::Bytes;
+use holdall_core::encode::UNKNOWN_VERSION;
+use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use holdall_core::error::sort::sort_by;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::{Algorithm, Attributes};
+
+/// The largest alignment: that of a huge page. More would fill files with padding.
+const MAX_ALIGN: u64 = 2 << 20;
+
+/// An encoder of one file.
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    let name = options.stated.as_deref().or(options.version.as_deref());
+    if let Some(name) = name.filter(|name| !FORMAT.versions.contains(name)) {
+        return Err(UNKNOWN_VERSION
+            .broken(format!("zTensor 2 has no version `{}` to write", name.shown()))
+            .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
+    }
+    let align = options.align_within(PAGE..=MAX_ALIGN, &ALIGN)?.unwrap_or(PAGE);
+    let turns = Turns::new(&DECLARED, PAGE);
+    Ok(Box::new(Encoder { align, manifest: Manifest::default(), turns }))
+}
+
+struct Encoder {
+    align: u64,
+    manifest: Manifest,
+    turns: Turns<Stored>,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        false
+    }
+
+    fn can_compress(&self) -> bool {
+        true
+    }
+
+    fn needs_seek_table(&self) -> bool {
+        true
+    }
+
+    fn can_digest(&self, algorithm: Algorithm) -> bool {
+        matches!(algorithm, Algorithm::Xxh3 | Algorithm::Sha256)
+    }
+
+    fn digests_decoded(&self) -> bool {
+        true
+    }
+
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        fit::check_attributes(attributes)
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        fit::check_tensor(tensor)
+    }
+
+    /// That of the canonical form: bytewise by name.
+    fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..tensors.len()).collect();
+        let name = |at: &usize| tensors.get(*at).map(|tensor| tensor.name.as_str());
+        sort_by(&mut places, |a, b| name(a).cmp(&name(b)));
+        places
+    }
+
+    /// The same within a tensor.
+    fn orders_components(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        fit::check_attributes(attributes)?;
+        declared.iter().try_for_each(fit::check_tensor)?;
+        // Each has a component at least.
+        self.turns.begin(declared)?;
+        self.manifest = Manifest::new(attributes.clone());
+        Ok(Bytes::from_static(MAGIC))
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        self.check_turn(tensor, component)?;
+        self.aligned(end).map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        self.check_turn(tensor, component)?;
+        match self.turns.placed(tensor, component, stored)? {
+            Some(stored) => self.manifest.add(tensor, &stored),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        self.turns.finish()?;
+        let manifest = std::mem::take(&mut self.manifest).finish()?;
+        let start = self.aligned(end)?;
+        // Less than the largest alignment.
+        let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
+        let mut out = vec![0; padding];
+        out.extend(ending(&manifest, start)?);
+        Ok(out.into())
+    }
+}
+
+/// The manifest, which starts at byte `start`, and the footer.
+///
+/// # Errors
+/// [`MANIFEST_LEN`].
+pub(super) fn ending(manifest: &[u8], start: u64) -> Result<Vec<u8>> {
+    let len = manifest.len() as u64;
+    let most = Limits::default().manifest_len.min(MOST_MANIFEST);
+    if len > most {
+        return Err(MANIFEST_LEN
+            .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
+    }
+    let mut out = manifest.to_vec();
+    for number in [start, len, xxh3(manifest)] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(&2u32.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(MAGIC);
+    Ok(out)
+}
+
+impl Encoder {
+    /// Where what comes after `end` may start. What is there at the end fits behind it too.
+    fn aligned(&self, end: u64) -> Result<u64> {
+        let room = |start: &u64| start.checked_add(MOST_MANIFEST + FOOTER).is_some();
+        end.max(PAGE)
+            .checked_next_multiple_of(self.align)
+            .filter(room)
+            .ok_or_else(|| DECLARED.broken(format!("a file of {end} bytes has no room left")))
+    }
+
+    /// Checks that this component is the next one that may be written.
+    fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
+        match self.turns.check(tensor, component)? {
+            true => fit::check_tensor(tensor),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! `zt.quant_group/1` and `zt.mx/1`: quantized groups, with the attributes that zTensor 2 gives them.
+//!
+//! What such an object says is turned into what `quantized_group` says, and back. What this cannot hold is not of that layout,
+//! and keeps its own.
+
+use super::OTHER_LAYOUT;
+use super::manifest::member;
+use holdall_core::encode::TensorSpec;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::layout::quantized::{OWN, SPELLED, Scheme};
+use holdall_core::model::{Attributes, DType, Layout, LogicalType, Role, Value, element_count};
+
+pub(super) const QUANT_GROUP: &str = "zt.quant_group/1";
+pub(super) const MX: &str = "zt.mx/1";
+/// The name here of the part of quantized elements.
+pub(super) const DATA: &str = "data";
+/// The power of two by which an element of MXINT8 is less than its integer.
+const INT8_EXPONENT: i128 = -6;
+const SCALE_FORM: &str = "scale_form";
+const E8M0: &str = "e8m0_exponent";
+/// Attributes of either layout.
+const THEIRS: [&str; 7] =
+    ["bits", "group_size", "axis", "packing", SCALE_FORM, "zero_point", "block_size"];
+
+/// A part, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) role: &'a str,
+    pub(super) dtype: DType,
+    pub(super) logical: Option<&'a LogicalType>,
+    /// Bytes, decoded.
+    pub(super) len: u64,
+}
+
+impl Given<'_> {
+    /// Whether it is `count` elements.
+    fn has(&self, count: u64) -> bool {
+        let bits = self.logical.map_or(Some(self.dtype.width().saturating_mul(8)), |t| t.bits());
+        let len = bits.and_then(|bits| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
+        len == Some(self.len)
+    }
+
+    fn is_float(&self) -> bool {
+        match self.logical {
+            None => matches!(self.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16),
+            Some(t) => t.bits().is_some() && !t.is_complex(),
+        }
+    }
+}
+
+/// Why an object is not a quantized group that is known.
+type Odd<T> = std::result::Result<T, String>;
+
+/// The attributes that say as a `quantized_group` what an object of one of the two layouts says.
+pub(super) fn read(
+    layout: &str,
+    shape: &[u64],
+    parts: &[Given<'_>],
+    attributes: &Attributes,
+) -> Odd<Attributes> {
+    let find = |role: &str| parts.iter().find(|part| part.role == role);
+    let (Some(data), Some(scales)) = (find(DATA), find("scales")) else {
+        return Err("there are no parts `data` and `scales`".into());
+    };
+    let zeros = find("zeros");
+    if parts.len() != if zeros.is_some() { 3 } else { 2 } {
+        return Err("there are other parts than `data`, `scales` and `zeros`".into());
+    }
+    let count = element_count(shape).ok_or("the shape is too large")?;
+    let is_theirs = |key: &&str| match layout {
+        MX => matches!(*key, "block_size" | "axis" | SCALE_FORM),
+        _ => THEIRS.contains(key) && *key != "block_size",
+    };
+    if let Some((key, _)) = attributes.iter().find(|(key, _)| OWN.contains(key) && !is_theirs(key))
+    {
+        return Err(format!("an attribute `{key}` has no meaning in this layout"));
+    }
+    let others = attributes.iter().filter(|(key, _)| !is_theirs(key));
+    let mut out: Attributes = others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let own = Own { shape, count, data, scales, zeros };
+    match layout {
+        MX => own.mx(attributes, &mut out)?,
+        _ => own.quant_group(attributes, &mut out)?,
+    }
+    let (_, usual) = words(shape, parts, &out).map_err(|e| e.message().to_owned())?;
+    let pair = |key: &str, value: Option<&Value>| {
+        (Value::Text(key.into()), value.cloned().unwrap_or(Value::Null))
+    };
+    let keys = THEIRS.into_iter().filter(|key| attributes.get(key) != usual.get(key));
+    let spelled: Vec<_> = keys.map(|key| pair(key, attributes.get(key))).collect();
+    if !spelled.is_empty() {
+        out.set(SPELLED, Value::Map(spelled));
+    }
+    Ok(out)
+}
+
+/// The attributes in the words that they came in: `usual` with those of [`SPELLED`], where that says the same.
+fn spelled(
+    layout: &str,
+    shape: &[u64],
+    parts: &[Given<'_>],
+    said: &Attributes,
+    usual: &Attributes,
+) -> Option<Attributes> {
+    let Some(Value::Map(own)) = said.get(SPELLED) else { return None };
+    let mut out = usual.clone();
+    for key in THEIRS {
+        match member(own, key) {
+            Some(Value::Null) => drop(out.remove(key)),
+            Some(value) => out.set(key, value.clone()),
+            None => {}
+        }
+    }
+    let read = read(layout, shape, parts, &out).ok()?;
+    let meaning = |of: &Attributes| of.iter().filter(|(key, _)| *key != SPELLED).count();
+    let is_said = |(key, value): (&str, &Value)| key == SPELLED || said.get(key) == Some(value);
+    (meaning(&read) == meaning(said) && read.iter().all(is_said)).then_some(out)
+}
+
+struct Own<'a> {
+    shape: &'a [u64],
+    count: u64,
+    data: &'a Given<'a>,
+    scales: &'a Given<'a>,
+    zeros: Option<&'a Given<'a>>,
+}
+
+impl Own<'_> {
+    fn quant_group(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
+        let bits = uint(attributes, "bits")?.ok_or("there is no `bits`")?;
+        let size = uint(attributes, "group_size")?.ok_or("there is no `group_size`")?;
+        let axis = uint(attributes, "axis")?.ok_or("there is no `axis`")?;
+        if self.data.logical.is_some() || self.data.is_float() || self.data.dtype == DType::Bool {
+            return Err("`data` is not of integers".into());
+        }
+        let packing = field(attributes, "packing")?;
+        let word = match member(packing, "word") {
+            Some(Value::Text(word)) => DType::from_name(word),
+            _ => None,
+        };
+        let is_word = |word: DType| {
+            matches!(word, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+                && word.width() == self.data.dtype.width()
+        };
+        let word = word.filter(|word| is_word(*word)).ok_or("`word` is not what `data` is of")?;
+        let word_bits = word.width().saturating_mul(8);
+        let per_word = word_bits.checked_div(bits).unwrap_or_default();
+        let fills = matches!(bits, 2 | 4 | 8) && per_word.checked_mul(bits) == Some(word_bits);
+        if !fills || member(packing, "per_word") != Some(&Value::Integer(per_word.into())) {
+            return Err(format!("elements of {bits} bits do not fill {word} as `packing` says"));
+        }
+        let order = match member(packing, "order") {
+            Some(Value::Text(order)) if order == "lsb_first" => "",
+            Some(Value::Text(order)) if order == "msb_first" && per_word > 1 => "_msb",
+            Some(Value::Text(order)) if order == "msb_first" => "",
+            _ => return Err("`order` is neither `lsb_first` nor `msb_first`".into()),
+        };
+        let packed = |count: u64| count.checked_div(per_word)?.checked_mul(word.width());
+        let is_whole = self.count.is_multiple_of(per_word);
+        if !is_whole || packed(self.count) != Some(self.data.len) {
+            return Err(format!("`data` has not {} elements of {bits} bits", self.count));
+        }
+        let groups = self.grouping((size > 0).then_some(size), axis, out)?;
+        out.set("bits", Value::Integer(bits.into()));
+        let packing = format!("{per_word}_per_{}{order}", self.data.dtype);
+        out.set("packing", Value::Text(packing));
+        self.scale_form(attributes, out)?;
+        let is_signed = self.data.dtype == DType::I8 && bits == 8;
+        let zero_point = field(attributes, "zero_point")?;
+        let form = member(zero_point, "form").and_then(Value::as_text);
+        let value = match (form, self.zeros) {
+            (Some("none"), None) => 0,
+            (Some("implied"), None) => match member(zero_point, "value") {
+                Some(Value::Integer(value)) => *value,
+                _ => return Err("an implied zero point has no `value`".into()),
+            },
+            (Some("tensor"), Some(zeros)) => {
+                let fits = match member(zero_point, "packing").and_then(Value::as_text) {
+                    Some("plain") => zeros.has(groups),
+                    Some("same_as_data") => {
+                        let is_word = zeros.logical.is_none() && zeros.dtype == self.data.dtype;
+                        // Where a word has one, both are the same.
+                        let row = self.shape.last().copied().unwrap_or_default();
+                        let are_whole = groups.is_multiple_of(per_word)
+                            && (out.get("axis").is_none() || row.is_multiple_of(per_word));
+                        is_word && are_whole && packed(groups) == Some(zeros.len)
+                    }
+                    _ => false,
+                };
+                return match fits {
+                    true => Ok(()),
+                    false => Err(format!("`zeros` are not {groups} as `zero_point` says")),
+                };
+            }
+            _ => return Err("`zero_point` and the parts do not agree".into()),
+        };
+        let own = if is_signed { 0 } else { 1i128 << bits.saturating_sub(1) };
+        if value != own {
+            out.set("zero_point", Value::Integer(value));
+        }
+        Ok(())
+    }
+
+    fn mx(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
+        let size = uint(attributes, "block_size")?.ok_or("there is no `block_size`")?;
+        let last = (self.shape.len() as u64).checked_sub(1).ok_or("it has no dimensions")?;
+        let axis = uint(attributes, "axis")?.unwrap_or(last);
+        if size < 2 || self.zeros.is_some() || self.scales.logical != Some(&LogicalType::F8E8M0) {
+            return Err("it has not two elements a block and scales of `f8_e8m0`".into());
+        }
+        if !matches!(attributes.get(SCALE_FORM), None | Some(Value::Text(_)))
+            || attributes.get(SCALE_FORM).and_then(Value::as_text).is_some_and(|form| form != E8M0)
+        {
+            return Err(format!("`{SCALE_FORM}` is not `{E8M0}`"));
+        }
+        let (bits, packing) = match (self.data.dtype, self.data.logical) {
+            (DType::U8, Some(LogicalType::F4E2M1)) => (4, "2_per_u8"),
+            (DType::U8, Some(LogicalType::F8E4M3Fn | LogicalType::F8E5M2)) => (8, "1_per_u8"),
+            (DType::I8, None) => (8, "1_per_i8"),
+            _ => return Err("`data` has no elements of MX".into()),
+        };
+        if !self.data.has(self.count) {
+            return Err(format!("`data` has not {} elements", self.count));
+        }
+        self.grouping(Some(size), axis, out)?;
+        out.set("bits", Value::Integer(bits));
+        out.set("packing", Value::Text(packing.into()));
+        if self.data.dtype == DType::I8 {
+            out.set("element_exponent", Value::Integer(INT8_EXPONENT));
+        }
+        Ok(())
+    }
+
+    /// Says which elements form a group: `size` neighbours along an axis, or all of an index of it; how many groups there are.
+    fn grouping(&self, size: Option<u64>, axis: u64, out: &mut Attributes) -> Odd<u64> {
+        let rank = self.shape.len();
+        let at = usize::try_from(axis).ok().filter(|at| *at < rank);
+        let at = at.ok_or_else(|| format!("there is no axis {axis}"))?;
+        let along = self.shape.get(at).copied().unwrap_or_default();
+        let is_last = at.saturating_add(1) == rank;
+        let (size, runs_down) = match size {
+            Some(size) if !along.is_multiple_of(size) => {
+                return Err(format!("groups of {size} do not end with {along} elements"));
+            }
+            Some(size) if is_last => (i128::from(size), false),
+            Some(size) if (at, rank) == (0, 2) => (i128::from(size), true),
+            None if is_last && rank == 2 => (-1, true),
+            None if (at, rank) == (0, 2) => (-1, false),
+            None if at == 0 && self.count > 0 => {
+                (i128::from(self.count.checked_div(along).unwrap_or_default()), false)
+            }
+            _ => return Err(format!("groups along axis {axis} of {rank} dimensions")),
+        };
+        let groups = match u64::try_from(size) {
+            // Each group of neighbours has as many elements, wherever it runs.
+            Ok(size) => self.count.checked_div(size).unwrap_or_default(),
+            Err(_) => along,
+        };
+        if !self.scales.has(groups) {
+            return Err(format!("`scales` are not {groups}"));
+        }
+        out.set("group_size", Value::Integer(size));
+        if runs_down {
+            out.set("axis", Value::Integer(0));
+            out.set("pack_axis", Value::Integer(1));
+        }
+        Ok(groups)
+    }
+
+    /// Checks the stated type of scales, which is kept where it differs from the type of their elements.
+    fn scale_form(&self, attributes: &Attributes, out: &mut Attributes) -> Odd<()> {
+        let form = attributes.get(SCALE_FORM).and_then(Value::as_text);
+        let is_half = self.scales.logical.is_none() && self.scales.dtype.width() == 2;
+        let is_power = self.scales.logical == Some(&LogicalType::F8E8M0);
+        let fits = self.scales.is_float()
+            && match form {
+                Some("f32_factors") => !is_power,
+                Some("f16_factors") => is_half,
+                Some(E8M0) => is_power,
+                _ => false,
+            };
+        if !fits {
+            return Err(format!("`{SCALE_FORM}` is not one that `scales` have"));
+        }
+        if form == Some("f32_factors") && is_half {
+            out.set(SCALE_FORM, Value::Text("f32_factors".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The layout and the attributes that say what a tensor of layout `quantized_group` says.
+///
+/// # Errors
+/// [`OTHER_LAYOUT`] where neither layout can.
+pub(super) fn write(tensor: &TensorSpec) -> Result<(&'static str, Attributes)> {
+    let parts: Vec<Given<'_>> = tensor
+        .components
+        .iter()
+        .map(|c| Given {
+            role: role(&tensor.layout, &c.role),
+            dtype: c.dtype,
+            logical: c.logical_type.as_ref(),
+            len: c.decoded_len,
+        })
+        .collect();
+    let (shape, said) = (tensor.shape.as_slice(), &tensor.attributes);
+    let (layout, usual) = words(shape, &parts, said)?;
+    let out = spelled(layout, shape, &parts, said, &usual).unwrap_or(usual);
+    // What is written is what is read.
+    match read(layout, shape, &parts, &out) {
+        Ok(_) => Ok((layout, out)),
+        Err(why) => Err(other(&format!("of this kind: {}", why.shown()))),
+    }
+}
+
+#[cold]
+fn other(why: &str) -> Error {
+    OTHER_LAYOUT.broken(format!("zTensor 2 has no quantized groups {why}"))
+}
+
+/// The same in the words that are used as a rule, of which not all are checked.
+fn words(
+    shape: &[u64],
+    parts: &[Given<'_>],
+    said: &Attributes,
+) -> Result<(&'static str, Attributes)> {
+    let find = |role: &str| parts.iter().find(|part| part.role == role);
+    let (Some(data), Some(scales)) = (find(DATA), find("scales")) else {
+        return Err(other("without words or scales"));
+    };
+    let zeros = find("zeros");
+    let scheme =
+        Scheme::new(shape, said, data.dtype, data.len).map_err(|e| e.under(&OTHER_LAYOUT))?;
+    if scheme.packs_rows || scheme.packing.is_awq() || scheme.zero_offset != 0.0 {
+        return Err(other(
+            "that are packed down rows or in AWQ's order, or whose zero points are offset",
+        ));
+    }
+    let rank = shape.len() as u64;
+    let dim = |at: usize| shape.get(at).copied().unwrap_or_default();
+    let last = shape.last().copied().unwrap_or_default();
+    let rest = shape.get(1..).and_then(element_count).unwrap_or_default();
+    // Elements of a group, 0 for all of an index, and the axis they run along.
+    let (size, axis) = match (scheme.groups_rows, scheme.group_size) {
+        (true, None) => (0, 1),
+        (true, Some(size)) if dim(0).is_multiple_of(size) => (size, 0),
+        (false, None) if rank == 2 => (0, 0),
+        (false, None) if rank > 0 && last > 0 => (last, rank.saturating_sub(1)),
+        (false, Some(size)) if rank > 0 && last.is_multiple_of(size) => {
+            (size, rank.saturating_sub(1))
+        }
+        (false, Some(size)) if size == rest && rank > 0 => (0, 0),
+        _ => return Err(other("that end inside a row")),
+    };
+    let are_floats = data.logical.is_some_and(|t| !matches!(t, LogicalType::Other(_)));
+    let is_mx = are_floats || scheme.exponent != 0;
+    if is_mx && (size == 0 || scheme.zero_of_all(are_floats) != 0) {
+        return Err(other("of floats without blocks, or with a zero point"));
+    }
+    if data.dtype == DType::I8 && is_mx && i128::from(scheme.exponent) != INT8_EXPONENT {
+        return Err(other("with that exponent"));
+    }
+    if is_mx && data.dtype != DType::I8 && scheme.exponent != 0 {
+        return Err(other("of floats with an exponent"));
+    }
+    let own = |key: &&str| OWN.contains(key) || *key == SCALE_FORM;
+    let others = said.iter().filter(|(key, _)| !own(key));
+    let mut out: Attributes = others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let number = |n: u64| Value::Integer(n.into());
+    let name = |text: &str| Value::Text(text.into());
+    let is_power = scales.logical == Some(&LogicalType::F8E8M0);
+    let form = match said.get(SCALE_FORM).and_then(Value::as_text) {
+        Some(form) => form,
+        None if is_power => E8M0,
+        None if scales.logical.is_none() && scales.dtype.width() == 2 => "f16_factors",
+        None => "f32_factors",
+    };
+    out.set(SCALE_FORM, name(form));
+    if out.get("block_size").is_some() {
+        return Err(other("with an attribute `block_size` of their own"));
+    }
+    if is_mx {
+        out.set("block_size", number(size));
+        if axis.saturating_add(1) != rank {
+            out.set("axis", number(axis));
+        }
+    } else {
+        out.set("bits", number(scheme.packing.bits().into()));
+        out.set("group_size", number(size));
+        out.set("axis", number(axis));
+        let word = match scheme.packing.word().width() {
+            1 => DType::U8,
+            2 => DType::U16,
+            4 => DType::U32,
+            _ => DType::U64,
+        };
+        let order = if scheme.packing.is_msb() { "msb_first" } else { "lsb_first" };
+        let packing = [
+            ("word", name(word.as_str())),
+            ("order", name(order)),
+            ("per_word", number(scheme.packing.elements())),
+        ];
+        out.set("packing", map(packing));
+        let zero = i128::from(scheme.zero_of_all(false));
+        let zero_point = match zeros {
+            Some(zeros) => {
+                let groups = match (size, axis) {
+                    (0, axis) => dim(usize::try_from(axis).unwrap_or_default()),
+                    (size, _) => {
+                        element_count(shape).and_then(|n| n.checked_div(size)).unwrap_or(0)
+                    }
+                };
+                let is_plain = groups.checked_mul(zeros.dtype.width()) == Some(zeros.len);
+                let packing = if is_plain { "plain" } else { "same_as_data" };
+                map([("form", name("tensor")), ("packing", name(packing))])
+            }
+            None if zero == 0 => map([("form", name("none"))]),
+            None => map([("form", name("implied")), ("value", Value::Integer(zero))]),
+        };
+        out.set("zero_point", zero_point);
+    }
+    Ok((if is_mx { MX } else { QUANT_GROUP }, out))
+}
+
+/// The name of a part here.
+pub(super) fn role<'a>(layout: &Layout, role: &'a Role) -> &'a str {
+    match (layout, role) {
+        (Layout::QuantizedGroup, Role::PackedWeight) => DATA,
+        _ => role.as_str(),
+    }
+}
+
+fn map<const N: usize>(pairs: [(&str, Value); N]) -> Value {
+    Value::Map(pairs.map(|(key, value)| (Value::Text(key.into()), value)).to_vec())
+}
+
+fn field<'a>(attributes: &'a Attributes, key: &str) -> Odd<&'a [(Value, Value)]> {
+    match attributes.get(key) {
+        Some(Value::Map(pairs)) => Ok(pairs),
+        _ => Err(format!("`{key}` is not a map")),
+    }
+}
+
+fn uint(attributes: &Attributes, key: &str) -> Odd<Option<u64>> {
+    match attributes.get(key) {
+        None => Ok(None),
+        Some(Value::Integer(i)) => match u64::try_from(*i) {
+            Ok(i) => Ok(Some(i)),
+            Err(_) => Err(format!("`{key}` is {i}")),
+        },
+        Some(_) => Err(format!("`{key}` is not a number")),
+    }
+}

@@ -1,0 +1,339 @@
+//! A whole package: its texts, its files, and how they fit together.
+
+use crate::description::{Description, Reference};
+use crate::fields::Warnings;
+use crate::links::Links;
+use crate::manifest::Manifest;
+use crate::paths::Twins;
+use crate::rules::*;
+use crate::tensors::{self, TensorKind, TensorRow};
+use crate::{
+    CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
+};
+use bytes::Bytes;
+use holdall_core::error::hash::HashSet;
+use holdall_core::error::sort::sort_by;
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::sha256::Sha256;
+use holdall_core::model::{Warning, element_count};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// A file that was found, in a zip or on a disk; folders are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Path in the package, parts separated by `/`.
+    pub path: Cow<'a, str>,
+    /// Its bytes; of a symbolic link anything.
+    pub len: u64,
+    /// What it leads to, as it stands, where it is a symbolic link.
+    pub target: Option<String>,
+    /// The caller's number for it.
+    pub at: usize,
+}
+
+/// The texts of a package, decoded.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    /// `carton.toml`; it may be in `LINKS` alone.
+    pub description: Option<Bytes>,
+    /// `MANIFEST`; a folder may lack it.
+    pub manifest: Option<Bytes>,
+    /// `LINKS`.
+    pub links: Option<Bytes>,
+    /// `tensor_data/index.toml`.
+    pub tensors: Option<Bytes>,
+}
+
+/// Everything that a package says of itself. Its files are those found and those that `LINKS` has.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Contents {
+    /// What `carton.toml` says.
+    pub description: Description,
+    /// The model's hash: SHA-256 of the `MANIFEST`'s bytes. A folder may have no `MANIFEST`.
+    pub hash: Option<[u8; 32]>,
+    /// Where missing files are.
+    pub links: Links,
+    /// What `tensor_data/index.toml` lists, in its order.
+    pub tensors: Vec<TensorRow>,
+    /// All files, in the order of the bytes of their paths.
+    pub files: Vec<PackedFile>,
+    /// Files and folders that are one on some systems.
+    pub twins: Vec<Twins>,
+    /// What is odd, and harmless.
+    pub warnings: Vec<Warning>,
+}
+
+/// A file of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackedFile {
+    /// Path in the package, parts separated by `/`.
+    pub path: String,
+    /// Its bytes; those of the target for a symbolic link; `None` where only `LINKS` has it.
+    pub len: Option<u64>,
+    /// SHA-256 of its bytes, as `MANIFEST` gives it.
+    pub sha256: Option<[u8; 32]>,
+    /// The path in the package of the file that it stands for at last, where it is a symbolic link.
+    pub target: Option<String>,
+    /// The number of what was found; `None` where only `LINKS` has it.
+    pub found: Option<usize>,
+}
+
+impl Contents {
+    /// Puts together what was found, and checks it: the one way to make a package, from a zip or a
+    /// folder.
+    ///
+    /// # Errors
+    /// All rules of packages but those of zip, and of bytes that are not here.
+    pub fn new(found: Vec<Found<'_>>, texts: &Texts, limits: &Limits) -> Result<Contents> {
+        let parsed = texts.description.as_deref().map(|text| Description::parse(text, limits));
+        let (description, warnings) = parsed.transpose()?.unwrap_or_default();
+        let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
+        let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
+        let manifest = manifest.transpose()?;
+        let mut contents = Contents {
+            description,
+            hash: texts.manifest.as_deref().map(sha256),
+            links: links.transpose()?.unwrap_or_default(),
+            warnings,
+            ..Contents::default()
+        };
+        contents.files = gather(manifest, found, &contents.links, limits)?;
+        // What `MANIFEST` lists was checked with its lines.
+        for file in contents.files.iter().filter(|file| file.sha256.is_none()) {
+            paths::check(&file.path)?;
+        }
+        let paths: Vec<&str> = contents.files.iter().map(|file| file.path.as_str()).collect();
+        contents.twins = paths::check_apart(&paths)?;
+        symlinks::resolve(&mut contents.files)?;
+        let index = texts.tensors.as_deref();
+        match &texts.description {
+            Some(text) => contents.check_text(CARTON_TOML, text)?,
+            None if contents.description_is_linked() => {}
+            None => return Err(no_description()),
+        }
+        if let Some(index) = index {
+            contents.check_text(TENSOR_INDEX, index)?;
+            contents.tensors = tensors::parse(index, limits)?;
+        }
+        contents.check_tensors()?;
+        let mut warnings = Warnings(std::mem::take(&mut contents.warnings));
+        if let Some(first) = contents.twins.first() {
+            let count = contents.twins.len() as u64;
+            warnings.add_many(COLLISION.code, count, || paths::told(first));
+        }
+        if texts.description.is_none() {
+            let message = || format!("`{CARTON_TOML}` is only in `{LINKS_NAME}`: fetch it first");
+            warnings.add(crate::warnings::LINKED_DESCRIPTION, message);
+        }
+        if contents.needs_index(index)? {
+            let message = || format!("`{TENSOR_INDEX}` is only in `{LINKS_NAME}`: fetch it first");
+            warnings.add(crate::warnings::LINKED_INDEX, message);
+        } else {
+            contents.check_references()?;
+            fit::check(&contents.description, &contents.tensors, &mut warnings);
+        }
+        contents.warnings = warnings.0;
+        Ok(contents)
+    }
+
+    /// Whether what describes the package is in `LINKS` alone.
+    pub fn description_is_linked(&self) -> bool {
+        self.file(CARTON_TOML).is_some_and(|file| file.found.is_none())
+    }
+
+    /// The file of that path.
+    pub fn file(&self, path: &str) -> Option<&PackedFile> {
+        let at = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
+        self.files.get(at)
+    }
+
+    /// The file of a tensor, by the name in its row; the target where it is a symbolic link.
+    pub fn tensor_file(&self, name: &str) -> Option<&PackedFile> {
+        let file = self.file(&format!("{TENSOR_DATA}/{name}"))?;
+        match &file.target {
+            Some(target) => self.file(target),
+            None => Some(file),
+        }
+    }
+
+    /// Compares a text with its row.
+    fn check_text(&self, path: &str, text: &[u8]) -> Result<()> {
+        match self.file(path).and_then(|file| file.sha256) {
+            Some(said) if said != sha256(text) => Err(wrong_hash(path, &said, &sha256(text))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the table of tensors must be fetched before anything is known of them.
+    fn needs_index(&self, index: Option<&[u8]>) -> Result<bool> {
+        let in_folder = |file: &&PackedFile| paths::is_in_tensor_data(&file.path);
+        if index.is_some() {
+            return Ok(false);
+        }
+        match (self.file(TENSOR_INDEX), self.files.iter().find(in_folder)) {
+            (Some(_), _) => Ok(true),
+            (None, Some(file)) => {
+                let path = file.path.shown();
+                let message = format!("`{path}` is there, `{TENSOR_INDEX}` is not");
+                Err(NO_TENSOR_INDEX.broken(message))
+            }
+            (None, None) => Ok(false),
+        }
+    }
+
+    /// Compares the rows of tensors with the files.
+    fn check_tensors(&self) -> Result<()> {
+        for row in &self.tensors {
+            let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
+            let shown = file.shown();
+            let Some(found) = self.tensor_file(file) else {
+                let message = format!("there is no file `{TENSOR_DATA}/{shown}`");
+                return Err(TENSOR_FILE.broken(message).in_tensor(&row.name));
+            };
+            let wanted = ty
+                .width()
+                .and_then(|width| element_count(shape).and_then(|n| n.checked_mul(width)));
+            if let (Some(wanted), Some(len)) = (wanted, found.len)
+                && wanted != len
+            {
+                let message = format!(
+                    "shape {shape:?} of {} takes {wanted} bytes, `{TENSOR_DATA}/{shown}` has {len}",
+                    ty.as_str()
+                );
+                return Err(TENSOR_LEN.broken(message).in_tensor(&row.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what self-tests and examples refer to.
+    fn check_references(&self) -> Result<()> {
+        let names: HashSet<&str> = self.tensors.iter().map(|row| row.name.as_str()).collect();
+        let tensor = |what: &str, at: usize, name: &str| {
+            if names.contains(name) {
+                return Ok(());
+            }
+            let (number, name) = (at.saturating_add(1), name.shown());
+            let message = format!("{what} {number} refers to tensor `{name}`, which is not there");
+            Err(REFERENCE.broken(message))
+        };
+        for (at, test) in self.description.self_tests.iter().enumerate() {
+            let expected = test.expected.iter().flatten();
+            for (_, name) in test.inputs.iter().chain(expected) {
+                tensor("self-test", at, name)?;
+            }
+        }
+        for (at, example) in self.description.examples.iter().enumerate() {
+            for (_, reference) in example.inputs.iter().chain(&example.outputs) {
+                match reference {
+                    Reference::Tensor(name) => tensor("example", at, name)?,
+                    Reference::Misc(path) if self.file(&format!("misc/{path}")).is_none() => {
+                        let (number, path) = (at.saturating_add(1), path.shown());
+                        let message =
+                            format!("example {number} refers to `misc/{path}`, which is not there");
+                        return Err(REFERENCE.broken(message));
+                    }
+                    Reference::Misc(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
+fn gather(
+    manifest: Option<Manifest>,
+    mut found: Vec<Found<'_>>,
+    links: &Links,
+    limits: &Limits,
+) -> Result<Vec<PackedFile>> {
+    let is_complete = manifest.is_some();
+    let rows = manifest.unwrap_or_default().rows;
+    let count = found.len().max(rows.len());
+    if count as u64 > limits.files {
+        return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
+    }
+    // Stable, because that sort makes use of runs: most zips have their files in order.
+    sort_by(&mut found, |a, b| a.path.cmp(&b.path));
+    let linked = links.hashes();
+    // `MANIFEST` and `LINKS` are not among the rows.
+    let mut files = Vec::with_capacity(count.saturating_add(2));
+    let (mut rows, mut found) = (rows.into_iter().peekable(), found.into_iter().peekable());
+    loop {
+        let order = match (rows.peek(), found.peek()) {
+            (Some((path, _)), Some(file)) => path.as_str().cmp(&file.path),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(files),
+        };
+        let row = if order.is_le() { rows.next() } else { None };
+        let file = if order.is_ge() { found.next() } else { None };
+        files.push(match (row, file) {
+            (Some((path, sha256)), None) => linked_file(path, sha256, &linked)?,
+            (row, Some(file)) => {
+                if row.is_none() && is_complete && is_listed(&file.path) {
+                    let path = file.path.shown();
+                    let message = format!("`{MANIFEST_NAME}` does not list `{path}`");
+                    return Err(UNLISTED.broken(message));
+                }
+                let (path, sha256) = row.unzip();
+                PackedFile {
+                    path: path.unwrap_or_else(|| file.path.into_owned()),
+                    len: Some(file.len),
+                    sha256,
+                    target: file.target,
+                    found: Some(file.at),
+                }
+            }
+            (None, None) => return Ok(files),
+        });
+    }
+}
+
+/// The error for a package that has everything but what describes it.
+#[cold]
+fn no_description() -> Error {
+    let message = format!(
+        "there is no `{CARTON_TOML}`, neither in the package nor in `{LINKS_NAME}`, and a \
+         `{MANIFEST_NAME}` says that this is one"
+    );
+    MISSING_FILE.broken(message).with_hint(PUT_BACK)
+}
+
+/// What helps where the description of a package is missing.
+const PUT_BACK: &str = "get it where the package is from, and put it back";
+
+/// Whether `MANIFEST` has a row for this path.
+fn is_listed(path: &str) -> bool {
+    path != MANIFEST_NAME && path != LINKS_NAME
+}
+
+/// A file that was not found.
+fn linked_file(path: String, sha256: [u8; 32], linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
+    if !linked.contains(&sha256) {
+        let shown = path.shown();
+        let message =
+            format!("`{shown}` is listed, but neither in the package nor in `{LINKS_NAME}`");
+        let e = MISSING_FILE.broken(message);
+        return Err(if path == CARTON_TOML { e.with_hint(PUT_BACK) } else { e });
+    }
+    Ok(PackedFile { path, len: None, sha256: Some(sha256), target: None, found: None })
+}
+
+/// The error for a file whose bytes have another hash than `MANIFEST` says.
+pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
+    let (said, found) = (crate::write::hex(said), crate::write::hex(found));
+    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.shown()))
+}
+
+/// SHA-256 of `bytes`.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(bytes);
+    hash.finish()
+}

@@ -1,0 +1,112 @@
+//! Cartons: a model packed with its description, tests and hashes, in a zip or a folder.
+//!
+//! # What
+//! A zip of plain files. `carton.toml` says what the model takes and gives and which runner runs it,
+//! `MANIFEST` has the SHA-256 of every file, `model/` is for the runner, `tensor_data/` has tensors for
+//! self-tests and examples, `misc/` what examples show. Files may be missing where `LINKS` says where they
+//! can be fetched.
+//!
+//! # Layout
+//! ```text
+//! zip
+//!   carton.toml              TOML: inputs, outputs, self-tests, examples, runner
+//!   MANIFEST                 `path=sha256` in each line, sorted; its own SHA-256 is the model's hash
+//!   LINKS                    TOML: sha256 → addresses
+//!   model/…                  anything
+//!   tensor_data/index.toml   TOML: name, dtype, shape, file of each tensor
+//!   tensor_data/*.bin        numbers: little-endian, in C order
+//!   tensor_data/*.toml       texts: `data = […]`
+//!   misc/…                   anything
+//! ```
+//!
+//! # Specification
+//! Version 1 of the published format; our own write-up is `docs/spec/carton.md`. Zip: [`holdall_core::wire::zip`]
+//! and the `zip/…` rules. The texts: [`Description::parse`], [`Manifest::parse`], [`Links::parse`],
+//! [`tensors::parse`], [`tensors::strings`]. What holds between them: [`Contents::new`], for zips and folders
+//! alike.
+//!
+//! # Support
+//! Reads all of version 1, and from later texts `short_description`, `license`, `repository` and
+//! `homepage`. Ours are `[self_test.compare]`, `[card]`, `[lineage]` and `[sbom]`, which other readers pass
+//! over. Written by [`write`](mod@write) and packing. `holdall-formats` makes an index of the tensors of `tensor_data`.
+//!
+//! # Deviations
+//! The original checks next to nothing: no hash, no file that is not listed, no version. We refuse what
+//! breaks the specification, but for self-tests that do not fit what is declared: published packages have
+//! such, so they are warned of. Symbolic links are not in the specification and are made by the original.
+//!
+//! # Untrusted input
+//! The directory: [`holdall_core::Limits::header_len`], [`holdall_core::Limits::files`]. Texts: [`holdall_core::Limits::text_len`]
+//! after decoding, nesting and counts before parsing. Nothing is decoded without a declared length that its
+//! encoding can reach. Paths are checked as a set. Nothing of a package is ever executed here.
+
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
+
+pub mod compare;
+mod contents;
+mod demands;
+pub mod description;
+mod fields;
+mod fit;
+pub mod links;
+pub mod manifest;
+mod markdown;
+pub mod onnx;
+mod parse;
+pub mod paths;
+pub mod rules;
+pub mod signature;
+mod sum;
+mod symlinks;
+pub mod tensors;
+pub mod value;
+pub mod write;
+mod zipped;
+
+pub use compare::{Comparison, compare};
+pub use contents::{Contents, Found, PackedFile, Texts, sha256, wrong_hash};
+pub use demands::{percent_decoded, unmet};
+pub use description::{
+    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
+    ValueSpec,
+};
+pub use links::Links;
+pub use manifest::Manifest;
+pub use rules::{RULES, warnings};
+pub use sum::{Sum, hash_of};
+pub use tensors::{TensorKind, TensorRow};
+pub use value::{Number, TensorValue, ValueType};
+pub use zipped::{is_package, read as read_zip, texts as zip_texts};
+
+use holdall_core::error::Rule;
+
+/// The file that describes the package.
+pub const CARTON_TOML: &str = "carton.toml";
+/// The file that lists all others.
+pub const MANIFEST_NAME: &str = "MANIFEST";
+/// The file that says where missing ones are.
+pub const LINKS_NAME: &str = "LINKS";
+/// The folder of tensors.
+pub const TENSOR_DATA: &str = "tensor_data";
+/// The table of the tensors in that folder.
+pub const TENSOR_INDEX: &str = "tensor_data/index.toml";
+/// The layout of tensors of texts: one component, the bytes of a TOML file.
+pub const STRINGS: &str = "strings";
+/// The layout of nested tensors: no component; the attribute `inner` names other tensors.
+pub const NESTED: &str = "nested";
+/// The layout of tensors whose file is not in the package, but in `LINKS`.
+pub const LINKED: &str = "linked";
+
+/// The tables of rules of this crate.
+static TABLES: &[&[&Rule]] = &[onnx::RULES, signature::RULES, value::RULES];
+
+/// The rules of this crate.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    TABLES.iter().copied().flatten().copied()
+}

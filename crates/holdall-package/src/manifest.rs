@@ -1,0 +1,126 @@
+//! `MANIFEST`: the path and the SHA-256 of every file.
+
+use crate::rules::*;
+use crate::{LINKS_NAME, MANIFEST_NAME, paths};
+use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::limits::Limits;
+
+/// The rows of a `MANIFEST`, in the order of the bytes of their paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manifest {
+    /// Path and SHA-256 of each file but `MANIFEST` and `LINKS`.
+    pub rows: Vec<(String, [u8; 32])>,
+}
+
+impl Manifest {
+    /// Reads the text of a `MANIFEST`. The last line may lack its line feed.
+    ///
+    /// # Errors
+    /// [`MANIFEST`], [`MANIFEST_ORDER`], [`PATH`]; [`TOO_MANY_FILES`] above [`Limits::text_len`] and
+    /// [`Limits::files`].
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Manifest> {
+        let (len, most) = (bytes.len() as u64, limits.text_len);
+        if len > most {
+            return Err(
+                TOO_MANY_FILES.broken(format!("`MANIFEST` has {len} bytes, at most {most}"))
+            );
+        }
+        let text = std::str::from_utf8(bytes).map_err(|e| {
+            MANIFEST.broken(format!("`MANIFEST`: byte {} is not UTF-8", e.valid_up_to()))
+        })?;
+        let mut manifest = Manifest::default();
+        if text.is_empty() {
+            return Ok(manifest);
+        }
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        // A row has the equals sign, 64 digits and a line feed at least.
+        manifest.rows.reserve(text.len() / 66);
+        let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+        let mut start = 0;
+        for (at, end) in ends.enumerate() {
+            let number = at.saturating_add(1);
+            if manifest.rows.len() as u64 >= limits.files {
+                return Err(TOO_MANY_FILES.broken(format!("more than {} files", limits.files)));
+            }
+            let line = text.get(start..end).unwrap_or_default();
+            start = end.saturating_add(1);
+            let (path, sha256) = row(line, number)?;
+            paths::check(path).map_err(|e| in_line(e, number))?;
+            if let Some((before, _)) = manifest.rows.last()
+                && before.as_str() >= path
+            {
+                let (a, b) = (before.shown(), path.shown());
+                let message = format!("`MANIFEST`, line {number}: `{b}` comes after `{a}`");
+                return Err(MANIFEST_ORDER.broken(message));
+            }
+            manifest.rows.push((path.to_owned(), sha256));
+        }
+        Ok(manifest)
+    }
+
+    /// The SHA-256 of the file of that path.
+    pub fn get(&self, path: &str) -> Option<[u8; 32]> {
+        let at = self.rows.binary_search_by(|(row, _)| row.as_str().cmp(path)).ok()?;
+        self.rows.get(at).map(|(_, sha256)| *sha256)
+    }
+}
+
+fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
+    let broken = |what: &str| {
+        MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", line.shown()))
+    };
+    // Most lines end in an equals sign and 64 digits.
+    let usual = line.len().checked_sub(65).and_then(|at| line.split_at_checked(at));
+    let usual = usual.and_then(|(path, rest)| Some((path, hash_of(rest.strip_prefix('=')?)?)));
+    let (path, sha256) = match usual {
+        Some((path, sha256)) if memchr::memchr(b'\r', path.as_bytes()).is_none() => (path, sha256),
+        _ if line.is_empty() => return Err(broken("a blank line")),
+        _ if line.contains('\r') => return Err(broken("a carriage return")),
+        _ if !line.contains('=') => return Err(broken("no `=`")),
+        _ => return Err(broken("no 64 lower-case hex digits after `=`")),
+    };
+    if path == MANIFEST_NAME || path == LINKS_NAME {
+        return Err(broken("a file that is not listed"));
+    }
+    Ok((path, sha256))
+}
+
+/// The hash of 64 lower-case hex digits.
+pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
+    let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
+    let (pairs, _) = hex.as_chunks::<2>();
+    let mut out = [0; 32];
+    let mut all = 0;
+    for (byte, &[high, low]) in out.iter_mut().zip(pairs) {
+        let digit = |byte: u8| DIGITS.get(usize::from(byte)).copied().unwrap_or(16);
+        let (high, low) = (digit(high), digit(low));
+        *byte = high << 4 | low;
+        all |= high | low;
+    }
+    // What is not a digit has bits that no digit has.
+    (all < 16).then_some(out)
+}
+
+/// The value of each byte as a lower-case hex digit; 16 for what is none.
+static DIGITS: [u8; 256] = {
+    let (mut digits, mut byte) = ([16; 256], 0);
+    let mut left: &mut [u8] = &mut digits;
+    while let Some((first, rest)) = left.split_first_mut() {
+        *first = digit(byte);
+        byte = byte.wrapping_add(1);
+        left = rest;
+    }
+    digits
+};
+
+const fn digit(byte: u8) -> u8 {
+    match (byte.wrapping_sub(b'0'), byte.wrapping_sub(b'a')) {
+        (digit, _) if digit < 10 => digit,
+        (_, letter) if letter < 6 => letter.wrapping_add(10),
+        _ => 16,
+    }
+}
+
+fn in_line(e: Error, number: usize) -> Error {
+    e.within(format!("`MANIFEST`, line {number}"))
+}

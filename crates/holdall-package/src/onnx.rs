@@ -1,0 +1,395 @@
+//! What an ONNX file says of its inputs and outputs: read from its graph, weights passed over.
+
+use crate::description::{DimSpec, ShapeSpec, ValueSpec};
+use crate::value::ValueType;
+use holdall_core::error::Result;
+use holdall_core::error::hash::HashSet;
+use holdall_core::wire::protobuf::{Field, Fields, varints};
+
+holdall_core::error::rules! {
+    /// Rules of what is told from an ONNX file.
+    pub static RULES;
+
+    /// A file that is not an ONNX model.
+    pub NOT_A_MODEL: Malformed "onnx/not-a-model"
+        "An ONNX model has a version, a set of operators and a graph.";
+}
+
+/// Messages inside messages; graphs are in graphs where a model branches.
+const MAX_DEPTH: usize = 48;
+/// Values of one graph that are looked at; a real one has a few.
+const MAX_VALUES: usize = 4096;
+/// The number of 64-bit floats among the types of ONNX.
+const DOUBLE: u64 = 11;
+/// Dimensions of one value.
+const MAX_RANK: usize = 64;
+
+/// What an ONNX file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Signature {
+    /// Version of the file's own format.
+    pub ir_version: u64,
+    /// Version of the standard set of operators.
+    pub opset: u64,
+    /// Name of the graph.
+    pub name: Option<String>,
+    /// Inputs, without those that have a value in the file.
+    pub inputs: Vec<Declared>,
+    /// Outputs.
+    pub outputs: Vec<Declared>,
+}
+
+/// An input or output of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declared {
+    /// One that a package can declare.
+    Tensor(ValueSpec),
+    /// One that it cannot; its name, and what is in the way.
+    Other(String, String),
+}
+
+/// Reads the signature of the ONNX model in `bytes`, the whole file.
+///
+/// # Errors
+/// [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
+pub fn signature(bytes: &[u8]) -> Result<Signature> {
+    let mut out = Signature::default();
+    let mut graph = None;
+    let mut model = Fields::new(bytes);
+    while let Some((number, field)) = model.next()? {
+        match number {
+            1 => out.ir_version = field.varint().unwrap_or(0),
+            7 => graph = field.bytes(),
+            8 => {
+                let (domain, version) = operators(field.bytes().unwrap_or_default())?;
+                if matches!(domain, "" | "ai.onnx") {
+                    out.opset = out.opset.max(version);
+                }
+            }
+            _ => {}
+        }
+    }
+    let Some(graph) = graph.filter(|_| out.ir_version > 0) else {
+        return Err(NOT_A_MODEL.broken("the file has no version, or no graph"));
+    };
+    let mut valued: HashSet<&str> = HashSet::default();
+    let mut fields = Fields::new(graph);
+    while let Some((number, field)) = fields.next()? {
+        match number {
+            2 => out.name = field.text().filter(|s| !s.is_empty()).map(str::to_owned),
+            5 => {
+                valued.extend(text_of(field.bytes().unwrap_or_default(), 8)?);
+            }
+            11 if out.inputs.len() < MAX_VALUES => {
+                out.inputs.push(value(field.bytes().unwrap_or_default())?);
+            }
+            12 if out.outputs.len() < MAX_VALUES => {
+                out.outputs.push(value(field.bytes().unwrap_or_default())?);
+            }
+            11 | 12 => {
+                let message = format!("the graph has more than {MAX_VALUES} inputs or outputs");
+                return Err(NOT_A_MODEL.broken(message));
+            }
+            _ => {}
+        }
+    }
+    // Early versions list every weight as an input too.
+    out.inputs.retain(|input| !valued.contains(input.name()));
+    Ok(out)
+}
+
+impl Declared {
+    /// Its name in the graph.
+    pub fn name(&self) -> &str {
+        match self {
+            Declared::Tensor(spec) => &spec.name,
+            Declared::Other(name, _) => name,
+        }
+    }
+}
+
+/// What a message of an ONNX file is, as far as others are in it.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Model,
+    Operators,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    SparseTensor,
+    ValueInfo,
+    Type,
+    TensorType,
+    /// Of a type; also one that may be missing.
+    Sequence,
+    Shape,
+    /// One with numbers and texts alone.
+    Flat,
+    /// Whole numbers, one after the other.
+    Numbers,
+    /// Text or bytes.
+    Opaque,
+}
+
+impl Part {
+    /// What the bytes of a field are.
+    fn field(self, number: u64) -> Part {
+        match (self, number) {
+            (Part::Model, 7) | (Part::Attribute, 6 | 11) => Part::Graph,
+            (Part::Model, 8) => Part::Operators,
+            (Part::Graph, 1) => Part::Node,
+            (Part::Graph, 5) | (Part::Attribute, 5 | 10) | (Part::SparseTensor, 1 | 2) => {
+                Part::Tensor
+            }
+            (Part::Graph, 15) | (Part::Attribute, 22 | 23) => Part::SparseTensor,
+            (Part::Graph, 11..=13) => Part::ValueInfo,
+            (Part::Node, 5) => Part::Attribute,
+            (Part::ValueInfo, 2) | (Part::Attribute, 14 | 15) => Part::Type,
+            (Part::Type, 1 | 8) => Part::TensorType,
+            (Part::Type, 4 | 9) => Part::Sequence,
+            (Part::Sequence, 1) => Part::Type,
+            (Part::TensorType, 2) => Part::Shape,
+            (Part::Shape, 1) | (Part::Tensor, 13) => Part::Flat,
+            (Part::Tensor, 1 | 5 | 7 | 11) | (Part::Attribute, 8) | (Part::SparseTensor, 3) => {
+                Part::Numbers
+            }
+            _ => Part::Opaque,
+        }
+    }
+}
+
+/// Whether the ONNX model in `bytes`, the whole file, is made of whole fields, down to the numbers of its weights.
+/// For readers that take that for granted.
+///
+/// # Errors
+/// [`NOT_A_MODEL`], [`holdall_core::wire::protobuf::BROKEN`].
+pub fn check(bytes: &[u8]) -> Result<()> {
+    walk(bytes, &mut |_, _, _| {})
+}
+
+/// Goes through all messages, and shows each field with the message that it is in.
+fn walk(bytes: &[u8], each: &mut dyn FnMut(Part, u64, Field<'_>)) -> Result<()> {
+    let mut open = vec![(Part::Model, Fields::new(bytes))];
+    while let Some((part, fields)) = open.last_mut() {
+        let part = *part;
+        let Some((number, field)) = fields.next()? else {
+            open.pop();
+            continue;
+        };
+        each(part, number, field);
+        let Some(inner) = field.bytes() else { continue };
+        match part.field(number) {
+            Part::Opaque => {}
+            Part::Numbers => varints(inner)?,
+            _ if open.len() == MAX_DEPTH => {
+                let e = format!("messages are more than {MAX_DEPTH} deep in each other");
+                return Err(NOT_A_MODEL.broken(e));
+            }
+            part => open.push((part, Fields::new(inner))),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the ONNX model in `bytes`, the whole file, has 64-bit floats: inputs, outputs, weights or values between.
+///
+/// # Errors
+/// As [`check`].
+pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
+    let mut found = false;
+    walk(bytes, &mut |part, number, field| {
+        let is_type = matches!((part, number), (Part::Tensor, 2) | (Part::TensorType, 1));
+        found |= is_type && field.varint() == Some(DOUBLE);
+    })?;
+    Ok(found)
+}
+
+/// Domain and version of a set of operators.
+fn operators(bytes: &[u8]) -> Result<(&str, u64)> {
+    let (mut domain, mut version) = ("", 0);
+    let mut fields = Fields::new(bytes);
+    while let Some((number, field)) = fields.next()? {
+        match number {
+            1 => domain = field.text().unwrap_or("?"),
+            2 => version = field.varint().unwrap_or(0),
+            _ => {}
+        }
+    }
+    Ok((domain, version))
+}
+
+/// The text in field `wanted` of a message.
+fn text_of(bytes: &[u8], wanted: u64) -> Result<Option<&str>> {
+    let mut fields = Fields::new(bytes);
+    while let Some((number, field)) = fields.next()? {
+        if number == wanted {
+            return Ok(field.text());
+        }
+    }
+    Ok(None)
+}
+
+/// A named value with its type.
+fn value(bytes: &[u8]) -> Result<Declared> {
+    let (mut name, mut ty, mut description) = ("", None, None);
+    let mut fields = Fields::new(bytes);
+    while let Some((number, field)) = fields.next()? {
+        match number {
+            1 => name = field.text().unwrap_or(""),
+            2 => ty = field.bytes(),
+            3 => description = field.text().filter(|s| !s.is_empty()).map(str::to_owned),
+            _ => {}
+        }
+    }
+    let name = name.to_owned();
+    // A type is one of several kinds; that of tensors is the first.
+    let mut tensor = None;
+    let mut fields = Fields::new(ty.unwrap_or_default());
+    while let Some((number, field)) = fields.next()? {
+        if number == 1 {
+            tensor = field.bytes();
+        }
+    }
+    let Some(tensor) = tensor else {
+        return Ok(Declared::Other(name, "it is not a tensor".into()));
+    };
+    let (mut element, mut shape) = (0, ShapeSpec::Any);
+    let mut fields = Fields::new(tensor);
+    while let Some((number, field)) = fields.next()? {
+        match number {
+            1 => element = field.varint().unwrap_or(0),
+            2 => shape = ShapeSpec::Dims(dims(field.bytes().unwrap_or_default())?),
+            _ => {}
+        }
+    }
+    Ok(match value_type(element) {
+        Ok(ty) => {
+            let mut spec = ValueSpec::new(name, ty, shape);
+            spec.description = description;
+            Declared::Tensor(spec)
+        }
+        Err(why) => Declared::Other(name, why),
+    })
+}
+
+fn dims(bytes: &[u8]) -> Result<Vec<DimSpec>> {
+    let mut out = Vec::new();
+    let mut fields = Fields::new(bytes);
+    while let Some((number, field)) = fields.next()? {
+        if number != 1 {
+            continue;
+        }
+        if out.len() >= MAX_RANK {
+            let message = format!("a value has more than {MAX_RANK} dimensions");
+            return Err(NOT_A_MODEL.broken(message));
+        }
+        let mut dim = DimSpec::Any;
+        let mut own = Fields::new(field.bytes().unwrap_or_default());
+        while let Some((number, field)) = own.next()? {
+            dim = match (number, field.varint(), field.text()) {
+                // Some exporters write -1 for a size that they do not know.
+                (1, Some(n), _) => i64::try_from(n).map_or(DimSpec::Any, |_| DimSpec::Size(n)),
+                (2, _, Some(symbol)) if !matches!(symbol, "" | "*" | "?") => {
+                    DimSpec::Symbol(symbol.to_owned())
+                }
+                _ => dim,
+            };
+        }
+        out.push(dim);
+    }
+    Ok(out)
+}
+
+/// The type of an ONNX element, or what is in the way.
+fn value_type(element: u64) -> Result<ValueType, String> {
+    Ok(match element {
+        1 => ValueType::Float32,
+        2 => ValueType::Uint8,
+        3 => ValueType::Int8,
+        4 => ValueType::Uint16,
+        5 => ValueType::Int16,
+        6 => ValueType::Int32,
+        7 => ValueType::Int64,
+        8 => ValueType::String,
+        11 => ValueType::Float64,
+        12 => ValueType::Uint32,
+        13 => ValueType::Uint64,
+        // Packages have no booleans. The runner takes and gives them as 0 and 1.
+        9 => ValueType::Uint8,
+        10 => return Err("its elements are of type float16".into()),
+        16 => return Err("its elements are of type bfloat16".into()),
+        other => return Err(format!("its elements are of ONNX type {other}")),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+mod tests {
+    use super::*;
+
+    /// A field of bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    }
+
+    fn input(number: u8, name: &str, element: u8, dims: &[&[u8]]) -> Vec<u8> {
+        let dims: Vec<u8> = dims.iter().flat_map(|d| field(1, d)).collect();
+        let tensor = [vec![0x08, element], field(2, &dims)].concat();
+        field(number, &[field(1, name.as_bytes()), field(2, &field(1, &tensor))].concat())
+    }
+
+    #[test]
+    fn a_graph_says_what_goes_in_and_out() {
+        let graph = [
+            input(11, "x", 1, &[&field(2, b"n"), &[0x08, 3], &[]]),
+            input(11, "w", 1, &[]),
+            field(5, &field(8, b"w")),
+            input(12, "y", 10, &[]),
+            input(12, "is", 9, &[]),
+        ]
+        .concat();
+        let model = [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat();
+        let found = signature(&model).unwrap();
+        assert_eq!((found.ir_version, found.opset), (8, 17));
+        let [Declared::Tensor(x)] = found.inputs.as_slice() else { panic!("{found:?}") };
+        let dims = vec![DimSpec::Symbol("n".into()), DimSpec::Size(3), DimSpec::Any];
+        assert_eq!((x.name.as_str(), &x.shape), ("x", &ShapeSpec::Dims(dims)));
+        let [Declared::Other(y, _), Declared::Tensor(is)] = found.outputs.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!((y.as_str(), is.ty), ("y", ValueType::Uint8));
+        check(&model).unwrap();
+        for cut in 0..model.len() {
+            // Whatever is left is not a model, or one with less in it.
+            let _ = signature(model.get(..cut).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_number_that_never_ends_is_found_wherever_it_is() {
+        let endless = [0xff; 11];
+        let tensor = |number| [field(number, &[1, 2]), field(number, &endless)].concat();
+        let attribute =
+            |number, bytes: &[u8]| field(7, &field(1, &field(5, &field(number, bytes))));
+        for bad in [
+            endless.to_vec(),
+            field(7, &endless),
+            field(8, &endless),
+            field(7, &field(1, &endless)),
+            field(7, &field(5, &tensor(1))),
+            field(7, &field(5, &tensor(7))),
+            field(7, &field(12, &field(2, &field(1, &field(2, &field(1, &endless)))))),
+            field(7, &field(11, &field(2, &field(4, &field(1, &endless))))),
+            attribute(8, &endless),
+            attribute(6, &field(1, &endless)),
+            attribute(5, &tensor(5)),
+        ] {
+            assert_eq!(check(&bad).unwrap_err().code(), "protobuf/broken", "{bad:x?}");
+        }
+        // A weight's bytes are its own.
+        check(&field(7, &field(5, &field(9, &endless)))).unwrap();
+        let deep = (0..20).fold(Vec::new(), |inner, _| field(1, &field(5, &field(6, &inner))));
+        check(&field(7, &deep)).unwrap_err();
+    }
+}

@@ -1,0 +1,377 @@
+//! Values checked against declared inputs and outputs.
+//!
+//! # What
+//! [`Call`] checks the inputs and the outputs of one call of a model: which are there, the type of their
+//! elements, their shapes. A symbol stands for one size, or one whole shape, wherever it is used in the call;
+//! `*` for any.
+//!
+//! # Nested values
+//! Dimension 0 is the number of tensors inside, the further ones are theirs: a size or a symbol must hold
+//! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
+
+use crate::{DimSpec, ShapeSpec, TensorValue, ValueSpec};
+use holdall_core::error::{Error, Rule, Shown as _, list};
+use std::collections::BTreeMap;
+
+holdall_core::error::rules! {
+    /// The rules of values, inputs and outputs.
+    pub static RULES;
+
+    /// More values than there are inputs.
+    pub POSITION: Misuse "signature/position"
+        "There are as many inputs without names as the model declares, in its order.";
+
+    /// A declared input is not there.
+    pub INPUT_MISSING: Misuse "signature/input-missing"
+        "Every input that a model declares is given.";
+    /// An input is there that is not declared, or is there twice.
+    pub INPUT_UNKNOWN: Misuse "signature/input-unknown"
+        "An input that is given is declared by the model, and given once.";
+    /// The elements of an input have another type.
+    pub INPUT_TYPE: Misuse "signature/input-type"
+        "An input has the declared type.";
+    /// An input has another number of dimensions.
+    pub INPUT_RANK: Misuse "signature/input-rank"
+        "An input has as many dimensions as are declared.";
+    /// A dimension of an input has another size.
+    pub INPUT_SIZE: Misuse "signature/input-size"
+        "A dimension of an input has the declared size.";
+    /// A symbol in the shape of an input stands for something else elsewhere.
+    pub INPUT_SYMBOL: Misuse "signature/input-symbol"
+        "A symbol in the shapes of inputs stands for the same size, or the same whole shape, in all of them.";
+
+    /// A declared output is not there.
+    pub OUTPUT_MISSING: Malformed "signature/output-missing"
+        "A model returns every declared output.";
+    /// An output is there that is not declared, or is there twice.
+    pub OUTPUT_UNKNOWN: Malformed "signature/output-unknown"
+        "A model returns only declared outputs, each once.";
+    /// The elements of an output have another type.
+    pub OUTPUT_TYPE: Malformed "signature/output-type"
+        "An output has the declared type.";
+    /// An output has another number of dimensions.
+    pub OUTPUT_RANK: Malformed "signature/output-rank"
+        "An output has as many dimensions as are declared.";
+    /// A dimension of an output has another size.
+    pub OUTPUT_SIZE: Malformed "signature/output-size"
+        "A dimension of an output has the declared size.";
+    /// A symbol in the shape of an output stands for something else elsewhere.
+    pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
+        "A symbol in the shapes of outputs has the same meaning as in the inputs and in the other outputs.";
+}
+
+/// What can be wrong with the values of one side.
+#[derive(Debug)]
+pub struct SideRules {
+    /// One that is declared is not there.
+    pub missing: &'static Rule,
+    /// One is there that is not declared, or twice.
+    pub unknown: &'static Rule,
+    /// Its elements have another type.
+    pub ty: &'static Rule,
+    /// It has another number of dimensions.
+    pub rank: &'static Rule,
+    /// A dimension has another size.
+    pub size: &'static Rule,
+    /// A symbol stands for something else elsewhere.
+    pub symbol: &'static Rule,
+}
+
+/// What can be wrong with inputs.
+pub static INPUT: SideRules = SideRules {
+    missing: &INPUT_MISSING,
+    unknown: &INPUT_UNKNOWN,
+    ty: &INPUT_TYPE,
+    rank: &INPUT_RANK,
+    size: &INPUT_SIZE,
+    symbol: &INPUT_SYMBOL,
+};
+
+/// What can be wrong with outputs: a model that does not keep to its description.
+pub static OUTPUT: SideRules = SideRules {
+    missing: &OUTPUT_MISSING,
+    unknown: &OUTPUT_UNKNOWN,
+    ty: &OUTPUT_TYPE,
+    rank: &OUTPUT_RANK,
+    size: &OUTPUT_SIZE,
+    symbol: &OUTPUT_SYMBOL,
+};
+
+/// Which values are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Input,
+    Output,
+}
+
+impl Side {
+    fn rules(self) -> &'static SideRules {
+        match self {
+            Side::Input => &INPUT,
+            Side::Output => &OUTPUT,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Side::Input => "input",
+            Side::Output => "output",
+        }
+    }
+}
+
+/// What one value's shape is, for a symbol that stands for all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whole {
+    Plain(Vec<u64>),
+    Nested(Vec<Vec<u64>>),
+}
+
+/// One call: what the symbols stand for, as far as they were met.
+#[derive(Debug, Clone, Default)]
+pub struct Call<'a> {
+    /// A symbol's size, and where it was met first.
+    sizes: BTreeMap<&'a str, (u64, String)>,
+    /// A symbol's shape, and where it was met first.
+    shapes: BTreeMap<&'a str, (Whole, String)>,
+}
+
+impl<'a> Call<'a> {
+    /// A call of which nothing is known.
+    pub fn new() -> Call<'a> {
+        Call::default()
+    }
+
+    /// Holds inputs against what is declared, and gives everything that is wrong. Where nothing is declared,
+    /// everything is right.
+    pub fn inputs<'v, N: AsRef<str> + 'v>(
+        &mut self,
+        declared: &'a [ValueSpec],
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
+    ) -> Vec<Error> {
+        self.check(Side::Input, declared, values)
+    }
+
+    /// Holds outputs against what is declared, under what the symbols stood for in the inputs.
+    pub fn outputs<'v, N: AsRef<str> + 'v>(
+        &mut self,
+        declared: &'a [ValueSpec],
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
+    ) -> Vec<Error> {
+        self.check(Side::Output, declared, values)
+    }
+
+    fn check<'v, N: AsRef<str> + 'v>(
+        &mut self,
+        side: Side,
+        declared: &'a [ValueSpec],
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
+    ) -> Vec<Error> {
+        let mut wrong = Vec::new();
+        if declared.is_empty() {
+            return wrong;
+        }
+        let (rules, what) = (side.rules(), side.as_str());
+        let names = || {
+            let names = declared.iter().map(|d| format!("`{}`", d.name.shown()));
+            format!("the model declares {}", list(names))
+        };
+        let mut given: BTreeMap<String, ()> = BTreeMap::new();
+        for (name, value) in values {
+            let name = name.as_ref();
+            let shown = name.shown();
+            if given.insert(name.to_owned(), ()).is_some() {
+                wrong.push(rules.unknown.broken(format!("{what} `{shown}` is given twice")));
+                continue;
+            }
+            let Some(spec) = declared.iter().find(|d| d.name == name) else {
+                let e = rules.unknown.broken(format!("there is no {what} `{shown}`"));
+                wrong.push(e.with_hint(names()));
+                continue;
+            };
+            self.one(side, spec, value, &mut wrong);
+        }
+        for spec in declared.iter().filter(|d| !given.contains_key(&d.name)) {
+            let (name, ty) = (spec.name.shown(), spec.ty.as_str());
+            let shape = shown_shape(&spec.shape);
+            wrong.push(
+                rules.missing.broken(format!("{what} `{name}` ({ty}, shape {shape}) is missing")),
+            );
+        }
+        wrong
+    }
+
+    fn one(
+        &mut self,
+        side: Side,
+        spec: &'a ValueSpec,
+        value: &TensorValue,
+        wrong: &mut Vec<Error>,
+    ) {
+        let (rules, place) = (side.rules(), place(side, spec));
+        if let Some(found) = value.ty().filter(|ty| *ty != spec.ty) {
+            let (found, wanted) = (found.as_str(), spec.ty.as_str());
+            wrong.push(rules.ty.broken(format!("{place} is {found}, declared as {wanted}")));
+        }
+        match &spec.shape {
+            ShapeSpec::Any => {}
+            ShapeSpec::Symbol(symbol) => {
+                let whole = whole(value);
+                let (bound, first) = self
+                    .shapes
+                    .entry(symbol.as_str())
+                    .or_insert_with(|| (whole.clone(), place.clone()));
+                if *bound != whole {
+                    let (symbol, found) = (symbol.shown(), shown_whole(&whole));
+                    let bound = shown_whole(bound);
+                    wrong.push(rules.symbol.broken(format!(
+                        "{place} has shape {found}, but `{symbol}` is {bound} in {first}"
+                    )));
+                }
+            }
+            ShapeSpec::Dims(dims) => self.dims(side, &place, dims, value, wrong),
+        }
+    }
+
+    fn dims(
+        &mut self,
+        side: Side,
+        place: &str,
+        dims: &'a [DimSpec],
+        value: &TensorValue,
+        wrong: &mut Vec<Error>,
+    ) {
+        let inner = match value {
+            TensorValue::Nested(inner) => inner,
+            plain => {
+                let shape = plain.shape().unwrap_or_default();
+                return self.plain(side, place, dims, shape, 0, wrong);
+            }
+        };
+        let Some((outer, rest)) = dims.split_first() else {
+            let e = format!("{place} is a nested tensor, declared as a scalar");
+            return wrong.push(side.rules().rank.broken(e));
+        };
+        let count = u64::try_from(inner.len()).unwrap_or(u64::MAX);
+        self.dim(side, place, 0, outer, count, wrong);
+        for (at, part) in inner.iter().enumerate() {
+            let place = format!("tensor {at} of {place}");
+            self.plain(side, &place, rest, part.shape().unwrap_or_default(), 1, wrong);
+        }
+    }
+
+    /// One shape against one entry for each dimension; `before` of them were taken by a nested tensor.
+    fn plain(
+        &mut self,
+        side: Side,
+        place: &str,
+        dims: &'a [DimSpec],
+        shape: &[u64],
+        before: usize,
+        wrong: &mut Vec<Error>,
+    ) {
+        if shape.len() != dims.len() {
+            let (found, wanted) = (shape.len(), dims.len());
+            let declared = shown_dims(dims);
+            wrong.push(side.rules().rank.broken(format!(
+                "{place} has {found} dimensions, {shape:?}, declared with {wanted}, {declared}"
+            )));
+            return;
+        }
+        for (at, (dim, size)) in dims.iter().zip(shape).enumerate() {
+            self.dim(side, place, at.saturating_add(before), dim, *size, wrong);
+        }
+    }
+
+    fn dim(
+        &mut self,
+        side: Side,
+        place: &str,
+        at: usize,
+        dim: &'a DimSpec,
+        found: u64,
+        wrong: &mut Vec<Error>,
+    ) {
+        let rules = side.rules();
+        match dim {
+            DimSpec::Any => {}
+            DimSpec::Size(size) if *size == found => {}
+            DimSpec::Size(size) => wrong.push(
+                rules
+                    .size
+                    .broken(format!("dimension {at} of {place} is {found}, declared as {size}")),
+            ),
+            DimSpec::Symbol(symbol) => {
+                let here = || format!("dimension {at} of {place}");
+                let (bound, first) =
+                    self.sizes.entry(symbol.as_str()).or_insert_with(|| (found, here()));
+                if *bound != found {
+                    let (here, symbol) = (here(), symbol.shown());
+                    wrong.push(rules.symbol.broken(format!(
+                        "{here} is {found}, but `{symbol}` is {bound} in {first}"
+                    )));
+                }
+            }
+        }
+    }
+}
+
+/// Gives values without names those of the inputs, in the declared order.
+///
+/// # Errors
+/// [`POSITION`]
+pub fn in_order(
+    declared: &[ValueSpec],
+    values: Vec<TensorValue>,
+) -> Result<Vec<(String, TensorValue)>, Error> {
+    if values.len() != declared.len() {
+        let (found, wanted) = (values.len(), declared.len());
+        let e = POSITION.broken(format!("{found} inputs without names, declared are {wanted}"));
+        return Err(e.with_hint(match declared.is_empty() {
+            true => "the model declares no inputs: name them".to_owned(),
+            false => format!("the order is {}", list(declared.iter().map(|d| d.name.shown()))),
+        }));
+    }
+    Ok(declared.iter().map(|d| d.name.clone()).zip(values).collect())
+}
+
+fn place(side: Side, spec: &ValueSpec) -> String {
+    format!("{} `{}`", side.as_str(), spec.name.shown())
+}
+
+fn whole(value: &TensorValue) -> Whole {
+    match value {
+        TensorValue::Nested(inner) => {
+            Whole::Nested(inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect())
+        }
+        plain => Whole::Plain(plain.shape().unwrap_or_default().to_vec()),
+    }
+}
+
+fn shown_whole(whole: &Whole) -> String {
+    match whole {
+        Whole::Plain(shape) => format!("{shape:?}"),
+        Whole::Nested(shapes) => format!("nested {shapes:?}"),
+    }
+}
+
+/// A declared shape for people: `*`, `shape`, `[batch, 3]`.
+pub fn shown_shape(shape: &ShapeSpec) -> String {
+    match shape {
+        ShapeSpec::Any => "*".to_owned(),
+        ShapeSpec::Symbol(symbol) => symbol.shown().to_string(),
+        ShapeSpec::Dims(dims) => shown_dims(dims),
+    }
+}
+
+fn shown_dims(dims: &[DimSpec]) -> String {
+    let all: Vec<String> = dims
+        .iter()
+        .map(|dim| match dim {
+            DimSpec::Any => "*".to_owned(),
+            DimSpec::Size(size) => size.to_string(),
+            DimSpec::Symbol(symbol) => symbol.shown().to_string(),
+        })
+        .collect();
+    format!("[{}]", all.join(", "))
+}

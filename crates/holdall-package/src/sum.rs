@@ -1,0 +1,61 @@
+//! SHA-256 and CRC-32 of a file of a package, in one pass over its bytes.
+
+use crate::contents::wrong_hash;
+use holdall_core::codec::crc::Crc32;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::model::{Algorithm, Digest, Hasher};
+use holdall_core::wire::zip::CRC32;
+
+/// What `MANIFEST` and the zip say of a file is compared with this.
+pub struct Sum {
+    hasher: Hasher,
+    crc: Crc32,
+}
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::zip() }
+    }
+}
+
+impl Sum {
+    /// Takes the next decoded bytes of the file.
+    pub fn update(&mut self, bytes: &[u8]) {
+        // In pieces that stay in the processor's cache for the second of them.
+        for piece in bytes.chunks(64 << 10) {
+            self.crc.update(piece);
+            self.hasher.update(piece);
+        }
+    }
+
+    /// Both sums.
+    pub fn finish(self) -> ([u8; 32], u32) {
+        (hash_of(self.hasher), self.crc.value())
+    }
+
+    /// Compares them with what `MANIFEST` says of the file at `path`, if it says anything.
+    ///
+    /// # Errors
+    /// [`crate::rules::HASH`], [`CRC32`].
+    pub fn check(self, path: &str, sha256: Option<[u8; 32]>, crc: Option<u32>) -> Result<()> {
+        let (hash, found) = self.finish();
+        if let Some(said) = sha256.filter(|said| *said != hash) {
+            return Err(wrong_hash(path, &said, &hash));
+        }
+        match crc.filter(|said| *said != found) {
+            Some(said) => Err(CRC32.broken(format!(
+                "the CRC-32 of `{}` is {found:#010x}, the zip says {said:#010x}",
+                path.shown()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a hasher that was made for SHA-256 comes to.
+pub fn hash_of(hasher: Hasher) -> [u8; 32] {
+    match hasher.finish() {
+        Digest::Sha256(hash) => hash,
+        _ => [0; 32],
+    }
+}

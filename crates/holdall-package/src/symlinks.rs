@@ -1,0 +1,111 @@
+//! Symbolic links of a package: relative ones, to files of the same top folder.
+
+use crate::contents::PackedFile;
+use crate::rules::*;
+use crate::{TENSOR_INDEX, paths};
+use holdall_core::error::{Error, Result, Shown as _};
+
+/// Links on the way to a file: as many as Linux follows.
+const MOST_STEPS: usize = 40;
+
+/// Gives every link of `files`, which are in the order of their paths, the path of the file that it leads
+/// to at last, and that file's length.
+///
+/// # Errors
+/// [`SYMLINK`].
+pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
+    let mut resolved = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        if file.target.is_none() {
+            continue;
+        }
+        let end = follow(files, file)?;
+        if end.sha256 != file.sha256 {
+            return Err(broken(file, &format!("and `{}` have different hashes", end.path)));
+        }
+        resolved.push((at, end.path.clone(), end.len));
+    }
+    for (at, path, len) in resolved {
+        if let Some(file) = files.get_mut(at) {
+            (file.target, file.len) = (Some(path), len);
+        }
+    }
+    Ok(())
+}
+
+fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
+    let mut at = link;
+    for _ in 0..MOST_STEPS {
+        let Some(target) = &at.target else { return Ok(at) };
+        if at.path == TENSOR_INDEX {
+            return Err(broken(link, "is a link, which the table of tensors must not be"));
+        }
+        let path = path_of(&at.path, target)
+            .map_err(|what| broken(link, &format!("{what}: `{}`", target.shown())))?;
+        let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
+        let Some(next) = found.and_then(|found| files.get(found)) else {
+            return Err(broken(link, &format!("leads to `{}`, which is not a file", path.shown())));
+        };
+        at = next;
+    }
+    Err(broken(link, "leads round in a loop, or over more than 40 links"))
+}
+
+/// The path in the package that `target` names, seen from the link at `link`; or what is wrong with it.
+fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
+    let (folder, _) = link.rsplit_once('/').ok_or("is a link, and in no folder")?;
+    match target.as_bytes() {
+        [] => return Err("leads nowhere: its target is empty"),
+        [b'/', ..] => return Err("leads to an absolute path"),
+        _ => {}
+    }
+    if target.contains('\\') {
+        return Err("leads to a path with a backslash");
+    }
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    for part in target.split('/') {
+        match part {
+            "" => return Err("leads to a path with an empty part"),
+            "." => {}
+            // The top folder itself is not left, not even for a moment.
+            ".." if parts.len() < 2 => return Err("leads out of its top folder"),
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    paths::check(&path).map(|()| path).map_err(|_| "leads to what is not a path of a package")
+}
+
+#[cold]
+fn broken(link: &PackedFile, what: &str) -> Error {
+    SYMLINK.broken(format!("`{}` {what}", link.path.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_seen_from_the_folder_of_the_link() {
+        let to = |target: &str| path_of("model/a/link", target);
+        assert_eq!(to("b").as_deref(), Ok("model/a/b"));
+        assert_eq!(to("./../blobs/x").as_deref(), Ok("model/blobs/x"));
+        assert_eq!(to("..").as_deref(), Ok("model"));
+        for (out, what) in [
+            ("../..", "top folder"),
+            ("../../model/x", "top folder"),
+            ("/model/x", "absolute"),
+            ("", "empty"),
+            ("a//b", "empty part"),
+            (".//b", "empty part"),
+            ("a/", "empty part"),
+            ("..\\x", "backslash"),
+            ("C:x", "not a path"),
+            ("\0", "not a path"),
+        ] {
+            assert!(to(out).is_err_and(|said| said.contains(what)), "{out:?}");
+        }
+        assert_eq!(path_of("link", "b"), Err("is a link, and in no folder"));
+    }
+}

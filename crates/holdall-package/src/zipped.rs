@@ -1,0 +1,122 @@
+//! A package in a zip: which entries are its texts and its files.
+
+use crate::contents::{Contents, Found, Texts};
+use crate::fields::Warnings;
+use crate::rules::*;
+use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
+use bytes::Bytes;
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::zip::{Directory, Entry, EntryKind};
+
+/// Reads what the zip of `directory` says of its package: the texts, and where symbolic links lead. The
+/// numbers of what was found are those of its entries. `fetched` is the content of `carton.toml`, for a package that only links
+/// to it. Returns `None` for a zip that is not a package: one with neither `carton.toml` nor both `MANIFEST` and `LINKS`.
+///
+/// # Errors
+/// All rules of packages, but for those about bytes of other files.
+pub fn read(
+    directory: &Directory,
+    window: &Window,
+    limits: &Limits,
+    fetched: Option<&Bytes>,
+) -> Result<Option<Contents>, Stop> {
+    check_names(directory)?;
+    let texts = texts(directory);
+    let is_link = |entry: &Entry<'_>| entry.kind() == EntryKind::Symlink;
+    if let Some(text) = texts.into_iter().flatten().find(is_link) {
+        let message = format!("`{}` is a link", text.name());
+        return Err(SYMLINK.broken(message).into());
+    }
+    let long = |entry: &Entry<'_>| is_link(entry) && entry.decoded_len() > paths::LONGEST as u64;
+    if let Some(link) = directory.entries().find(long) {
+        let (name, len) = (link.name().shown(), link.decoded_len());
+        return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
+    }
+    // By their names, which is the order that files of a package have.
+    let entries = || directory.entries_by_name();
+    let wanted: Vec<Entry<'_>> =
+        texts.into_iter().flatten().chain(entries().filter(is_link)).collect();
+    let mut contents = directory.contents(&wanted, window, limits)?.into_iter();
+    let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
+    let [description, manifest, links, tensors] = texts.map(&mut next);
+    if description.is_none() && (manifest.is_none() || links.is_none()) {
+        return Ok(None);
+    }
+    let texts = Texts {
+        description: description.or_else(|| fetched.cloned()),
+        manifest: Some(manifest.ok_or_else(|| {
+            NO_MANIFEST.broken(format!("there is no `{MANIFEST_NAME}` in the zip"))
+        })?),
+        links,
+        tensors,
+    };
+    let mut found = Vec::with_capacity(directory.len());
+    for entry in entries().filter(|entry| entry.kind() != EntryKind::Folder) {
+        let target = match entry.kind() {
+            EntryKind::Symlink => Some(target(entry, next(Some(entry)).unwrap_or_default())?),
+            _ => None,
+        };
+        found.push(Found {
+            path: path_of(entry.name()).into(),
+            len: entry.decoded_len(),
+            target,
+            at: entry.position(),
+        });
+    }
+    let mut contents = Contents::new(found, &texts, limits)?;
+    let is_rooted = |entry: &Entry<'_>| path_of(entry.name()) != entry.name();
+    if let Some(first) = directory.entries().find(is_rooted) {
+        let mut noted = Warnings(std::mem::take(&mut contents.warnings));
+        let count = directory.entries().filter(is_rooted).count() as u64;
+        let message = || format!("entry `{}` has a slash at its start", first.name());
+        noted.add_many(warnings::LEADING_SLASH, count, message);
+        contents.warnings = noted.0;
+    }
+    Ok(Some(contents))
+}
+
+/// `carton.toml`, `MANIFEST`, `LINKS` and the table of tensors, as far as they are there.
+pub fn texts(directory: &Directory) -> [Option<Entry<'_>>; 4] {
+    let names = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
+    names.map(|name| directory.get(name).or_else(|| rooted(directory, name)))
+}
+
+/// Whether a zip is one of a package, if perhaps of one that lacks what describes it.
+pub fn is_package(directory: &Directory) -> bool {
+    let has = |name| directory.get(name).or_else(|| rooted(directory, name)).is_some();
+    has(CARTON_TOML) || (has(MANIFEST_NAME) && has(LINKS_NAME))
+}
+
+/// The entry of one of the two texts that the original writes with a slash before their names.
+fn rooted<'a>(directory: &'a Directory, name: &str) -> Option<Entry<'a>> {
+    ROOTED.into_iter().find(|rooted| path_of(rooted) == name).and_then(|name| directory.get(name))
+}
+
+/// The path of the entry of that name: what it says, but for those two.
+fn path_of(name: &str) -> &str {
+    if ROOTED.contains(&name) { name.trim_start_matches('/') } else { name }
+}
+
+/// What the original calls `MANIFEST` and `LINKS` in a package that it has shrunk.
+const ROOTED: [&str; 2] = ["/MANIFEST", "/LINKS"];
+
+/// Checks the names of folders, and that nothing meets them. Files are checked with those of `LINKS`.
+fn check_names(directory: &Directory) -> Result<()> {
+    let folders = || directory.entries().filter(|entry| entry.kind() == EntryKind::Folder);
+    for entry in folders() {
+        paths::check(entry.name().strip_suffix('/').unwrap_or_default())?;
+    }
+    match folders().next() {
+        // Folders without files are not made anywhere: those that differ in case alone do no harm.
+        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {
+    String::from_utf8(content.into()).map_err(|_| {
+        SYMLINK.broken(format!("`{}` leads to what is not UTF-8", entry.name().shown()))
+    })
+}
