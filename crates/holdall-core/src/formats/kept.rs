@@ -3,11 +3,11 @@
 use crate::error::Result;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
 use crate::error::Shown as _;
-use crate::error::hash::HashMap;
 use crate::limits::Limits;
 use crate::model::Attributes;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
 use crate::model::Value;
+use holdall_collections::HashMap;
 use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 
 /// Keys that start like this are ours.

@@ -2,9 +2,9 @@
 //! order, all that were declared.
 
 use crate::encode::{Stored, TensorSpec};
-use crate::error::hash::HashSet;
 use crate::error::{Result, Rule, Shown as _};
 use crate::model::Encoding;
+use holdall_collections::HashSet;
 
 /// What was declared, and how much of it was placed: `P` says where a component is.
 pub(super) struct Turns<P> {

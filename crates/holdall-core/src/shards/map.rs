@@ -1,10 +1,9 @@
 //! What an index file says: which tensor is in which file.
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
-use crate::error::hash::{HashMap, HashSet};
-use crate::error::names::in_order;
 use crate::error::{Result, Shown as _};
 use crate::model::{Component, Index, TensorInfo, Warning};
+use holdall_collections::{HashMap, HashSet, in_order};
 use holdall_json::{Reader, Token};
 use std::ops::Range;
 

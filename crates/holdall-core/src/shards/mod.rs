@@ -9,11 +9,11 @@ pub use folder::{Chosen, are_model, chosen, format_by, is_checkpoint, is_index, 
 pub use map::{Checked, MAX_INDEX, Map};
 pub use split::{Split, part_name};
 
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _, rules};
 use crate::formats;
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Warning};
+use holdall_collections::HashSet;
 
 rules! {
     /// The rules of this module.

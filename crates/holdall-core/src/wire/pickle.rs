@@ -12,8 +12,8 @@ pub mod trace;
 pub(crate) mod write;
 
 use super::cursor::Cursor;
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Result, Shown as _};
+use holdall_collections::{HashMap, HashSet};
 use opcode::{Argument, Missing};
 
 crate::error::rules! {

@@ -10,13 +10,12 @@ use super::tensors::{self, TensorKind, TensorRow};
 use super::{
     CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
 };
-use crate::error::hash::HashSet;
-use crate::error::sort::sort_by;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::sha256::Sha256;
 use crate::model::{Warning, element_count};
 use bytes::Bytes;
+use holdall_collections::{HashSet, sort_by};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

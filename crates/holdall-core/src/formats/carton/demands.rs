@@ -6,8 +6,8 @@ use super::fields::Warnings;
 use super::markdown::Markup;
 use super::rules::*;
 use crate::error::Shown as _;
-use crate::error::hash::HashSet;
 use crate::model::Warning;
+use holdall_collections::HashSet;
 
 /// How the architectures of targets start.
 const ARCHITECTURES: [&str; 30] = [

@@ -7,7 +7,7 @@ use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
 use super::warnings::SELF_TEST;
 use crate::error::Shown as _;
-use crate::error::hash::{HashMap, HashSet};
+use holdall_collections::{HashMap, HashSet};
 
 /// What is known of a tensor without its bytes.
 #[derive(Clone)]

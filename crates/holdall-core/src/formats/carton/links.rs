@@ -4,9 +4,9 @@ use super::LINKS_NAME;
 use super::fields::{self, Fields};
 use super::manifest::hash_of;
 use super::rules::*;
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
+use holdall_collections::HashSet;
 
 /// The contents of `LINKS`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

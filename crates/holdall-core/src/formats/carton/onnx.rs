@@ -3,8 +3,8 @@
 use super::description::{DimSpec, ShapeSpec, ValueSpec};
 use super::value::ValueType;
 use crate::error::Result;
-use crate::error::hash::HashSet;
 use crate::wire::protobuf::{Field, Fields, varints};
+use holdall_collections::HashSet;
 
 crate::error::rules! {
     /// Rules of what is told from an ONNX file.

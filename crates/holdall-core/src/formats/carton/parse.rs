@@ -8,11 +8,11 @@ use super::fields::{self, Fields, Warnings};
 use super::rules::*;
 use super::value::ValueType;
 use super::{CARTON_TOML, paths, warnings};
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Warning;
 use crate::wire::toml::{Table, Value};
+use holdall_collections::HashSet;
 
 const TENSOR_PREFIX: &str = "@tensor_data/";
 const MISC_PREFIX: &str = "@misc/";

@@ -2,8 +2,8 @@
 
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX};
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
+use holdall_collections::sort;
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Bytes of the longest path: what every system opens, as long as the package is not deep in other folders itself.

@@ -4,11 +4,11 @@ use super::fields::{self, Fields};
 use super::rules::*;
 use super::value::ValueType;
 use super::{TENSOR_INDEX, paths};
-use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::element_count;
 use crate::wire::toml::Value;
+use holdall_collections::HashMap;
 
 /// The file name of the table itself.
 const INDEX_FILE: &str = "index.toml";

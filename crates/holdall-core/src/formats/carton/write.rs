@@ -11,8 +11,8 @@ use super::description::{
 use super::links::Links;
 use super::manifest::Manifest;
 use super::tensors::{TensorKind, TensorRow};
-use crate::error::sort::sort;
 use crate::wire::toml::Value;
+use holdall_collections::sort;
 use std::fmt::Write as _;
 
 /// The text of `carton.toml`.

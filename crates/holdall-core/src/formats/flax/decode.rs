@@ -1,7 +1,6 @@
 //! The index of a tree of arrays: one walk through it.
 
 use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::formats::named::Element;
 use crate::limits::Limits;
@@ -13,6 +12,7 @@ use crate::model::{
 use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
 use crate::window::{Stop, Window};
 use crate::wire::msgpack::{BROKEN, Item, Scan};
+use holdall_collections::HashSet;
 use std::ops::Range;
 
 /// Extensions: arrays, complex numbers, scalars.

@@ -5,7 +5,6 @@ use super::{
     ALIGN_DEFAULT, ALIGN_KEY, ALIGNMENT, BIG_ENDIAN_BLOCKS, DTYPE, Element, HEADER_BOUNDS,
     HEADER_LIMIT, KEY, MAX_RANK, NAME, NAME_END, OFFSET, RANK, REVERSED, ROWS, TRUNCATED, VERSION,
 };
-use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::kept;
 use crate::limits::Limits;
@@ -17,6 +16,7 @@ use crate::model::{
 use crate::window::{Looked, Stop, Window};
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use holdall_collections::HashSet;
 use std::ops::{Deref, Range};
 
 /// Bytes that are looked at first.

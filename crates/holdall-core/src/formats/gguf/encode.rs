@@ -6,13 +6,13 @@ use super::{
     HEADER_LIMIT, LAYOUT, MAGIC, MAX_RANK, NAME_END, OFFSET,
 };
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::HashSet;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
 use crate::model::{Attributes, Layout, Role, Value};
 use bytes::Bytes;
+use holdall_collections::HashSet;
 
 /// The version that is written.
 const VERSION: u32 = 3;

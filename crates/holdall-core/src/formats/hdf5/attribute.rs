@@ -6,14 +6,13 @@ use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::tree::{self, slice};
 use super::{TOO_MANY, VERSION};
-use crate::error::hash::HashMap;
-use crate::error::sort::sort;
 use crate::error::{Error, ErrorKind, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, Value};
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
 use half::{bf16, f16};
+use holdall_collections::{HashMap, sort};
 
 /// The kind of a tree of version 2 that has attributes by their names.
 const BY_NAME: u8 = 8;

@@ -2,11 +2,11 @@
 
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
 use crate::wire::npy::{Element, Field, Fields, Of, any_element};
+use holdall_collections::sort;
 
 /// Types nest at most so deep.
 const DEPTH: usize = 16;

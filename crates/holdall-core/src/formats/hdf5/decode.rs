@@ -8,8 +8,6 @@ use super::header::Header;
 use super::reader::{FIRST, Reader};
 use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
-use crate::error::hash::{HashMap, HashSet};
-use crate::error::sort::sort_by;
 use crate::error::{Error, ErrorKind, Result, Shown as _};
 use crate::formats::array::{DESCR, describe};
 use crate::formats::kept;
@@ -19,6 +17,7 @@ use crate::model::{
     element_count,
 };
 use crate::window::{Stop, Window};
+use holdall_collections::{HashMap, HashSet, sort_by};
 
 /// The code of the warning for attributes kept as a text that is not of our form.
 const RESTORE: &str = "hdf5/restore";

@@ -7,7 +7,6 @@ use super::{
     ALIGN, BOUNDS, DECLARED, ELEMENT_TYPE, ENCODING, FIT, FORM, MARK, STRUCTURE, TOO_MANY,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
@@ -15,6 +14,7 @@ use crate::formats::kept::{ATTRIBUTES, object};
 use crate::formats::structured::{Refusal, named, structured};
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

@@ -4,10 +4,10 @@ use super::reader::{FIRST, Reader, each, little};
 use super::tree::{self, number_len, slice};
 use super::{FILTER, VERSION};
 use crate::error::Result;
-use crate::error::hash::HashMap;
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use holdall_collections::HashMap;
 
 /// The text of an old group's heap that its header leads to.
 pub(super) fn local(reader: &Reader<'_>, at: u64) -> Result<Bytes, Stop> {

@@ -5,11 +5,10 @@ use super::header::{Header, kind};
 use super::reader::{Reader, each, little};
 use super::tree::{self, slice};
 use super::{LOOP, NAME, VERSION};
-use crate::error::hash::HashSet;
-use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::window::Stop;
 use bytes::Bytes;
+use holdall_collections::{HashSet, sort_by};
 
 /// The kind of a tree of version 1 that has a group's links, and of version 2.
 const LINKS: u8 = 0;

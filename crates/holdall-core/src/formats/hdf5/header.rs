@@ -3,10 +3,10 @@
 use super::reader::{FIRST, Reader, little};
 use super::{LOOP, SHARED, VERSION};
 use crate::error::Result;
-use crate::error::hash::HashSet;
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use holdall_collections::HashSet;
 
 /// What a message is about.
 pub(super) mod kind {

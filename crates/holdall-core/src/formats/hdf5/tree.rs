@@ -3,10 +3,10 @@
 use super::reader::{Reader, each, little};
 use super::{LOOP, VERSION};
 use crate::error::Result;
-use crate::error::hash::HashSet;
 use crate::window::Stop;
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use holdall_collections::HashSet;
 
 /// Bytes that are looked at first of a node of version 1.
 const NODE: u64 = 1 << 10;

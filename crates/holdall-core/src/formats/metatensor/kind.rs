@@ -3,8 +3,8 @@
 use super::KIND_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
 use crate::error::Result;
-use crate::error::hash::HashMap;
 use crate::model::{Attributes, IndexBuilder, Value};
+use holdall_collections::HashMap;
 use holdall_schema::{Node, NodeId, Schema, Symbols, def_name};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;

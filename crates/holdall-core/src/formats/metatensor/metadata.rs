@@ -3,11 +3,11 @@
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::attributes::LOSSLESS;
 use crate::model::{Attributes, Value};
+use holdall_collections::HashMap;
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
 use holdall_schema::{Schema, SchemaLimits, normal};
 use serde_json::Value as Json;

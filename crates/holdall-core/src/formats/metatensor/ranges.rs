@@ -1,9 +1,9 @@
 //! Where ranges lie among each other: sections 6.6 and 6.7.
 
 use super::rules::{GAP, TRAILING_DATA, TRUNCATED};
-use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::model::Index;
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 /// The ranges that references name, in the order of the header.

@@ -1,9 +1,8 @@
 //! Tensors by their names, as `tensors` holds them: objects in objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
-use crate::error::hash::{HashMap, HashSet};
-use crate::error::sort::{sort, sort_by};
 use crate::error::{Result, Shown as _};
+use holdall_collections::{HashMap, HashSet, sort, sort_by};
 use holdall_schema::{Path, Segment, write_name};
 
 /// The most steps of a name that become objects and arrays of a header.

@@ -6,7 +6,6 @@ use super::ranges::Ranges;
 use super::reference::{Flat, References};
 use super::rules::*;
 use super::{ENTRY_ALIGN, ENTRY_LEN};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::builder::SHAPE_OVERFLOW;
@@ -14,6 +13,7 @@ use crate::model::{
     ByteOrder, Component, DType, Encoding, IndexBuilder, Layout, LogicalType, Role, element_count,
     stored_size,
 };
+use holdall_collections::HashMap;
 use holdall_json::Reader;
 use holdall_schema::{
     Checker, Content, Dim, Len, Node, NodeId, Schema, Symbols, TensorDType, TensorType, TypeId,

@@ -5,7 +5,6 @@ use super::{
 };
 use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::HashSet;
 use crate::error::{Remedy, Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::header::check_values;
@@ -20,6 +19,7 @@ use crate::wire::npy::{self, Element};
 use crate::wire::zip::write::{ALIGN, Entry, descriptor, directory, local_header};
 use crate::wire::zip::{EntryKind, Method};
 use bytes::Bytes;
+use holdall_collections::HashSet;
 
 /// NumPy reads headers of so many bytes unasked.
 const MOST: usize = 10_000;

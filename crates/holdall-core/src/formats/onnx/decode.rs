@@ -6,8 +6,6 @@ use super::value::{Pairs, count, described, entry, integer, lossy};
 use super::{
     DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
 };
-use crate::error::hash::{HashMap, HashSet};
-use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -18,6 +16,7 @@ use crate::read::Extent;
 use crate::window::{Stop, Window};
 use crate::wire::protobuf::{Item, Scan};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet, sort_by};
 use std::ops::Range;
 
 /// Files with external data.

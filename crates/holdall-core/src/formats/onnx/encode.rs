@@ -3,10 +3,10 @@
 use super::graph::{Graph, Part, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
 use crate::encode::{self, Encode, TensorSpec};
-use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::model::{Attributes, Encoding};
 use bytes::Bytes;
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 /// Bytes that a message has at most.

@@ -2,13 +2,13 @@
 
 use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of, unfilled};
 use crate::encode::TensorSpec;
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Remedy, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{DType, Layout, LogicalType, Role};
 use crate::window::{Stop, Window};
 use crate::wire::protobuf::{Item, Scan};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// A model as it is to be written: see [`Graph::encoder`].

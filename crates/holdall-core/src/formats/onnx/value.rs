@@ -2,9 +2,9 @@
 
 use super::{TEXT, name_of};
 use crate::error::Result;
-use crate::error::hash::HashMap;
 use crate::model::Value;
 use crate::wire::protobuf::{Field, Fields};
+use holdall_collections::HashMap;
 
 /// The pairs of a map. Of a key that comes again the last value counts, as protocol buffers have it.
 #[derive(Default)]

@@ -3,7 +3,6 @@
 
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::named::{Element, is_dtype};
 use crate::limits::Limits;
@@ -12,6 +11,7 @@ use crate::model::{
 };
 use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
 use crate::wire::pickle::{self, Graph, Id, Node};
+use holdall_collections::HashMap;
 use std::ops::Range;
 
 /// The name of the file that describes a checkpoint.

@@ -6,7 +6,6 @@ use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
 use crate::codec::filter::Filter;
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::array::DESCR;
 use crate::formats::foreign;
@@ -22,6 +21,7 @@ use crate::window::{Looked, Stop, Window};
 use crate::wire::pickle::{self, Graph, Id, Node};
 use crate::wire::zip::{Directory, Entry, Method};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.

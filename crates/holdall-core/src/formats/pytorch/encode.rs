@@ -3,7 +3,6 @@
 use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
 use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
@@ -16,6 +15,7 @@ use crate::wire::pickle::write::Pickler;
 use crate::wire::zip::write::{self, Entry, descriptor, directory, local_header};
 use crate::wire::zip::{EntryKind, Method};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 
 /// The top folder, which torch names after what it writes to.
 const TOP: &str = "archive/";

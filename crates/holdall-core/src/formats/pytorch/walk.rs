@@ -2,10 +2,10 @@
 
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
-use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::model::Value;
 use crate::wire::pickle::{BYTES_OF_STEP, Id, Node};
+use holdall_collections::HashSet;
 
 /// What a file contains, in its order.
 #[derive(Debug, Default)]

@@ -6,13 +6,12 @@ use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::HashMap;
-use crate::error::sort::sort_by;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
 use crate::model::{Attributes, Layout, Role, stored_size};
 use bytes::Bytes;
+use holdall_collections::{HashMap, sort_by};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -2,7 +2,6 @@
 
 use super::METADATA_KEY;
 use super::decode::component;
-use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::formats::element::ElementType;
 use crate::formats::kept::{
@@ -10,6 +9,7 @@ use crate::formats::kept::{
 };
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
+use holdall_collections::HashMap;
 use holdall_json::{Reader, duplicate, write_string};
 use std::collections::BTreeMap;
 use std::ops::Range;

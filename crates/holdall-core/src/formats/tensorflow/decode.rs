@@ -2,8 +2,6 @@
 
 use super::slices::{Extent as Slice, key};
 use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
-use crate::error::hash::{HashMap, HashSet};
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -13,6 +11,7 @@ use crate::read::{Chunk, Chunked, Edges, Extent, Grid};
 use crate::window::{Stop, Window};
 use crate::wire::protobuf::{Field, Fields};
 use crate::wire::sstable;
+use holdall_collections::{HashMap, HashSet, sort};
 
 /// What TensorFlow 2 keeps of its objects: a text.
 const OBJECTS: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";

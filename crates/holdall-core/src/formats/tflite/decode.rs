@@ -1,7 +1,6 @@
 //! The index of a model: its tables, one kind after the other.
 
 use super::{BUFFER, DIMS, ELEMENT_TYPE, FORMAT, SPARSE, TOO_MUCH, VERSION, element};
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::builder::{SIZE, TOO_MANY_TENSORS};
@@ -11,6 +10,7 @@ use crate::model::{
 };
 use crate::window::{Stop, Window};
 use crate::wire::flatbuffer::{Reader, Table};
+use holdall_collections::{HashMap, HashSet};
 use std::cell::Cell;
 use std::ops::Range;
 

@@ -7,11 +7,10 @@ use super::rules::*;
 use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
-use crate::error::names::in_order;
-use crate::error::sort::sort_by;
 use crate::layout::sparse::packed_count;
 use crate::model::{Attributes, Encoding, Layout};
 use crate::wire::cbor::Writer;
+use holdall_collections::{in_order, sort_by};
 use std::ops::Range;
 
 /// What 1.2 files say their version is.

@@ -6,8 +6,6 @@ use super::{
     MOST_MANIFEST, NAME, ODD_F4, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, groups,
     is_name, is_odd, layout_of, xxh3,
 };
-use crate::error::hash::HashMap;
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
@@ -19,6 +17,7 @@ use crate::window::{Stop, Window};
 use crate::wire::cbor::Reader;
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use holdall_collections::{HashMap, sort};
 use std::ops::Range;
 
 /// Whether the file is of this generation, damaged or not.

@@ -3,13 +3,13 @@
 use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::sort::sort_by;
 use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::turns::Turns;
 use crate::limits::Limits;
 use crate::model::{Algorithm, Attributes};
 use bytes::Bytes;
+use holdall_collections::sort_by;
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;

@@ -5,10 +5,9 @@ use super::{
 };
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
-use crate::error::names::in_order;
-use crate::error::sort::sort;
 use crate::model::{Attributes, DType, Encoding, Layout, LogicalType, Value};
 use crate::wire::cbor::Writer;
+use holdall_collections::{in_order, sort};
 use std::ops::Range;
 
 /// The tensors placed so far.

@@ -9,8 +9,8 @@ use super::names::{Danger, danger_of};
 use super::opcode::{Argument, Missing, argument};
 use super::{BROKEN, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, too_many_names};
 use crate::error::Error;
-use crate::error::hash::HashMap;
 use crate::wire::cursor::Cursor;
+use holdall_collections::HashMap;
 
 /// How deep pickles in the texts and bytes of pickles are looked for.
 const MOST_NESTED: u32 = 4;
