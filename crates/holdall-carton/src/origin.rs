@@ -5,7 +5,7 @@ use holdall_core::codec::crc::Crc32;
 use holdall_core::wire::zip::{CRC32, Directory, Entry, Method};
 use holdall_core::{Component, Limits, Result, Window};
 use holdall_io::error::io;
-use holdall_io::executor::{Pieces, Place, Sources};
+use holdall_io::executor::{ErrorContext, Pieces, Sources};
 use holdall_io::source::{ByteSource, fetched, read_now};
 use std::fs::File;
 use std::io::{self, Read};
@@ -102,7 +102,14 @@ impl Stored {
 /// # Errors
 /// Limit, when it decodes to more than is allowed.
 pub(super) fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
-    Pieces::of(Sources::from(source), limits.clone(), Place::default(), component, None, None)
+    Pieces::of(
+        Sources::from(source),
+        limits.clone(),
+        ErrorContext::default(),
+        component,
+        None,
+        None,
+    )
 }
 
 /// The decoded bytes of an entry as a stream.

@@ -1,6 +1,6 @@
 //! Exit statuses, and how errors are told.
 
-use crate::args::Cli;
+use crate::commands::Cli;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};

@@ -1,9 +1,8 @@
 //! A component of an open file to the writer of another, in bounded memory.
 
-use crate::executor::{Pieces, StoredPieces, checked_algorithm};
+use crate::check::Check;
+use crate::executor::{StoredPieces, checked_algorithm};
 use crate::file::Tensor;
-use crate::items::Keep;
-use crate::open::Check;
 use crate::sink::{FILL_LEN, Sink};
 use crate::work::Work;
 use crate::writer::{AsIs, Writer};
@@ -14,6 +13,17 @@ use holdall_core::{Algorithm, Component, Encoding, Result};
 
 /// Smaller reads of a map are cheaper by touching it than by a call to the system.
 const TOUCH_LEN: u64 = 64 << 10;
+
+/// How much of a component stays as it is in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing but what it decodes to.
+    Nothing,
+    /// Its encoding, if it is compressed.
+    Encoding,
+    /// Its encoding and its digest.
+    All,
+}
 
 /// Copies components, keeping its memory from one to the next. Every digest that can be computed is
 /// checked: what is written gets a fresh one, which must not vouch for damage.
@@ -55,7 +65,10 @@ impl<'a> Copier<'a> {
         if zstd {
             as_is(writer)?;
             // An empty one is checked all the same.
-            for run in StoredPieces::new(tensor, c.clone(), algorithm(c))? {
+            let file = tensor.file();
+            let (sources, limits) = (file.sources().clone(), file.limits().clone());
+            let context = tensor.error_context();
+            for run in StoredPieces::new(sources, limits, context, c.clone(), algorithm(c))? {
                 let (stored, decoded) = run?;
                 if !stored.is_empty() {
                     writer.write(&stored)?;
@@ -149,7 +162,7 @@ impl<'a> Copier<'a> {
         tensor: &Tensor,
         c: &Component,
     ) -> Result<()> {
-        for piece in Pieces::checked(tensor, c.clone(), algorithm(c))? {
+        for piece in tensor.component_pieces(c.clone(), algorithm(c))? {
             let piece = piece?;
             writer.write(&piece)?;
             self.work.advance(piece.len() as u64)?;

@@ -33,7 +33,7 @@ impl Package {
     /// As [`Package::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
         let path = path.as_ref();
-        if let Some(url) = holdall_io::http::is_url(path) {
+        if let Some(url) = holdall_io::address::is_url(path) {
             let (source, name) = options.files.remote(url)?;
             return Package::of_zip(source, None, Io::Read, name, options);
         }

@@ -11,10 +11,10 @@ use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, War
 use super::interner::Interner;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
-use crate::error::names::in_order;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
+use holdall_collections::in_order;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;

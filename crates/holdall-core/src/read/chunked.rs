@@ -1,9 +1,9 @@
 //! Bytes that are put together of chunks: the elements of an array that is stored as a grid of smaller ones.
 
 use crate::codec::filter::{self, Filter};
-use crate::error::sort::sort_by;
 use crate::error::{Error, Result};
 use crate::read::Extent;
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 /// An array that is stored in chunks, as a source of its decoded bytes: elements in row-major order, in the order of bytes that

@@ -1,11 +1,11 @@
 //! What is wanted of a component.
 
 use crate::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Component, Encoding};
 use crate::read::{ComponentDecoder, Digests, Extent};
+use holdall_collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 

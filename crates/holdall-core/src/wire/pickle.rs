@@ -10,8 +10,8 @@ pub mod opcode;
 pub mod write;
 
 use super::cursor::Cursor;
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Result, Shown as _};
+use holdall_collections::{HashMap, HashSet};
 use opcode::{Argument, Missing};
 
 crate::error::rules! {

@@ -10,10 +10,10 @@
 //! header says nothing of where the next but one is, so an archive is walked from its start.
 
 use super::cursor::Cursor;
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
+use holdall_collections::HashSet;
 use std::ops::Range;
 
 crate::error::rules! {

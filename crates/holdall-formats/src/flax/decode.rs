@@ -2,7 +2,7 @@
 
 use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
 use crate::named::Element;
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::SIZE;

@@ -7,8 +7,8 @@ use super::{
     DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
 };
 use bytes::Bytes;
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::sort::sort_by;
+use holdall_collections::sort_by;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{

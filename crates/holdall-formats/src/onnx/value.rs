@@ -1,8 +1,8 @@
 //! What goes into a graph and comes out of it, and the other values that a model has beside its weights.
 
 use super::{TEXT, name_of};
+use holdall_collections::HashMap;
 use holdall_core::error::Result;
-use holdall_core::error::hash::HashMap;
 use holdall_core::model::Value;
 use holdall_core::wire::protobuf::{Field, Fields};
 

@@ -10,8 +10,8 @@ use crate::foreign;
 use crate::kept;
 use crate::named::Element;
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::codec::filter::Filter;
-use holdall_core::error::hash::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{

@@ -5,8 +5,8 @@
 //! takes a bounded time, apart from a look through its own bytes, and at most one value of a few bytes; short texts are kept once.
 
 use super::names::{Danger, danger_of};
+use holdall_collections::HashMap;
 use holdall_core::error::Error;
-use holdall_core::error::hash::HashMap;
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::opcode::{Argument, Missing, argument};
 use holdall_core::wire::pickle::{

@@ -1,8 +1,7 @@
 //! A range of a component's decoded bytes, fetching and decoding no more than it must.
 
 use crate::buffer::Buffer;
-use crate::executor::{Executor, Out, Pieces, Sources, Visit};
-use crate::file::{File, Tensor};
+use crate::executor::{ErrorContext, Executor, Out, Pieces, Sources, Visit};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
@@ -19,16 +18,21 @@ const STEP_LEN: u64 = 128 << 10;
 const FEW_FRAMES: usize = 2;
 
 /// The decoded bytes `range` of a component.
-pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
+pub fn range(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
     check_inside(c, &range)?;
     // Swapping needs whole elements, or blocks.
     let width = c.turned_len();
     let whole = range.start / width * width..range.end.next_multiple_of(width);
     let mut bytes = match c.encoding {
-        encoding if encoding != Encoding::Raw => return compressed(tensor, c, range),
+        encoding if encoding != Encoding::Raw => return compressed(sources, limits, c, range),
         _ => {
             let Extent { source, start, end } = c.stored.part(whole.clone());
-            read_part(tensor.file().sources().at(source), start..end)?
+            read_part(sources.at(source), start..end)?
         }
     };
     if width > 1 {
@@ -71,14 +75,19 @@ pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error 
 
 /// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
 /// everything up to them.
-fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
-    let file = tensor.file();
-    check_decoded_len(range.end - range.start, c.stored_len(), file.limits())?;
-    if let Some(table) = table_of(file.sources(), c)? {
-        return frames_range(tensor, c, &Arc::new(table), range);
+fn compressed(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
+    check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
+    if let Some(table) = table_of(sources, c)? {
+        return frames_range(sources, limits, c, &Arc::new(table), range);
     }
     let (mut out, wanted) = (Vec::new(), range.end - range.start);
-    for piece in Pieces::within(tensor, c.clone(), range.clone())? {
+    let context = ErrorContext::default();
+    for piece in Pieces::within(sources, limits, context, c.clone(), range.clone())? {
         out.extend_from_slice(&piece?);
     }
     if (out.len() as u64) < wanted {
@@ -89,12 +98,16 @@ fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes
 
 /// The decoded bytes of several ranges of a component, which rise and do not overlap: raw ones in one read, frames that
 /// hold any of them once, all else by decoding it once.
-pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Result<Vec<Bytes>> {
+pub(crate) fn ranges(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    all: &[Range<u64>],
+) -> Result<Vec<Bytes>> {
     if let [one] = all {
-        return Ok(vec![range(tensor, c, one.clone())?]);
+        return Ok(vec![range(sources, limits, c, one.clone())?]);
     }
-    let sources = tensor.file().sources();
-    check_ranges(c, all, tensor.file().limits())?;
+    check_ranges(c, all, limits)?;
     if c.encoding == Encoding::Raw {
         // Turning needs whole elements, or blocks.
         let width = c.turned_len();
@@ -113,12 +126,13 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
         return Ok(read);
     }
     if let Some(table) = table_of(sources, c)? {
-        return framed(tensor, c, &Arc::new(table), all);
+        return framed(sources, limits, c, &Arc::new(table), all);
     }
     let (first, last) = (all.first().map_or(0, |r| r.start), all.last().map_or(0, |r| r.end));
     let mut out: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
     let mut at = first;
-    for piece in Pieces::within(tensor, c.clone(), first..last)? {
+    let context = ErrorContext::default();
+    for piece in Pieces::within(sources, limits, context, c.clone(), first..last)? {
         let piece = piece?;
         let end = at + piece.len() as u64;
         for (range, out) in all.iter().zip(&mut out) {
@@ -136,7 +150,8 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
 
 /// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: each frame is decoded once.
 fn framed(
-    tensor: &Tensor,
+    sources: &Sources,
+    limits: &Limits,
     c: &Component,
     table: &Arc<SeekTable>,
     all: &[Range<u64>],
@@ -154,12 +169,11 @@ fn framed(
     let want = |(range, _): (Range<u64>, u64)| {
         Want::new(0, c.clone()).with_range(range).with_table(Some(Arc::clone(table)))
     };
-    let file = tensor.file();
-    let plan = Plan::new(stretches.into_iter().map(want).collect(), file.sources().terms());
+    let plan = Plan::new(stretches.into_iter().map(want).collect(), sources.terms());
     let memory = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
     let out = Mutex::new(all.iter().map(memory).collect::<Result<Vec<_>>>()?);
     let silent = Work::default();
-    Executor::new(file, &silent).run(
+    Executor::new(sources, limits, &silent).run(
         &plan,
         Vec::new(),
         |Visit { at: start, decoded, .. }| {
@@ -185,25 +199,25 @@ fn framed(
 /// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many
 /// whole on all cores.
 pub fn frames_range(
-    tensor: &Tensor,
+    sources: &Sources,
+    limits: &Limits,
     c: &Component,
     table: &Arc<SeekTable>,
     range: Range<u64>,
 ) -> Result<Bytes> {
-    let file = tensor.file();
     let frames = table.covering(range.clone());
     let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
         return Ok(Bytes::new());
     };
     let out = if frames.len() <= FEW_FRAMES {
         let mut out = Buffer::new((range.end - first.decoded.start) as usize)?;
-        few_frames(tensor, c, frames, out.as_mut())?;
+        few_frames(sources, limits, c, frames, out.as_mut())?;
         out
     } else {
         let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
         let want =
             Want::new(0, c.clone()).with_range(range.clone()).with_table(Some(table.clone()));
-        let mut terms = file.sources().terms();
+        let mut terms = sources.terms();
         if !terms.is_remote() {
             // Each frame on its own, so that no core waits for another.
             terms.piece = zstd::FRAME_LEN;
@@ -221,7 +235,8 @@ pub fn frames_range(
         });
         let outs = outs.collect();
         let silent = Work::default();
-        Executor::new(file, &silent).run(&plan, outs, |visit| visit.decoded.map(drop))?;
+        Executor::new(sources, limits, &silent)
+            .run(&plan, outs, |visit| visit.decoded.map(drop))?;
         out
     };
     let from = (range.start - first.decoded.start) as usize;
@@ -229,9 +244,14 @@ pub fn frames_range(
 }
 
 /// Decodes frames from the first one's start until `out` is full, reading no more than that takes.
-fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) -> Result<()> {
+fn few_frames(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    frames: &[Frame],
+    out: &mut [u8],
+) -> Result<()> {
     let (Some(start), Some(end)) = (frames.first(), frames.last()) else { return Ok(()) };
-    let sources = tensor.file().sources();
     let stored = c.stored.part(start.stored.start..end.stored.end);
     let source = sources.at(stored.source);
     let mut at_hand = None;
@@ -260,7 +280,7 @@ fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) 
                 read_part(source, first + from..first + upto)
             }
         };
-        frame_start(zstd::Stream::new(tensor.file().limits()), len, next, out, is_whole)?;
+        frame_start(zstd::Stream::new(limits), len, next, out, is_whole)?;
     }
     Ok(())
 }
@@ -379,10 +399,10 @@ pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
 ///
 /// # Errors
 /// Io, from reading the tables of frames of a file at hand.
-pub fn plan(file: &File, mut wants: Vec<Want>) -> Result<Plan> {
-    let terms = file.sources().terms();
+pub fn plan(sources: &Sources, mut wants: Vec<Want>) -> Result<Plan> {
+    let terms = sources.terms();
     if !terms.is_remote() {
-        find_tables(file.sources(), &mut wants)?;
+        find_tables(sources, &mut wants)?;
     }
     Ok(Plan::new(wants, terms))
 }

@@ -1,7 +1,6 @@
 //! Plans carried out in any order, on several threads.
 
 use crate::executor::Sources;
-use crate::file::File;
 use crate::work::Work;
 use crate::workers;
 use holdall_core::codec::zstd::Checksums;
@@ -44,7 +43,7 @@ pub struct Visit<'v> {
     pub decoded: Result<&'v [u8]>,
 }
 
-/// Carries out plans over the sources of a file.
+/// Carries out plans over the sources of a model.
 pub struct Executor<'a> {
     sources: &'a Sources,
     limits: &'a Limits,
@@ -76,11 +75,11 @@ struct Kept {
 }
 
 impl<'a> Executor<'a> {
-    /// For components of `file`, on as many threads as `work` allows.
-    pub fn new(file: &'a File, work: &'a Work) -> Executor<'a> {
+    /// Reads components of these sources under these limits, on as many threads as `work` allows.
+    pub fn new(sources: &'a Sources, limits: &'a Limits, work: &'a Work) -> Executor<'a> {
         Executor {
-            sources: file.sources(),
-            limits: file.limits(),
+            sources,
+            limits,
             work,
             threads: work.threads(),
             direct: false,

@@ -113,7 +113,7 @@ pub(super) fn check(
     let passes = passes(file, wants, &purposes, whole);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
     for Pass { plan, purposes, whole } in passes {
-        let sums = Executor::new(file, &options.work)
+        let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
                 if let Some(purpose) = purposes.get(visit.number as usize) {
                     context.look(purpose, visit);
