@@ -39,6 +39,8 @@ mod load;
 pub mod lock;
 mod open;
 mod options;
+#[cfg(feature = "carton")]
+pub mod package;
 mod rename;
 pub mod select;
 mod shards;
@@ -79,6 +81,8 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     archive::RULES,
     http::rules::RULES,
+    #[cfg(feature = "carton")]
+    package::rules::RULES,
     stores::rules::RULES,
 ];
 

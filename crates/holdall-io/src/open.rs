@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Opens a file with the default [`OpenOptions`]: one of the file system, or one at `https://…`.
+/// Opens a file with the default [`OpenOptions`]: one of the file system, one at `https://…`, or one inside a package or an archive.
 ///
 /// # Errors
 /// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
@@ -29,7 +29,7 @@ impl OpenOptions {
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
     /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
     /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2
-    /// with shards, a distributed checkpoint. `ARCHIVE!/PATH` is a file inside of a tar archive or a zip.
+    /// with shards, a distributed checkpoint. `PACKAGE!/PATH` is a file inside a package, or inside a zip or tar archive.
     ///
     /// # Errors
     /// As [`open`].
@@ -37,7 +37,7 @@ impl OpenOptions {
         let path = path.as_ref();
         #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
         if let Some((archive, inside)) = crate::archive::split(path) {
-            return self.open_inside(archive, inside);
+            return self.open_member(archive, inside);
         }
         if let Some(file) = self.open_model(path)? {
             return Ok(file);
@@ -54,6 +54,24 @@ impl OpenOptions {
             }
             opened => opened,
         }
+    }
+
+    /// Opens a file inside a package or, where `path` is none, inside a zip or tar archive.
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
+        #[cfg(feature = "carton")]
+        match crate::package::PackageReader::open_with(path, self) {
+            Ok(package) => return package.open_file(inside),
+            Err(e) if crate::package::is_no_package(&e) => {
+                let opened = self.open_inside(path, inside);
+                return opened.map_err(|inner| {
+                    if inner.code() == crate::archive::NO_ARCHIVE.code { e } else { inner }
+                });
+            }
+            Err(e) => return Err(e),
+        }
+        #[cfg(not(feature = "carton"))]
+        self.open_inside(path, inside)
     }
 
     /// What was opened with the files that belong to it.

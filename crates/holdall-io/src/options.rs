@@ -50,6 +50,8 @@ pub struct OpenOptions {
     pub(crate) cache: Option<crate::cache::BlockCache>,
     #[cfg(feature = "stores")]
     pub(crate) stores: crate::stores::Stores,
+    #[cfg(feature = "carton")]
+    pub(crate) fetching: crate::package::Fetching,
 }
 
 impl OpenOptions {
@@ -106,6 +108,13 @@ impl OpenOptions {
     #[cfg(feature = "stores")]
     pub fn with_store_options(mut self, options: crate::stores::StoreOptions) -> OpenOptions {
         self.stores = crate::stores::Stores::new(options);
+        self
+    }
+
+    /// Gets files that packages only link to through `fetcher`.
+    #[cfg(feature = "carton")]
+    pub fn with_fetcher(mut self, fetcher: Arc<dyn crate::package::Fetcher>) -> OpenOptions {
+        self.fetching = crate::package::Fetching(Some(fetcher));
         self
     }
 
