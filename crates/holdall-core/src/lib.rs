@@ -40,15 +40,12 @@ pub use model::{
 pub use read::{Extent, Plan};
 pub use window::{Stop, Window};
 
-/// The tables of rules of this crate; those of the formats are in [`FORMATS`].
+/// The tables of rules of this crate; those of the formats are in [`FORMATS`], those of the codecs in
+/// [`codec::CODECS`].
 static TABLES: &[&[&Rule]] = &[
     window::RULES,
     model::attributes::RULES,
     model::builder::RULES,
-    codec::RULES,
-    codec::zstd::RULES,
-    codec::deflate::RULES,
-    codec::filter::RULES,
     layout::RULES,
     read::RULES,
     layout::sparse::RULES,
@@ -86,5 +83,6 @@ static TABLES: &[&[&Rule]] = &[
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let formats = FORMATS.iter().map(|format| format.rules);
-    TABLES.iter().copied().chain(formats).flatten().copied().chain(holdall_schema::rules())
+    let own = TABLES.iter().copied().chain(formats).flatten().copied();
+    own.chain(codec::rules()).chain(holdall_schema::rules())
 }

@@ -4,7 +4,6 @@
 //! and those in them, and in the texts and bytes of other pickles. A zip that readers do not agree on is looked through header by
 //! header besides.
 
-use crate::codec::Stream;
 use crate::error::{Error, Shown as _};
 use crate::formats;
 use crate::limits::Limits;
@@ -476,7 +475,7 @@ impl Scan {
 
     /// What stored bytes decode to, as far as they do and up to `most` bytes; whether that is all.
     fn decoded(&self, method: Method, stored: &[u8], most: u64) -> (Bytes, bool) {
-        let Some(mut stream) = Stream::new(method.encoding(), &self.limits) else {
+        let Some(mut stream) = method.encoding().stream(1, &self.limits) else {
             return (Bytes::copy_from_slice(stored), true);
         };
         let most = usize::try_from(most).unwrap_or(usize::MAX);

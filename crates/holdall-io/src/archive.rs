@@ -3,7 +3,7 @@
 use crate::file::File;
 use crate::open::{Io, OpenOptions, fetch_ends};
 use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read_now};
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};

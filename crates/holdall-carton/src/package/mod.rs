@@ -10,7 +10,7 @@ use super::unpack::{What, unpack};
 use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
 use super::{Description, Fetcher, FileReader, Links, TensorRow, UnpackOptions};
 use bytes::Bytes;
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::paths::Twins;
 use holdall_core::formats::carton::{

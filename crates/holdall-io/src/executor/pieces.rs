@@ -5,7 +5,7 @@ use crate::executor::{Sources, checked_algorithm, table_of};
 use crate::file::Tensor;
 use crate::workers;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Frame, SeekTable};
+use holdall_core::codec::{Frame, SeekTable};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, PIECE_LEN, PartDecoder, Want, check_digest,
@@ -141,10 +141,7 @@ impl Pieces {
             return Pieces::checked(tensor, Component { stored, decoded_len, ..c }, None);
         }
         let file = tensor.file();
-        let table = match c.encoding {
-            Encoding::Zstd => table_of(file.sources(), &c).map_err(|e| tensor.place(e, &c))?,
-            _ => None,
-        };
+        let table = table_of(file.sources(), &c).map_err(|e| tensor.place(e, &c))?;
         let (sources, limits) = (file.sources().clone(), file.limits().clone());
         let mut pieces = Pieces::of(sources, limits, Place::of(tensor), c, None, table)?;
         if let Way::Frames(frames) = &mut pieces.way {

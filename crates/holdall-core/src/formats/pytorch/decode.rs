@@ -5,7 +5,8 @@ use super::object::{Flags, Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
-use crate::codec::filter::Filter;
+use crate::codec::mask::Mask;
+use crate::codec::pipeline::Step;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::formats::array::DESCR;
@@ -494,7 +495,7 @@ fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> R
     let grid = Grid::cut(&[count], vec![starts], width);
     let grid = grid.ok_or_else(|| VIEW.broken("its elements pass 2^64 bytes"))?;
     let fill = vec![0; mask.len()];
-    Chunked::new(grid, fill, vec![Filter::Turned(mask.into())], Edges::Filtered, chunks)
+    Chunked::new(grid, fill, vec![Step::new(Mask::new(mask))], Edges::Filtered, chunks)
 }
 
 fn component(

@@ -8,7 +8,7 @@ use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::turns::Turns;
 use crate::limits::Limits;
-use crate::model::{Algorithm, Attributes};
+use crate::model::{Algorithm, Attributes, Encoding};
 use bytes::Bytes;
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
@@ -38,8 +38,8 @@ impl Encode for Encoder {
         false
     }
 
-    fn can_compress(&self) -> bool {
-        true
+    fn can_encode(&self, encoding: Encoding) -> bool {
+        matches!(encoding, Encoding::Raw | Encoding::ZSTD)
     }
 
     fn needs_seek_table(&self) -> bool {
