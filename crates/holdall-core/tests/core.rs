@@ -6,6 +6,7 @@ mod carton_rules;
 mod carton_signature;
 mod cast;
 mod cbor;
+mod codecs;
 mod documents;
 mod faults;
 mod foreign;

@@ -232,6 +232,7 @@ impl ComponentDecoder {
                 if written == 0 {
                     break;
                 }
+                self.frames.note(&[], written, &**stream);
                 *filled += written;
             }
         }
