@@ -7,7 +7,7 @@ pub use options::WriteOptions;
 use crate::compress::{Buffers, Compressor};
 use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
-use holdall_core::codec::frame_lens;
+use holdall_core::codec::{SINGLE_FRAME_MAX, frame_lens};
 use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{
@@ -492,6 +492,11 @@ impl<S: Sink> Writer<S> {
             let compressor = Compressor::new(slot.encoding, level, work)?;
             self.drain(0)?;
             self.compressor = Some(compressor);
+        }
+        // A whole component takes as much memory as it is long: one at a time.
+        if slot.encoding.seek_format().is_none() && buffers.decoded.len() as u64 > SINGLE_FRAME_MAX
+        {
+            self.drain(0)?;
         }
         loop {
             match &mut self.compressor {
