@@ -3,6 +3,7 @@
 
 mod cast;
 mod cbor;
+mod codecs;
 mod index_dense;
 mod index_names;
 mod json;

@@ -4,7 +4,7 @@ use crate::file::File;
 use crate::index::fetch_ends;
 use crate::options::{Io, OpenOptions};
 use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read_now};
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};

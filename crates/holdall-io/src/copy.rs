@@ -6,7 +6,7 @@ use crate::file::Tensor;
 use crate::sink::{FILL_LEN, Sink};
 use crate::work::Work;
 use crate::writer::{AsIs, Writer};
-use holdall_core::codec::zstd::SINGLE_FRAME_MAX;
+use holdall_core::codec::SINGLE_FRAME_MAX;
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, PartDecoder, Want, check_digest};
 use holdall_core::{Algorithm, Component, Encoding, Result};
@@ -46,23 +46,22 @@ impl<'a> Copier<'a> {
         c: &Component,
         keep: Keep,
     ) -> Result<()> {
-        let zstd = c.encoding == Encoding::Zstd;
+        let is_coded = c.encoding != Encoding::Raw;
         let as_is = |writer: &mut Writer<S>| {
             let digest = (keep == Keep::All).then(|| c.digest.clone());
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
-        // No format that is written has components by Deflate.
-        let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
         // What becomes words of the target, or other bytes.
-        let keep = if writer.states() { Keep::Nothing } else { keep };
-        if zstd && keep == Keep::Encoding && !writer.takes_frames() {
-            writer.compressed();
+        let is_other = writer.states() || !writer.can_encode(c.encoding);
+        let keep = if is_other { Keep::Nothing } else { keep };
+        if is_coded && keep == Keep::Encoding && !writer.takes_frames() {
+            writer.compressed(c.encoding);
             return self.decoded(writer, tensor, c);
         }
-        if c.turned_len() > 1 || deflate || (zstd && keep == Keep::Nothing) {
+        if c.turned_len() > 1 || (is_coded && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
-        if zstd {
+        if is_coded {
             as_is(writer)?;
             // An empty one is checked all the same.
             let file = tensor.file();

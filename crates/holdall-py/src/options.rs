@@ -4,7 +4,7 @@ use crate::errors::misuse;
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Cast, Check, Durability, EncodeOptions, ExternalData, Io, Layouts, Limits,
+    Algorithm, Cast, Check, Durability, EncodeOptions, Encoding, ExternalData, Io, Layouts, Limits,
     OpenOptions, Overflow, Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
@@ -144,10 +144,14 @@ impl Writing<'_> {
         if let Some(attributes) = &self.attributes {
             options = options.with_attributes(value::from_mapping(attributes)?);
         }
-        match self.encoding.as_deref() {
-            None | Some("raw") => {}
-            Some("zstd") => options = options.with_zstd(self.level.unwrap_or(3)),
-            Some(other) => return Err(unknown(py, "encoding", other, "\"raw\", \"zstd\"")),
+        if let Some(name) = self.encoding.as_deref() {
+            let known = Encoding::from_name(name).filter(|encoding| encoding.is_writable());
+            let Some(encoding) = known else {
+                let known: Vec<_> =
+                    Encoding::writable().map(|encoding| format!("\"{encoding}\"")).collect();
+                return Err(unknown(py, "encoding", name, &known.join(", ")));
+            };
+            options = options.with_encoding(encoding, self.level);
         }
         match self.digest.as_deref() {
             None => {}

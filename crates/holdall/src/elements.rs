@@ -5,7 +5,7 @@
 //! through all of a component checks its digest apart: [`Tensor::check_digest`].
 
 use bytes::Bytes;
-use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
+use holdall_core::codec::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::Computed;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::described::Described;

@@ -51,7 +51,7 @@ crate::error::rules! {
         "A file has at most `Limits::tensors` tensors.";
     /// Too many dimensions.
     pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions.";
-    /// A compressed component claims to decode to more than zstd can express.
+    /// A compressed component claims to decode to more than its encoding can express.
     pub EXPANSION: Malformed "index/expansion"
         "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \
          4 bytes; Deflate: 1032 for 1).";
@@ -455,7 +455,7 @@ impl IndexBuilder {
         };
         let decoded_len = match c.encoding {
             Encoding::Raw => 0,
-            Encoding::Zstd | Encoding::Deflate | Encoding::DeflateNpy => {
+            Encoding::Coded(_) => {
                 inner.decoded_lens.push(c.decoded_len.unwrap_or(u64::MAX));
                 arena_offset(inner.decoded_lens.len())?
             }

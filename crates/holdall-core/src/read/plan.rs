@@ -1,6 +1,6 @@
 //! Which bytes to fetch, merged how, in what order, and what each of them is for.
 
-use crate::codec::zstd::{Frame, SeekTable};
+use crate::codec::{Frame, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;

@@ -272,12 +272,12 @@ impl Manifest {
 
 /// One component of 1.x: 1.1 with a dtype, 1.2 with the decoded length of a compressed one too, 1.0 without both.
 fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Stored) {
-    let is_zstd = stored.encoding == Encoding::Zstd;
+    let is_coded = stored.encoding != Encoding::Raw;
     let is_typed = version != Version::V1_0;
-    let has_len = is_zstd && version == Version::V1_2;
+    let has_len = is_coded && version == Version::V1_2;
     let logical_type = c.logical_type.as_ref();
     let fields =
-        [is_typed, logical_type.is_some(), true, true, has_len, is_zstd, stored.digest.is_some()];
+        [is_typed, logical_type.is_some(), true, true, has_len, is_coded, stored.digest.is_some()];
     w.map(count(fields));
     if is_typed {
         w.text("dtype");
@@ -291,7 +291,7 @@ fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Store
     w.u64(stored.range.start);
     w.text("length");
     w.u64(len(&stored.range));
-    if is_zstd {
+    if is_coded {
         if has_len {
             w.text("uncompressed_length");
             w.u64(c.decoded_len);

@@ -442,7 +442,7 @@ impl<'a> Decoder<'a> {
             };
             let encoding = match part.encoding {
                 None => Encoding::Raw,
-                Some(SEEKABLE) => Encoding::Zstd,
+                Some(SEEKABLE) => Encoding::ZSTD,
                 Some(other) => {
                     return Err(ENCODING.broken(format!("the encoding `{}`", other.shown())));
                 }

@@ -123,7 +123,7 @@ fn part(tensor: &TensorSpec, c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
         w.u64(start);
         w.u64(end.saturating_sub(start));
     });
-    if stored.encoding == Encoding::Zstd {
+    if stored.encoding == Encoding::ZSTD {
         fields.with("encoding", |w| w.text(SEEKABLE));
         fields.with("decoded_length", |w| w.u64(c.decoded_len));
     }

@@ -9,7 +9,7 @@ use crate::file::File as Whole;
 use crate::load::LoadOptions;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::Checksums;
+use holdall_core::codec::Checksums;
 use holdall_core::read::{
     Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Terms, Want, distinct,
 };

@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::executor::{Sources, table_of};
 use crate::workers;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Frame, SeekTable};
+use holdall_core::codec::{Frame, SeekTable};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, PIECE_LEN, PartDecoder, Want, check_digest,
@@ -144,10 +144,7 @@ impl Pieces {
             let part = Component { stored, decoded_len, ..c };
             return Pieces::new(own_sources, own_limits, context, part, None);
         }
-        let table = match c.encoding {
-            Encoding::Zstd => table_of(sources, &c).map_err(|e| context.add_to(e, &c))?,
-            _ => None,
-        };
+        let table = table_of(sources, &c).map_err(|e| context.add_to(e, &c))?;
         let mut pieces = Pieces::of(own_sources, own_limits, context, c, None, table)?;
         if let Way::Frames(frames) = &mut pieces.way {
             let all = frames.table.frames();

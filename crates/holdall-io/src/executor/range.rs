@@ -5,8 +5,7 @@ use crate::executor::{ErrorContext, Executor, Out, Pieces, Sources, Visit};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::length_rule;
-use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
+use holdall_core::codec::{FRAME_LEN, Frame, SeekTable, StreamDecoder, check_decoded_len};
 use holdall_core::read::{Extent, Plan, Want};
 use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
@@ -70,7 +69,7 @@ pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits
 pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
     let at = range.start + found;
     let message = format!("decodes to {at} bytes, {} were asked for", range.end);
-    length_rule(c.encoding).broken(message)
+    c.encoding.length_rule().broken(message)
 }
 
 /// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
@@ -220,7 +219,7 @@ pub fn frames_range(
         let mut terms = sources.terms();
         if !terms.is_remote() {
             // Each frame on its own, so that no core waits for another.
-            terms.piece = zstd::FRAME_LEN;
+            terms.piece = FRAME_LEN;
         }
         let plan = Plan::new(vec![want], terms);
         let mut rest = out.as_mut();
@@ -280,7 +279,10 @@ fn few_frames(
                 read_part(source, first + from..first + upto)
             }
         };
-        frame_start(zstd::Stream::new(limits), len, next, out, is_whole)?;
+        let stream = c.encoding.stream(c.dtype.width(), limits);
+        // Only what a codec decodes has frames.
+        let Some(stream) = stream else { return Ok(()) };
+        frame_start(c.encoding, stream, len, next, out, is_whole)?;
     }
     Ok(())
 }
@@ -288,7 +290,8 @@ fn few_frames(
 /// Decodes the first bytes of a frame of `len` stored bytes, which are all of it if `is_whole`; `next` gives stored
 /// bytes from some number of them on.
 fn frame_start(
-    mut stream: zstd::Stream,
+    encoding: Encoding,
+    mut stream: Box<dyn StreamDecoder>,
     len: u64,
     next: impl Fn(u64) -> Result<Bytes>,
     out: &mut [u8],
@@ -301,8 +304,11 @@ fn frame_start(
             input = next(at)?;
             at += input.len() as u64;
         }
-        let (read, written) = stream.decode(&input, &mut out[filled..])?;
+        let (read, mut written) = stream.decode(&input, &mut out[filled..])?;
         input = input.slice(read..);
+        if (read, written) == (0, 0) && input.is_empty() && at >= len {
+            written = stream.flush(&mut out[filled..])?;
+        }
         filled += written;
         if (read, written) != (0, 0) || (input.is_empty() && at < len) {
             continue;
@@ -310,14 +316,12 @@ fn frame_start(
         let wanted = out.len();
         return if filled < wanted {
             let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
-            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+            Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else if !input.is_empty() {
             let found = format!("decodes to more than the {wanted} bytes its seek table says");
-            Err(zstd::LENGTH.broken(format!("a frame {found}")))
-        } else if !stream.is_whole() {
-            Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"))
+            Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else {
-            Ok(())
+            stream.end()
         };
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::options::Io;
 use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Checksums, check_decoded_len};
+use holdall_core::codec::{Checksums, check_decoded_len};
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};

@@ -19,7 +19,7 @@ use crate::options::{Io, OpenOptions};
 use crate::source::{Access, FileSource, SliceSource};
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};

@@ -1,6 +1,7 @@
 //! Frames decoded and made, by the library.
 
-use super::{BROKEN, Checksums, ENCODE, LENGTH, WINDOW};
+use super::{BROKEN, ENCODE, LENGTH, WINDOW};
+use crate::codec::Checksums;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};

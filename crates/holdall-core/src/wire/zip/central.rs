@@ -113,18 +113,12 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
         return Err(in_entry(ENCRYPTED.broken("it is encrypted")));
     }
-    let method = match r.method {
-        0 => Some(Method::Stored),
-        8 => Some(Method::Deflate),
-        93 => Some(Method::Zstd),
-        _ => None,
-    };
     if r.flags & flags::PATCH != 0 {
         return Err(in_entry(
             METHOD.broken("its bytes are a patch of others (bit 5 of its flags)"),
         ));
     }
-    let Some(method) = method else {
+    let Some(method) = Method::from_number(r.method) else {
         let message = format!("its method is number {}{}", r.method, method_name(r.method));
         return Err(in_entry(METHOD.broken(message)));
     };
