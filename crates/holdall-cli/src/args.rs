@@ -1,5 +1,6 @@
 //! The command line, as `clap` reads it.
 
+use crate::limit::{self, SetLimit};
 use crate::output::style::When;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -102,11 +103,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Raise or lower a limit, such as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
-    /// stdin-len, fetched-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values, expansion,
-    /// zstd-window-log; may be given again
-    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
-    pub(crate) limits: Vec<Limit>,
+    /// Raise or lower a limit
+    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit::parse, help = limit::help(), help_heading = GLOBAL)]
+    pub(crate) limits: Vec<SetLimit>,
 
     /// Leave out unknown objects that a pickle would import, instead of refusing the file; nothing in the pickle is
     /// run either way
@@ -176,26 +175,7 @@ impl Global {
         let mut out = Limits::default();
         out.skip_unknown = self.skip_unknown;
         for limit in &self.limits {
-            let n = limit.value;
-            let small = usize::try_from(n).unwrap_or(usize::MAX);
-            match limit.name {
-                LimitName::ManifestLen => out.manifest_len = n,
-                LimitName::HeaderLen => out.header_len = n,
-                LimitName::TextLen => out.text_len = n,
-                LimitName::Files => out.files = n,
-                LimitName::Tensors => out.tensors = n,
-                LimitName::Rank => out.rank = small,
-                LimitName::Depth => out.depth = small,
-                LimitName::SchemaNodes => out.schema_nodes = n,
-                LimitName::AttributeValues => out.attribute_values = n,
-                LimitName::DecodedLen => out.decoded_len = n,
-                LimitName::Expansion => out.expansion = n,
-                LimitName::ZstdWindowLog => {
-                    out.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX);
-                }
-                LimitName::FetchedLen => out.fetched_len = n,
-                LimitName::StdinLen => {}
-            }
+            limit.apply(&mut out);
         }
         out
     }
@@ -237,54 +217,8 @@ impl Global {
 
     /// The most bytes to take from standard input.
     pub(crate) fn stdin_len(&self) -> u64 {
-        let of = |l: &&Limit| l.name == LimitName::StdinLen;
-        self.limits.iter().rev().find(of).map_or(4 << 30, |l| l.value)
+        self.limits.iter().rev().find_map(SetLimit::stdin_len).unwrap_or(limit::STDIN_LEN)
     }
-}
-
-/// One `--limit`.
-#[derive(Debug, Clone)]
-pub(crate) struct Limit {
-    name: LimitName,
-    value: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LimitName {
-    ManifestLen,
-    HeaderLen,
-    TextLen,
-    Files,
-    Tensors,
-    Rank,
-    Depth,
-    SchemaNodes,
-    AttributeValues,
-    DecodedLen,
-    Expansion,
-    ZstdWindowLog,
-    StdinLen,
-    FetchedLen,
-}
-
-fn limit(text: &str) -> Result<Limit, String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=N, for example `tensors=1000`")?;
-    let name = LimitName::from_str(name, true).map_err(|_| {
-        let all: Vec<String> = LimitName::value_variants()
-            .iter()
-            .filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned()))
-            .collect();
-        format!("there is no limit `{name}`, only {}", all.join(", "))
-    })?;
-    let value = size(value).map_err(|e| match name {
-        LimitName::ManifestLen
-        | LimitName::HeaderLen
-        | LimitName::DecodedLen
-        | LimitName::StdinLen
-        | LimitName::FetchedLen => e,
-        _ => format!("`{value}` is not a whole number; write for example `tensors=1000000`"),
-    })?;
-    Ok(Limit { name, value })
 }
 
 /// A number that is not 0.

@@ -18,6 +18,7 @@ mod formats;
 mod given;
 mod input;
 mod inspect;
+mod limit;
 #[cfg(all(feature = "http", feature = "carton"))]
 mod links;
 #[cfg(feature = "carton")]

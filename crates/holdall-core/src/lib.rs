@@ -32,7 +32,7 @@ pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 pub use formats::{FORMATS, Format};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;
-pub use limits::Limits;
+pub use limits::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 pub use model::{
     Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
     Layout, LogicalType, Role, TensorInfo, Value, Warning,
@@ -42,6 +42,7 @@ pub use window::{Stop, Window};
 
 /// The tables of rules of this crate; those of the formats are in [`FORMATS`].
 static TABLES: &[&[&Rule]] = &[
+    limits::RULES,
     window::RULES,
     model::attributes::RULES,
     model::builder::RULES,

@@ -20,6 +20,7 @@ mod layout_golden;
 mod layout_quantized;
 mod layout_sparse;
 mod layout_tiles;
+mod limits;
 mod metatensor;
 mod metatensor_rules;
 mod metatensor_vectors;

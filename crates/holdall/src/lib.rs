@@ -60,8 +60,9 @@ pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
     Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, FORMATS, Format, Index,
-    IndexBuilder, Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored,
-    TensorInfo, TensorSpec, Value, Warning, Window, formats, layout, model, read,
+    IndexBuilder, LIMITS, Layout, Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy,
+    Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec, Value, Warning, Window, formats,
+    layout, model, read,
 };
 /// What is in tar archives and zips.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]

@@ -39,7 +39,8 @@ crate::error::rules! {
         "A zstd component decodes to exactly the length that the file or the shape declares.";
     /// The frame wants more memory for its window than allowed.
     pub WINDOW: Limit "zstd/window"
-        "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.";
+        "A zstd frame needs a window of at most `Limits::zstd_window_log` bits."
+        remedies [RaiseLimit { limit: "zstd_window_log", at_least: None }];
     /// The component decodes to more than the caller allows.
     pub DECODED_LEN: Limit "zstd/decoded-len"
         "Compressed components decode to at most `Limits::decoded_len` bytes, or `Limits::expansion` times their stored bytes if that is more. This holds for each of them, and for all that are loaded at once."

@@ -7,7 +7,7 @@
 use super::line;
 use super::names::{Danger, danger_of};
 use super::opcode::{Argument, Missing, argument};
-use super::{BROKEN, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, too_many_names};
+use super::{BROKEN, FIXED, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, too_many_names};
 use crate::error::Error;
 use crate::error::hash::HashMap;
 use crate::wire::cursor::Cursor;
@@ -99,7 +99,8 @@ pub fn all(bytes: &[u8], is_named: bool, most: u64) -> Vec<(u64, Trace)> {
             break;
         }
         if out.len() >= MOST_INNER {
-            let e = TOO_MANY.broken("there are too many pickles, one after the other");
+            let e =
+                TOO_MANY.broken("there are too many pickles, one after the other").with_hint(FIXED);
             found.broken.get_or_insert(e);
         }
         let start = at;
@@ -469,7 +470,8 @@ impl Tracer {
             _ => return,
         };
         if depth >= MOST_NESTED || self.out.inner.len() >= MOST_INNER {
-            return self.breaks(TOO_MANY.broken("there are too many pickles inside of pickles"));
+            let e = TOO_MANY.broken("there are too many pickles inside of pickles");
+            return self.breaks(e.with_hint(FIXED));
         }
         let found = trace(bytes, left, depth.saturating_add(1));
         if found.is_pickle() {
