@@ -24,6 +24,7 @@ from ._build import BuildReport, build
 from ._datasets import Dataset, Runs
 from ._file import File, open, staged
 from ._holdall import Buffer, __version__
+from ._limits import Limits
 from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
 from ._records import Ragged, Records, Selection
 from ._reports import (
@@ -79,6 +80,7 @@ __all__ = [
     "Integrity",
     "Io",
     "Limit",
+    "Limits",
     "Malformed",
     "MissingFile",
     "Misuse",

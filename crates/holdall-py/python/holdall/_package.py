@@ -11,6 +11,7 @@ from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
 from ._file import Allow, Check, File, Io, Source, _is_text, allowed, cached, in_memory, stores
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners, load
 from ._progress import Progress, listening
 from ._reports import Warning, made
@@ -23,7 +24,7 @@ def open_package(
     source: Source,
     io: Io,
     check: Check,
-    limits: Optional[Mapping[str, int]],
+    limits: Optional[Limits],
     allow: Iterable[Allow],
     offline: bool,
     name: Optional[str],

@@ -40,6 +40,7 @@ from ._carton_types import (
     Spec,
 )
 from ._file import Allow, Check, Io, Source
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners
 from ._pack import Path, pack, report
 from ._package import Package, open_package
@@ -73,7 +74,7 @@ def open(
     *,
     io: Io = "auto",
     check: Check = "read",
-    limits: Optional[Mapping[str, int]] = None,
+    limits: Optional[Limits] = None,
     allow: Iterable[Allow] = (),
     storage_options: Optional[Mapping[str, Any]] = None,
     cache: Union[bool, str, "os.PathLike[str]"] = False,
