@@ -4,7 +4,9 @@
 mod corpus_files;
 
 use corpus_files::{code_of, error_of, files};
-use holdall::{Check, ErrorKind, Io, LIMITS, Limits, NameCase, OpenOptions, Remedy, Rule, Value};
+use holdall::{
+    Check, ErrorKind, File, Io, LIMITS, Limits, NameCase, OpenOptions, Remedy, Rule, Value,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that no small file breaks, and why.
@@ -332,7 +334,16 @@ fn limits_are_kept() {
     for case in &cases {
         let path = corpus_files::root().join("accept").join(&case.file);
         let opened = OpenOptions::new().with_limits(case.limits.clone()).open(&path);
-        let e = opened.map_or_else(Some, |file| corpus_files::error_in(&file));
+        // Verification passes over what is above a limit, and only what is decoded in pieces needs a window.
+        let read = |file: &File| {
+            file.tensors().try_for_each(|t| {
+                t.sound()?
+                    .components()
+                    .try_for_each(|c| t.pieces(&c.role)?.try_for_each(|piece| piece.map(drop)))
+            })
+        };
+        let in_file = |file: File| corpus_files::error_in(&file).or_else(|| read(&file).err());
+        let e = opened.map_or_else(Some, in_file);
         let e = e.unwrap_or_else(|| panic!("{} is not refused under {}", case.file, case.lowered));
         assert_eq!((e.code(), e.kind()), (case.code.as_str(), ErrorKind::Limit), "{e}");
         let named = e.remedies().iter().filter_map(|remedy| match remedy {
