@@ -1,6 +1,7 @@
-//! Tables of the docs that the code already holds: written from it, and compared with it.
+//! What the code already holds, as tables of the docs and types of the packages: written from it, and compared with it.
 
 use crate::command::{Outcome, holdall, program, root};
+use crate::limits;
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,9 +16,17 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         _ => return Err("the only option is --check".into()),
     };
     let mut stale = Vec::new();
+    let rules = rules()?;
+    let caps = rules.iter().filter(|(_, rule)| rule.kind == ErrorKind::Limit.as_str());
+    let caps = caps.map(|(code, rule)| (code.clone(), rule.says.clone())).collect();
     let pages = [
-        ("docs/rules.md", rules_page()?),
+        ("docs/rules.md", rules_page(rules)),
         ("docs/formats.md", formats_page()),
+        ("docs/spec/index.md", with_limits("docs/spec/index.md", &limits::specification(&caps))?),
+        ("docs/cli.md", with_limits("docs/cli.md", &limits::command())?),
+        ("docs/javascript.md", with_limits("docs/javascript.md", &limits::javascript())?),
+        ("js/src/limits.ts", limits::typescript()),
+        ("crates/holdall-py/python/holdall/_limits.py", limits::python()),
         ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
     ];
     for (path, text) in pages {
@@ -38,6 +47,12 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         true => Ok(()),
         false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
     }
+}
+
+/// A page with its table of limits.
+fn with_limits(path: &str, table: &str) -> Result<String, String> {
+    let page = std::fs::read_to_string(root().join(path)).map_err(|e| format!("{path}: {e}"))?;
+    limits::in_page(&page, table).map_err(|e| format!("{path}: {e}"))
 }
 
 /// The runner's side of the wire, which the Python package has for runners of its own.
@@ -70,7 +85,7 @@ fn rules() -> Result<BTreeMap<String, Row>, String> {
     all.iter().map(row).collect::<Option<_>>().ok_or_else(odd)
 }
 
-fn rules_page() -> Result<String, String> {
+fn rules_page(rules: BTreeMap<String, Row>) -> String {
     let mut out = format!(
         "# Rules\n\n{GENERATED}\n\
          Every error has the code of the rule that was broken: in [brackets] after its text, and as\n\
@@ -91,7 +106,7 @@ fn rules_page() -> Result<String, String> {
         line(&mut out, &format!("| {} | {fault} | {status} |", kind.as_str()));
     }
     let mut area = String::new();
-    for (code, rule) in rules()? {
+    for (code, rule) in rules {
         let own = code.split('/').next().unwrap_or_default();
         if own != area {
             area = own.to_owned();
@@ -103,7 +118,7 @@ fn rules_page() -> Result<String, String> {
         let hint = rule.hint.map(|h| format!(" *Hint: {}.*", cell(&h))).unwrap_or_default();
         line(&mut out, &format!("| `{code}` | {} | {}{hint} |", rule.kind, cell(&rule.says)));
     }
-    Ok(out)
+    out
 }
 
 fn formats_page() -> String {
@@ -128,11 +143,11 @@ fn formats_page() -> String {
 }
 
 /// Text as one cell of a table.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn line(out: &mut String, text: &str) {
+pub(crate) fn line(out: &mut String, text: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{text}");
 }

@@ -11,6 +11,7 @@ mod gpu;
 mod interop;
 mod js;
 mod layers;
+mod limits;
 mod python;
 mod sizes;
 mod stores;

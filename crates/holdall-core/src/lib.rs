@@ -25,7 +25,7 @@ pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, Ten
 pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;
-pub use limits::Limits;
+pub use limits::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 pub use model::{
     Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
     Layout, LogicalType, Role, TensorInfo, Value, Warning,
@@ -35,6 +35,7 @@ pub use window::{Stop, Window};
 
 /// The tables of rules of this crate; formats have their own, and those of the codecs are in [`codec::CODECS`].
 static TABLES: &[&[&Rule]] = &[
+    limits::RULES,
     window::RULES,
     model::attributes::RULES,
     model::builder::RULES,

@@ -12,6 +12,7 @@ mod layout_float;
 mod layout_quantized;
 mod layout_sparse;
 mod layout_tiles;
+mod limits;
 mod npy;
 mod read;
 mod zip;

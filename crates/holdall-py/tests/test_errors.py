@@ -4,6 +4,7 @@ import copy
 import errno
 import http.server
 import inspect
+import json
 import os
 import pickle
 import re
@@ -231,15 +232,68 @@ def test_changed_bytes(zt):
         assert not f["w"].verify() and f["ids"].verify()
 
 
-def test_limits(tmp_path):
-    holdall.save(tmp_path / "a.zt", {"a": np.zeros(1 << 20), "b": np.zeros(1)}, encoding="zstd")
-    with pytest.raises(holdall.LimitError):
-        holdall.open(tmp_path / "a.zt", limits={"tensors": 1})
-    with holdall.open(tmp_path / "a.zt", limits={"decoded_len": 10, "expansion": 1}) as f:
-        with pytest.raises(holdall.LimitError):
-            f["a"].numpy()
-    with pytest.raises(holdall.UsageError):
-        holdall.open(tmp_path / "a.zt", limits={"nope": 1})
+def suggested(hint):
+    """The limits that a hint suggests, as a caller would copy them."""
+    (text,) = re.findall(r"limits=(\{.*?\})", hint)
+    return eval(text, {"N": 7})
+
+
+def refusal(path, limits, target):
+    """What refuses the file under these limits: opening it, or reading its tensors and making them dense."""
+    with pytest.raises(holdall.LimitError) as e, holdall.open(path, limits=limits) as f:
+        holdall.convert(f, target, dense=True, drop_attributes=True)
+    return e.value
+
+
+LIMITS = json.loads((ROOT / "corpus/limits.json").read_text())
+
+
+@pytest.mark.parametrize("case", LIMITS, ids=lambda case: f"{case['limit']}-{case['code']}")
+def test_limits_are_kept(case, tmp_path):
+    limits = {case["limit"]: case["value"], **case.get("also", {})}
+    e = refusal(ROOT / "corpus/accept" / case["file"], limits, tmp_path / "a.zt")
+    assert e.code == case["code"]
+    named = [remedy["limit"] for remedy in e.remedies if remedy["do"] == "raise_limit"]
+    assert named == [case.get("remedy", case["limit"])]
+    assert list(suggested(e.hint)) == named
+
+
+def test_every_limit_is_tested_and_typed():
+    from holdall import _holdall
+
+    names = {name for name, *_ in _holdall.limit_remedies()}
+    # Files are fetched in test_pack.py.
+    assert {case["limit"] for case in LIMITS} | {"fetched_len"} == names
+    assert set(holdall.Limits.__annotations__) == names | {"skip_unknown"}
+
+
+def test_remedies_that_name_a_limit_are_accepted(zt):
+    from holdall import _holdall
+
+    for name, *hints in _holdall.limit_remedies():
+        for hint, value in zip(hints, [7, 20]):
+            limits = suggested(hint)
+            assert limits == {name: value}
+            try:
+                holdall.open(zt, limits=limits).close()
+            except holdall.LimitError:
+                pass    # The limit exists, and is too low for this file.
+
+
+def test_limits_that_do_not_exist_are_refused(zt):
+    for name in ["nope", "decodedLen", "decoded-len", "salvage"]:
+        with pytest.raises(holdall.UsageError) as e:
+            holdall.open(zt, limits={name: 1})
+        assert e.value.code == "limits/unknown"
+        assert all(known in str(e.value) for known in holdall.Limits.__annotations__ if known != "skip_unknown")
+    with pytest.raises(holdall.UsageError, match="did you mean `decoded_len`"):
+        holdall.open(zt, limits={"decodedLen": 1})
+    with pytest.raises(holdall.UsageError, match="`depth` is at most 512, not 513"):
+        holdall.open(zt, limits={"depth": 513})
+    with pytest.raises(TypeError):
+        holdall.open(zt, limits={"tensors": "many"})
+    with pytest.raises(OverflowError):
+        holdall.open(zt, limits={"tensors": -1})
 
 
 def test_words_that_mean_nothing(zt, tmp_path):

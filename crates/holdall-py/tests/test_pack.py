@@ -301,6 +301,10 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
         with pytest.raises(holdall.NotFoundError) as info:
             p.read("model/a.zt")
         assert info.value.code == "links/offline"
+    with carton.open(folder / "s.carton", limits={"fetched_len": 100}, **web) as p:
+        with pytest.raises(holdall.Limit) as info:
+            p.fetch()
+        assert info.value.code == "http/too-long" and 'limits={"fetched_len": N}' in info.value.hint
     with carton.open(folder / "s.carton", **web) as p:
         assert p.fetch() == 1
     with carton.open(folder / "s.carton", offline=True) as p:

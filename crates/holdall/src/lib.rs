@@ -58,9 +58,9 @@ pub use holdall_core::layout::described::Layouts;
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
-    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, Layout, Limits,
-    LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec, Value,
-    Warning, Window, layout, model, read,
+    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, LIMITS, Layout,
+    Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role, Rule, Stop,
+    Stored, TensorInfo, TensorSpec, Value, Warning, Window, layout, model, read,
 };
 pub use holdall_formats::{FORMATS, Format};
 /// What is in tar archives and zips.

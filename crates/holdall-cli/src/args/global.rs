@@ -1,7 +1,7 @@
 //! Options that every command takes.
 
 use crate::args::input::IoChoice;
-use crate::args::limits::{Limit, limit};
+use crate::args::limits::{self, SetLimit};
 #[cfg(feature = "http")]
 use crate::args::remote::Allow;
 #[cfg(feature = "stores")]
@@ -39,11 +39,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Raise or lower a limit, such as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
-    /// stdin-len, fetched-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values, expansion,
-    /// zstd-window-log; may be given again
-    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
-    pub(crate) limits: Vec<Limit>,
+    /// Raise or lower a limit
+    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limits::parse, help = limits::help(), help_heading = GLOBAL)]
+    pub(crate) limits: Vec<SetLimit>,
 
     /// Leave out unknown objects that a pickle would import, instead of refusing the file; nothing in the pickle is
     /// run either way

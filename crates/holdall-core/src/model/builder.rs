@@ -48,9 +48,11 @@ crate::error::rules! {
         "A decoded component is a whole number of elements of its dtype.";
     /// Too many tensors.
     pub TOO_MANY_TENSORS: Limit "index/too-many-tensors"
-        "A file has at most `Limits::tensors` tensors.";
+        "A file has at most `Limits::tensors` tensors."
+        remedies [RaiseLimit { limit: "tensors", at_least: None }];
     /// Too many dimensions.
-    pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions.";
+    pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions."
+        remedies [RaiseLimit { limit: "rank", at_least: None }];
     /// A compressed component claims to decode to more than its encoding can express.
     pub EXPANSION: Malformed "index/expansion"
         "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \

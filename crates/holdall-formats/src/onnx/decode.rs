@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use super::tensor::{Data, External, Proto, over};
-use super::value::{Pairs, count, described, entry, integer, lossy};
+use super::value::{Pairs, count, described, entry, integer, lossy, too_many};
 use super::{
     DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
 };
@@ -194,7 +194,7 @@ impl<'w> Walk<'w> {
                 (25, Item::Bytes(run)) => functions.push(run),
                 (1..=6 | 8 | 14, item) => {
                     if small.len() as u64 > self.limits.attribute_values {
-                        return Err(TEXT.broken("there are too many values").into());
+                        return Err(too_many().into());
                     }
                     small.push((number, item));
                 }

@@ -26,6 +26,7 @@ from ._datasets import Dataset, Runs
 from ._file import File, staged
 from ._file import open as open
 from ._holdall import Buffer, __version__
+from ._limits import Limits
 from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
 from ._records import Ragged, Records, Selection
 from ._reports import (
@@ -101,6 +102,7 @@ __all__ = [
     "Import",
     "IntegrityError",
     "LimitError",
+    "Limits",
     "MalformedError",
     "MissingFileError",
     "MissingMemberError",

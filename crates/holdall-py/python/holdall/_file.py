@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdall
 from ._arrays import array, finished, know, placed, writable
+from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import VerifyReport
 from ._sources import in_store, local, reader
@@ -40,7 +41,7 @@ def open(
     *,
     io: IoMode = "auto",
     check: Check = "read",
-    limits: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
     strict: bool = False,
     allow: Iterable[Allow] = (),
     storage_options: Mapping[str, Any] | None = None,
@@ -69,7 +70,7 @@ def open(
             without the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (also
             SHA-256) or ``"all"``; only ``"all"`` checks views into the map.
-        limits: Limits on what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        limits: The most that the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes): see :class:`holdall.Limits`.
         strict: Whether a tensor that cannot be read is an error of the file.
         allow: What is allowed besides https to public hosts: ``"http"``, ``"private-hosts"``.
         storage_options: Options for object stores, named as in fsspec: ``key``, ``secret``, ``token``,

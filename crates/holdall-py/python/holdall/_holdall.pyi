@@ -26,18 +26,19 @@ _Spec = tuple[str, Sequence[int], str, dict[str, Any] | None, Sequence[_Componen
 def command(args: Sequence[str], program: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
+def limit_remedies() -> list[tuple[str, str, str]]: ...
 def remedies() -> list[tuple[str, str | None, str]]: ...
 def salvage(
     path: Any,
     target: Any,
     io: str,
-    limits: dict[str, int] | None,
+    limits: dict[str, Any] | None,
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def contents(path: Any) -> dict[str, Any]: ...
 def model_folder(path: Any) -> dict[str, Any] | None: ...
-def scan(path: Any, io: str, limits: dict[str, int] | None, progress: _Progress) -> dict[str, Any]: ...
+def scan(path: Any, io: str, limits: dict[str, Any] | None, progress: _Progress) -> dict[str, Any]: ...
 def arrow_schema(field: Any) -> Any: ...
 def arrow_array(field: Any, column: Any) -> tuple[Any, Any]: ...
 def arrow_stream(field: Any, next: Callable[[], Any]) -> Any: ...
@@ -158,7 +159,7 @@ class File:
         paths: list[Any],
         io: str,
         check: str,
-        limits: dict[str, int] | None,
+        limits: dict[str, Any] | None,
         strict: bool,
         allow: list[str],
         stores: dict[str, str],
@@ -168,7 +169,7 @@ class File:
     ) -> File: ...
     @staticmethod
     def open_bytes(
-        data: bytes, name: str, check: str, limits: dict[str, int] | None, strict: bool, layouts: list[Any]
+        data: bytes, name: str, check: str, limits: dict[str, Any] | None, strict: bool, layouts: list[Any]
     ) -> File: ...
     @staticmethod
     def open_source(
@@ -177,7 +178,7 @@ class File:
         name: str,
         is_far: bool,
         check: str,
-        limits: dict[str, int] | None,
+        limits: dict[str, Any] | None,
         strict: bool,
         layouts: list[Any],
     ) -> File: ...
@@ -306,7 +307,7 @@ class Package:
         path: Any,
         io: str,
         check: str,
-        limits: dict[str, int] | None,
+        limits: dict[str, Any] | None,
         allow: list[str],
         stores: dict[str, str],
         cache: Any,
@@ -318,7 +319,7 @@ class Package:
         data: bytes,
         name: str,
         check: str,
-        limits: dict[str, int] | None,
+        limits: dict[str, Any] | None,
         allow: list[str],
         stores: dict[str, str],
         cache: Any,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Literal
 from . import _holdall
 from ._arrays import dtype_name
 from ._file import Check, File, IoMode, Kept, Source, _globs, open
+from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, ScanReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
@@ -237,7 +238,7 @@ def salvage(
     format: str | None = None,
     version: str | None = None,
     io: IoMode = "auto",
-    limits: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
@@ -264,7 +265,7 @@ def scan(
     source: str | os.PathLike[str],
     *,
     io: IoMode = "auto",
-    limits: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
     progress: Progress = None,
 ) -> ScanReport:
     """Finds what unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported,

@@ -10,6 +10,7 @@ from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
 from ._file import Allow, Check, File, IoMode, Source, _is_text, allowed, cached, in_memory, stores
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners, load
 from ._progress import Progress, listening
 from ._reports import made
@@ -22,7 +23,7 @@ def open_package(
     source: Source,
     io: IoMode,
     check: Check,
-    limits: Mapping[str, int] | None,
+    limits: Limits | None,
     allow: Iterable[Allow],
     offline: bool,
     name: str | None,

@@ -40,6 +40,7 @@ from ._carton_types import (
     Spec,
 )
 from ._file import Allow, Check, IoMode, Source
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners
 from ._pack import Path, pack, report
 from ._package import Package, open_package
@@ -77,7 +78,7 @@ def open(
     *,
     io: IoMode = "auto",
     check: Check = "read",
-    limits: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
     allow: Iterable[Allow] = (),
     storage_options: Mapping[str, Any] | None = None,
     cache: bool | str | os.PathLike[str] = False,

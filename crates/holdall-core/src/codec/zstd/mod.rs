@@ -44,7 +44,8 @@ crate::error::rules! {
         "A zstd component decodes to exactly the length that the file or the shape declares.";
     /// The frame wants more memory for its window than allowed.
     pub WINDOW: Limit "zstd/window"
-        "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.";
+        "A zstd frame needs a window of at most `Limits::zstd_window_log` bits."
+        remedies [RaiseLimit { limit: "zstd_window_log", at_least: None }];
     /// The library refused to compress.
     pub ENCODE: Misuse "zstd/encode" "The compression level is one that zstd has.";
 }

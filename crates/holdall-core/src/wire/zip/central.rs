@@ -64,8 +64,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result
         Ok((name, mut row)) => {
             directory.names.push_str(name);
             // The directory has below 2^32 bytes, by its limit or because names are a part of it.
-            row.name_end = u32::try_from(directory.names.len())
-                .map_err(|_| DIRECTORY_LEN.broken("the names of the entries pass 2^32 bytes"))?;
+            row.name_end = u32::try_from(directory.names.len()).map_err(|_| {
+                DIRECTORY_LEN
+                    .broken("the names of the entries pass 2^32 bytes")
+                    .with_hint("this bound is fixed: no limit raises it")
+            })?;
             directory.rows.push(row);
             Ok(())
         }
