@@ -29,11 +29,9 @@ crate::error::rules! {
     /// Too many values.
     pub TOO_MANY: Limit "pickle/too-many-values"
         "A pickle makes at most `Limits::attribute_values` values.";
-    /// Looked for in vain.
-    pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is a pickle, a zip, or a file of a known format.";
     /// Hidden in something that is not opened.
     pub PACKED: Unsupported "pickle/packed"
-        "A file that is scanned for pickles is not compressed. Of archives only zip and tar are scanned, nested at most four deep."
+        "What is scanned for pickles is compressed by gzip, zlib or zstd, or not at all; of archives, zip and tar are scanned, nested at most four deep; the arrays of NumPy in it have types that are read."
         hint "unpack it and scan what was in it";
     /// Too long to be followed.
     pub TOO_LONG: Limit "pickle/too-long"

@@ -1,0 +1,701 @@
+//! CPython's machine of opcodes, of which every rule is held that all unpicklers have: one that is broken ends the pickle.
+
+use super::arrays::{self, Array};
+use super::value::{Kept, NOT_KEPT, Value};
+use super::{Certainty, End, Import, Input, MAX_INNER, MAX_NESTED, Trace};
+use crate::error::hash::HashMap;
+use crate::wire::cursor::Cursor;
+use crate::wire::pickle::line;
+use crate::wire::pickle::names::{Danger, danger_of, may_be_module, shares};
+use crate::wire::pickle::opcode::{Argument, Missing, argument, declared_len};
+use crate::wire::pickle::{BROKEN, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, too_many_names};
+
+/// What an opcode leads to: the end of the pickle, or on.
+type Step<T = ()> = Result<T, End>;
+
+pub(super) struct Machine<'a> {
+    input: Input<'a>,
+    out: Trace,
+    stack: Vec<Value>,
+    /// How many marks are on the stack.
+    marks: u64,
+    memo: HashMap<u64, Value>,
+    known: HashMap<(String, String), u32>,
+    kept: Kept,
+    /// Whether arrays of joblib are read: then containers are kept once something describes one.
+    has_arrays: bool,
+    keeps: bool,
+    /// The array whose bytes follow.
+    array: Option<Array>,
+    depth: u32,
+    /// Where the frame ends that unpicklers have read as a whole.
+    frame_end: u64,
+    /// Where the opcode is.
+    at: u64,
+}
+
+impl<'a> Machine<'a> {
+    /// Follows the pickle at the start of `input`; as joblib does where `has_arrays` says so.
+    pub(super) fn follow(input: Input<'a>, has_arrays: bool, depth: u32) -> Trace {
+        let out = Trace {
+            imports: Vec::new(),
+            protocol: 0,
+            len: 0,
+            end: End::Finished,
+            inner: Vec::new(),
+            arrays: Vec::new(),
+            skipped: None,
+            says_protocol: false,
+            is_first: input.is_first,
+        };
+        let mut machine = Machine {
+            input,
+            out,
+            stack: Vec::new(),
+            marks: 0,
+            memo: HashMap::default(),
+            known: HashMap::default(),
+            kept: Kept::default(),
+            has_arrays,
+            keeps: false,
+            array: None,
+            depth,
+            frame_end: 0,
+            at: 0,
+        };
+        let mut cursor = Cursor::new(input.bytes);
+        let end = loop {
+            match machine.next(&mut cursor) {
+                Ok(true) => {}
+                Ok(false) => break End::Finished,
+                Err(end) => break end,
+            }
+        };
+        machine.out.len = cursor.position();
+        machine.out.end = end;
+        machine.out
+    }
+
+    /// Carries out the next opcode. `false` after STOP.
+    fn next(&mut self, cursor: &mut Cursor<'a>) -> Step<bool> {
+        self.at = cursor.position();
+        let Some(opcode) = cursor.u8() else { return Err(self.ends("without STOP")) };
+        if opcode == b'.' {
+            self.pop()?;
+            // What comes next in the file is what follows the frame.
+            return if cursor.position() < self.frame_end {
+                Err(self.in_frame())
+            } else {
+                Ok(false)
+            };
+        }
+        let left = self.input.total.saturating_sub(cursor.position());
+        if declared_len(opcode, cursor.rest()).is_some_and(|len| len > left) {
+            return Err(self.raises("it ends inside of an opcode"));
+        }
+        let rest = cursor.rest();
+        let argument = match argument(opcode, cursor) {
+            Ok(argument) => argument,
+            Err(Missing::Opcode) => {
+                let e = OPCODE.broken(format!("there is no opcode {opcode:#04x}"));
+                return Err(End::Raised(self.here(e)));
+            }
+            Err(Missing::End) => {
+                let is_cut = self.input.total > self.input.bytes.len() as u64;
+                if matches!(opcode, b'c' | b'i') && !is_cut {
+                    self.unended_lines(rest)?;
+                }
+                return Err(self.ends("inside of an opcode"));
+            }
+        };
+        let end = cursor.position();
+        if self.at < self.frame_end && end > self.frame_end {
+            return Err(self.in_frame());
+        }
+        if let (0x95, Argument::Number(len)) = (opcode, argument) {
+            let new_end = end.saturating_add(len);
+            if end < self.frame_end && new_end > self.frame_end {
+                return Err(self.in_frame());
+            }
+            self.frame_end = self.frame_end.max(new_end);
+        }
+        self.step(opcode, argument)?;
+        if let Argument::Bytes(inside) = argument {
+            self.look_into(opcode, inside);
+        }
+        if let Some(array) = self.array.take() {
+            if cursor.position() < self.frame_end {
+                return Err(self.in_frame());
+            }
+            self.pass_over(&array, cursor)?;
+        }
+        let count = self.stack.len().saturating_add(self.memo.len()) as u64;
+        if count.saturating_add(self.kept.len()) > self.input.max_values {
+            let most = self.input.max_values;
+            let e = TOO_MANY.broken(format!("it has more than {most} values at once"));
+            return Err(End::Unfollowed(self.here(e)));
+        }
+        Ok(true)
+    }
+
+    fn step(&mut self, opcode: u8, argument: Argument<'_>) -> Step {
+        match (opcode, argument) {
+            (0x80, Argument::Number(protocol)) => {
+                if protocol > 5 {
+                    let e = OPCODE.broken(format!("the protocol is {protocol}, at most 5"));
+                    return Err(End::Raised(self.here(e)));
+                }
+                self.out.says_protocol |= self.at == 0;
+                self.out.protocol = self.out.protocol.max(protocol);
+            }
+            // FRAME. One that is longer than what is left is none to the unpickler in Python.
+            (0x95, _) => {}
+            (b'(', _) => {
+                self.stack.push(Value::Mark);
+                self.marks = self.marks.saturating_add(1);
+            }
+            // POP takes a mark, too.
+            (b'0', _) => match self.stack.pop() {
+                Some(Value::Mark) => self.marks = self.marks.saturating_sub(1),
+                Some(_) => {}
+                None => return Err(self.raises("an opcode finds nothing on the stack")),
+            },
+            (b'1', _) => drop(self.pop_mark()?),
+            (b'2', _) => {
+                let top = self.top()?;
+                self.stack.push(top);
+            }
+            (b'a' | b'e' | 0x90, _) => {
+                let items = if opcode == b'a' { vec![self.pop()?] } else { self.pop_mark()? };
+                let to = self.top()?;
+                self.change(to, items.is_empty())?;
+            }
+            (b's' | b'u', _) => {
+                let items = match opcode {
+                    b's' => {
+                        let (value, key) = (self.pop()?, self.pop()?);
+                        vec![key, value]
+                    }
+                    _ => self.pop_mark()?,
+                };
+                let to = self.top()?;
+                if items.len() % 2 != 0 {
+                    return Err(self.raises("a dict gets a key without a value"));
+                }
+                self.change(to, items.is_empty())?;
+                if let Value::Dict(kept) = to {
+                    self.kept.set_items(kept, &items);
+                }
+            }
+            (b't', _) => {
+                let items = self.pop_mark()?;
+                self.tuple(&items);
+            }
+            (0x85..=0x87, _) => {
+                let mut items = [Value::Plain; 3];
+                let count = usize::from(opcode.saturating_sub(0x84));
+                let items = items.get_mut(..count).unwrap_or_default();
+                for item in items.iter_mut().rev() {
+                    *item = self.pop()?;
+                }
+                self.tuple(items);
+            }
+            (b')', _) => self.tuple(&[]),
+            (b'd', _) => {
+                let items = self.pop_mark()?;
+                if items.len() % 2 != 0 {
+                    return Err(self.raises("a dict gets a key without a value"));
+                }
+                let kept = self.dict();
+                self.kept.set_items(kept, &items);
+                self.stack.push(Value::Dict(kept));
+            }
+            (b'}', _) => {
+                let kept = self.dict();
+                self.stack.push(Value::Dict(kept));
+            }
+            (b'l', _) => {
+                self.pop_mark()?;
+                self.stack.push(Value::List);
+            }
+            (b']', _) => self.stack.push(Value::List),
+            (0x91, _) => {
+                self.pop_mark()?;
+                self.stack.push(Value::Set);
+            }
+            (0x8f, _) => self.stack.push(Value::Set),
+            _ => return self.step_value(opcode, argument),
+        }
+        Ok(())
+    }
+
+    /// Carries out the opcodes that make values, keep them, import and call.
+    fn step_value(&mut self, opcode: u8, argument: Argument<'_>) -> Step {
+        match (opcode, argument) {
+            (b'I' | b'L', Argument::Line(line)) if !line::may_be_integer(line) => {
+                return Err(self.raises("a line is no integer"));
+            }
+            (b'F', Argument::Line(line)) if !line::may_be_float(line) => {
+                return Err(self.raises("a line is no number"));
+            }
+            (b'S', Argument::Line(line)) if !is_quoted(line) => {
+                return Err(self.raises("a text is not in quotes"));
+            }
+            (b'K' | b'M', Argument::Number(n)) => {
+                self.stack.push(Value::Int(i32::try_from(n).unwrap_or_default()));
+            }
+            (b'J', Argument::Signed(n)) => self.stack.push(Value::Int(n)),
+            (0x8a | 0x8b, Argument::Bytes(bytes)) => {
+                let number = super::super::long(bytes);
+                self.stack.push(match number {
+                    super::super::Node::Integer(n) => {
+                        i32::try_from(n).map_or(Value::Plain, Value::Int)
+                    }
+                    _ => Value::Plain,
+                });
+            }
+            (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
+                // Surrogates, which begin with this byte, are accepted.
+                if std::str::from_utf8(bytes).is_err() && memchr::memchr(0xed, bytes).is_none() {
+                    return Err(self.raises("a text is not UTF-8"));
+                }
+                self.stack.push(Value::Text(self.at));
+            }
+            (b'U' | b'T', Argument::Bytes(_)) | (b'V' | b'S', Argument::Line(_)) => {
+                self.stack.push(Value::Text(self.at));
+            }
+            (b'p', Argument::Line(line)) => {
+                let at = self.memo_key(line)?;
+                self.memoize(at)?;
+            }
+            (b'q' | b'r', Argument::Number(at)) => self.memoize(at)?,
+            (0x94, _) => self.memoize(self.memo.len() as u64)?,
+            (b'g', Argument::Line(line)) => {
+                let at = self.memo_key(line)?;
+                self.recall(at)?;
+            }
+            (b'h' | b'j', Argument::Number(at)) => self.recall(at)?,
+            (b'c', Argument::Lines(module, name)) => self.lines(module, name, Certainty::All)?,
+            (b'i', Argument::Lines(module, name)) => {
+                let has_mark = self.marks > 0;
+                let certainty = if has_mark { Certainty::All } else { Certainty::Slow };
+                if has_mark {
+                    self.pop_mark()?;
+                }
+                self.lines(module, name, certainty)?;
+                if !has_mark {
+                    return Err(self.raises("there is no mark on the stack"));
+                }
+                let of = self.pop()?;
+                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (0x93, _) => self.stack_global()?,
+            // An extension, by a number that a program registers.
+            (0x82 | 0x83, Argument::Number(code)) => {
+                self.extension(i64::try_from(code).unwrap_or_default())?;
+            }
+            (0x84, Argument::Signed(code)) => self.extension(code.into())?,
+            (b'o', _) => {
+                let items = self.pop_mark()?;
+                let Some(class) = items.first() else {
+                    return Err(self.raises("an opcode finds nothing on the stack"));
+                };
+                self.call(*class, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (b'R' | 0x81, _) => {
+                let (arguments, of) = (self.pop()?, self.pop()?);
+                self.call(of, arguments)?;
+            }
+            (0x92, _) => {
+                let (_, _, of) = (self.pop()?, self.pop()?, self.pop()?);
+                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (b'b', _) => self.build()?,
+            (b'P', Argument::Line(line)) => {
+                if !line.is_ascii() {
+                    return Err(self.raises("a persistent identifier is not ASCII"));
+                }
+                self.stack.push(Value::Unknown);
+            }
+            (b'Q', _) => {
+                self.pop()?;
+                self.stack.push(Value::Unknown);
+            }
+            // A buffer that the program has; made read-only by 0x98.
+            (0x97, _) => self.stack.push(Value::Unknown),
+            (0x98, _) => drop(self.top()?),
+            // None, Booleans, numbers, bytes.
+            _ => self.stack.push(Value::Plain),
+        }
+        Ok(())
+    }
+
+    fn here(&self, e: crate::error::Error) -> crate::error::Error {
+        e.at(self.at..self.at.saturating_add(1))
+    }
+
+    #[cold]
+    fn raises(&self, what: &'static str) -> End {
+        End::Raised(self.here(BROKEN.broken(what)))
+    }
+
+    /// Something does not end where its frame does: the unpickler in C goes on behind the frame, and loses the rest of it; others
+    /// raise, or read on.
+    #[cold]
+    fn in_frame(&self) -> End {
+        End::Unfollowed(self.here(BROKEN.broken("a frame does not end where an opcode does")))
+    }
+
+    /// The end of the bytes.
+    #[cold]
+    fn ends(&self, how: &str) -> End {
+        match self.input.total > self.input.bytes.len() as u64 {
+            true => End::Cut,
+            false => End::Raised(self.here(BROKEN.broken(format!("the pickle ends {how}")))),
+        }
+    }
+
+    fn pop(&mut self) -> Step<Value> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn top(&self) -> Step<Value> {
+        match self.stack.last() {
+            Some(Value::Mark) | None => Err(self.raises("an opcode finds nothing on the stack")),
+            Some(value) => Ok(*value),
+        }
+    }
+
+    /// Takes what is above the last mark, and that.
+    fn pop_mark(&mut self) -> Step<Vec<Value>> {
+        // The search goes no further than what is taken: without a mark there is none.
+        let mark = (self.marks > 0).then(|| self.stack.iter().rposition(|v| *v == Value::Mark));
+        let Some(mark) = mark.flatten() else {
+            return Err(self.raises("there is no mark on the stack"));
+        };
+        let items = self.stack.split_off(mark.saturating_add(1));
+        self.stack.pop();
+        self.marks = self.marks.saturating_sub(1);
+        Ok(items)
+    }
+
+    fn tuple(&mut self, items: &[Value]) {
+        let shares = items.iter().any(|item| item.is_shared());
+        let kept = if self.keeps { self.kept.tuple(items) } else { NOT_KEPT };
+        self.stack.push(Value::Tuple { kept, shares });
+    }
+
+    fn dict(&mut self) -> u32 {
+        if self.keeps { self.kept.dict() } else { NOT_KEPT }
+    }
+
+    /// The number under which a value is kept. Any integer is one; those that do not fit are not followed.
+    fn memo_key(&self, line: &[u8]) -> Step<u64> {
+        let line = line::until_nul(line);
+        if let Some(key) = line::place(line) {
+            return Ok(key);
+        }
+        let is_digit = |b: &u8| b.is_ascii_digit() || *b == b'_';
+        let digits = line.trim_ascii();
+        let digits = digits.strip_prefix(b"+").unwrap_or(digits);
+        match !digits.is_empty() && digits.iter().all(is_digit) {
+            true => {
+                let e = BROKEN.broken("a value is remembered under a number beyond 64 bits");
+                Err(End::Unfollowed(self.here(e)))
+            }
+            false => Err(self.raises("what is remembered has no number")),
+        }
+    }
+
+    fn memoize(&mut self, at: u64) -> Step {
+        let top = self.top()?;
+        self.memo.insert(at, top);
+        Ok(())
+    }
+
+    fn recall(&mut self, at: u64) -> Step {
+        match self.memo.get(&at) {
+            Some(value) => self.stack.push(*value),
+            None => return Err(self.raises("what is recalled was not remembered")),
+        }
+        Ok(())
+    }
+
+    /// Items are added to a value, or none are.
+    fn change(&mut self, to: Value, is_nothing: bool) -> Step {
+        match to {
+            Value::Import(id) | Value::Shared(id) => self.suspect(id),
+            Value::Plain | Value::Int(_) | Value::Tuple { .. } | Value::Text(_) if !is_nothing => {
+                return Err(self.raises("items are added to what has none"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sets the state of an object.
+    fn build(&mut self) -> Step {
+        let state = self.pop()?;
+        match self.top()? {
+            // It sets attributes of what others have, too, or calls what that has for the purpose.
+            Value::Import(id) | Value::Shared(id) => {
+                self.suspect(id);
+                self.mark_called(id);
+            }
+            Value::Made { import, kept } => {
+                if let Some(object) = self.kept.objects.get_mut(kept as usize) {
+                    object.1 = state;
+                }
+                let is_wrapper = self.out.imports.get(import as usize);
+                let is_wrapper = is_wrapper.is_some_and(|i| arrays::is_wrapper(&i.module, &i.name));
+                if self.has_arrays && is_wrapper {
+                    let array = arrays::read(state, &self.kept, &|value| self.text(value));
+                    let Some(array) = array else {
+                        let e = BROKEN.broken(
+                            "how many bytes an array of joblib has is described in a way that is not read",
+                        );
+                        return Err(End::Unfollowed(self.here(e)));
+                    };
+                    self.array = Some(array);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Passes over the bytes of an array of joblib, or follows the pickle that is there instead.
+    fn pass_over(&mut self, array: &Array, cursor: &mut Cursor<'a>) -> Step {
+        if let Array::Numbers { is_aligned, len } = *array {
+            let padding = match is_aligned {
+                true => cursor.u8().and_then(|len| cursor.take(len.into())),
+                false => Some(&b""[..]),
+            };
+            return match padding.and_then(|_| cursor.take(len)) {
+                Some(_) => Ok(()),
+                None => Err(self.ends("inside of an array")),
+            };
+        }
+        let at = cursor.position();
+        let input = Input {
+            bytes: cursor.rest(),
+            total: self.input.total.saturating_sub(at),
+            max_values: self.input.max_values,
+            is_first: false,
+        };
+        if self.depth >= MAX_NESTED {
+            return Err(End::Unfollowed(self.here(too_deep())));
+        }
+        let found = Machine::follow(input, false, self.depth.saturating_add(1));
+        cursor.take(found.len);
+        let end = match &found.end {
+            End::Finished => Ok(()),
+            End::Raised(e) => Err(End::Raised(e.clone())),
+            End::Unfollowed(e) => Err(End::Unfollowed(e.clone())),
+            End::Cut => Err(End::Cut),
+        };
+        self.out.arrays.push((at, found));
+        end
+    }
+
+    /// The text of a value, where all readers take it for the same and it is short.
+    fn text(&self, value: Value) -> Option<String> {
+        let Value::Text(at) = value else { return None };
+        let rest = self.input.bytes.get(usize::try_from(at).ok()?..)?;
+        let mut cursor = Cursor::new(rest);
+        let opcode = cursor.u8()?;
+        let text = match argument(opcode, &mut cursor).ok()? {
+            // How the texts of Python 2 are decoded, the program decides.
+            Argument::Bytes(bytes) if matches!(opcode, b'U' | b'T') && !bytes.is_ascii() => {
+                return None;
+            }
+            Argument::Bytes(bytes) if bytes.len() <= MOST_NAME => {
+                std::str::from_utf8(bytes).ok()?.to_owned()
+            }
+            Argument::Line(line) if line.len() <= MOST_NAME.saturating_mul(10) => match opcode {
+                b'V' => Some(line::unicode(line)).filter(|(_, sound)| *sound)?.0,
+                _ => {
+                    let bytes = Some(line::string(line).0).filter(|bytes| bytes.is_ascii())?;
+                    String::from_utf8(bytes).ok()?
+                }
+            },
+            _ => return None,
+        };
+        Some(text).filter(|text| text.len() <= MOST_NAME)
+    }
+
+    fn stack_global(&mut self) -> Step {
+        let (name, module) = (self.pop()?, self.pop()?);
+        let is_callable = |value: Value| matches!(value, Value::Import(_));
+        if [name, module].iter().any(|value| value.is_plain() || is_callable(*value)) {
+            return Err(self.raises("an import is not named by two texts"));
+        }
+        let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+        let (module, name) = (or(self.text(module)), or(self.text(name)));
+        self.import(module, name, Certainty::All)
+    }
+
+    fn lines(&mut self, module: &[u8], name: &[u8], certainty: Certainty) -> Step {
+        let (Ok(module), Ok(name)) = (std::str::from_utf8(module), std::str::from_utf8(name))
+        else {
+            return Err(self.raises("a name is not UTF-8"));
+        };
+        let short = |text: &str| text.chars().take(MOST_NAME).collect();
+        self.import(short(module), short(name), certainty)
+    }
+
+    /// The last line of the bytes has no end. The unpickler in Python takes all but its last byte for it.
+    fn unended_lines(&mut self, rest: &'a [u8]) -> Step {
+        let without_last = |line: &'a [u8]| line.split_last().map_or(line, |(_, line)| line);
+        let line_end = memchr::memchr(b'\n', rest).and_then(|at| rest.split_at_checked(at));
+        let (module, name) = match line_end {
+            Some((module, name)) => (module, without_last(name.get(1..).unwrap_or_default())),
+            None => (without_last(rest), &b""[..]),
+        };
+        self.lines(module, name, Certainty::Slow)
+    }
+
+    fn extension(&mut self, code: i64) -> Step {
+        if code <= 0 {
+            return Err(self.raises("an extension has no number above 0"));
+        }
+        self.import("copyreg".to_owned(), format!("extension {code}"), Certainty::Registered)
+    }
+
+    fn import(&mut self, module: String, name: String, certainty: Certainty) -> Step {
+        if module != "?" && !may_be_module(&module) {
+            return Err(self.raises("nothing that can be imported has such a name"));
+        }
+        let id = match self.known.get(&(module.clone(), name.clone())) {
+            Some(id) => *id,
+            None if self.out.imports.len() >= MOST_NAMED => {
+                return Err(End::Unfollowed(self.here(too_many_names())));
+            }
+            None => {
+                let id = u32::try_from(self.out.imports.len()).unwrap_or(u32::MAX);
+                self.known.insert((module.clone(), name.clone()), id);
+                self.keeps |= self.has_arrays && arrays::is_wrapper(&module, &name);
+                self.out.imports.push(Import {
+                    danger: danger_of(&module, &name),
+                    module,
+                    name,
+                    called: false,
+                    count: 0,
+                    offset: self.at,
+                    certainty,
+                });
+                id
+            }
+        };
+        if let Some(import) = self.out.imports.get_mut(id as usize) {
+            import.count = import.count.saturating_add(1);
+            if certainty == Certainty::All {
+                import.certainty = certainty;
+            }
+        }
+        self.stack.push(Value::Import(id));
+        Ok(())
+    }
+
+    fn mark_called(&mut self, id: u32) {
+        if let Some(import) = self.out.imports.get_mut(id as usize) {
+            import.called = true;
+        }
+    }
+
+    /// What was imported is changed itself.
+    fn suspect(&mut self, id: u32) {
+        if let Some(import) = self.out.imports.get_mut(id as usize) {
+            import.danger = import.danger.max(Danger::Suspicious);
+        }
+    }
+
+    /// Calls a value, and leaves what that gives.
+    fn call(&mut self, of: Value, arguments: Value) -> Step {
+        if of.is_plain() || matches!(of, Value::Text(_)) {
+            return Err(self.raises("what is called is no function"));
+        }
+        let id = match of {
+            Value::Import(id) => id,
+            Value::Made { import, .. } | Value::Shared(import) => {
+                let made = self.out.imports.get(import as usize);
+                let (module, name) = made
+                    .map(|i| (i.module.clone(), format!("{}(…)", i.name.trim_end_matches("(…)"))))
+                    .unwrap_or_default();
+                self.imported(module, name)?.unwrap_or(import)
+            }
+            _ => match self.imported("?".to_owned(), "?".to_owned())? {
+                Some(id) => id,
+                None => {
+                    self.stack.push(Value::Unknown);
+                    return Ok(());
+                }
+            },
+        };
+        self.mark_called(id);
+        let hands_through = !matches!(arguments, Value::Tuple { shares: false, .. })
+            && self.out.imports.get(id as usize).is_some_and(|i| shares(&i.module, &i.name));
+        let kept = match self.keeps {
+            true => self.kept.object(arguments),
+            false => NOT_KEPT,
+        };
+        self.stack.push(match hands_through {
+            true => Value::Shared(id),
+            false => Value::Made { import: id, kept },
+        });
+        Ok(())
+    }
+
+    /// The number of an import that is only called.
+    fn imported(&mut self, module: String, name: String) -> Step<Option<u32>> {
+        self.import(module, name, Certainty::All)?;
+        Ok(match self.stack.pop() {
+            Some(Value::Import(id)) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// Follows the pickle in a text or in bytes, if one is there.
+    fn look_into(&mut self, opcode: u8, inside: &[u8]) {
+        let latin: Vec<u8>;
+        let bytes = match (opcode, inside) {
+            // Bytes as the text that protocol 2 writes for them.
+            (b'X' | 0x8c | 0x8d, [0xc2, 0x80, 0..=5, ..]) => {
+                let text = String::from_utf8_lossy(inside);
+                latin = text.chars().map_while(|c| u8::try_from(u32::from(c)).ok()).collect();
+                &latin[..]
+            }
+            (_, [0x80, 0..=5, ..] | [b'c' | b'(', ..]) => inside,
+            _ => return,
+        };
+        if self.depth >= MAX_NESTED {
+            self.out.skipped.get_or_insert_with(too_deep);
+            return;
+        }
+        let total = bytes.len() as u64;
+        let input = Input { bytes, total, max_values: self.input.max_values, is_first: true };
+        let found = Machine::follow(input, false, self.depth.saturating_add(1));
+        if !found.is_likely() {
+            return;
+        }
+        if self.out.inner.len() >= MAX_INNER {
+            let e = TOO_MANY.broken(format!("it has more than {MAX_INNER} pickles in its values"));
+            self.out.skipped.get_or_insert(e);
+            return;
+        }
+        self.out.inner.push((self.at, found));
+    }
+}
+
+#[cold]
+fn too_deep() -> crate::error::Error {
+    TOO_MANY.broken(format!("it is inside of {MAX_NESTED} pickles, and not followed"))
+}
+
+/// Whether a line is a text in quotes, perhaps with spaces around it, which Python 2 passes over.
+fn is_quoted(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    matches!(line, [b'\'', .., b'\''] | [b'"', .., b'"'])
+}
