@@ -192,7 +192,7 @@ fn a_pickle_that_breaks_is_no_safer() {
         b"\x80\x02\x80\x09cos\nsystem\n)R.",
         b"\x80\x02NRcos\nsystem\n)R.",
         b"\x80\x02K\x01(K\x02u.cos\nsystem\n)R.",
-        b"I1x\ncos\nsystem\n)R.",
+        b"I1z\ncos\nsystem\n)R.",
         b"Snot in quotes\ncos\nsystem\n)R.",
         b"\x80\x02N(.cos\nsystem\n)R.",
         b"NN\x93cos\nsystem\n)R.",

@@ -125,7 +125,10 @@ impl Scan {
         }
         let (what, region) = match skip {
             0 => (What::File, Region::Memory(all.bytes)),
-            _ => (What::Sequence { at: 0 }, Region::Memory(all.bytes)),
+            _ => {
+                found.report.files += 1;
+                (What::Sequence { at: 0 }, Region::Memory(all.bytes))
+            }
         };
         let inside = job.inside(what, region, job.name.clone());
         let depth = if is_entry { job.depth } else { inside.depth };

@@ -14,7 +14,39 @@ const BLOCK: u64 = 512;
 
 /// Whether a tar archive begins so: its checksum is all that every header has.
 pub(super) fn starts(head: &[u8]) -> bool {
-    head.get(..512).is_some_and(|block| Header::read(block).is_ok())
+    head.get(..512).is_some_and(|block| {
+        let (unsigned, signed) = sums(block);
+        let said = block.get(148..156).and_then(any_number);
+        said.is_some_and(|said| said == unsigned || said == signed)
+    })
+}
+
+/// The sums of a header as if the field for them were blanks; some writers took bytes for signed.
+fn sums(block: &[u8]) -> (i64, i64) {
+    let (mut unsigned, mut signed) = (0i64, 0i64);
+    for (at, byte) in block.iter().enumerate() {
+        let byte = if (148..156).contains(&at) { b' ' } else { *byte };
+        unsigned = unsigned.saturating_add(byte.into());
+        signed = signed.saturating_add(byte.cast_signed().into());
+    }
+    (unsigned, signed)
+}
+
+/// A number as Python takes one from a field, with a sign, a prefix and underscores: more than a walk goes by, so that such
+/// an archive is recognized, and reported as not followed.
+fn any_number(field: &[u8]) -> Option<i64> {
+    if let [0x80, rest @ ..] = field {
+        return rest.iter().try_fold(0i64, |n, b| n.checked_mul(256)?.checked_add((*b).into()));
+    }
+    let text = std::str::from_utf8(until_nul(field)).ok()?.trim();
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.strip_prefix("0o").or(digits.strip_prefix("0O")).unwrap_or(digits);
+    let digits = digits.replace('_', "");
+    let number = if digits.is_empty() { 0 } else { i64::from_str_radix(&digits, 8).ok()? };
+    number.checked_mul(sign)
 }
 
 /// A file in an archive.
@@ -198,13 +230,7 @@ impl Header {
         let number = |range: Range<usize>| {
             number(field(range)).ok_or_else(|| HEADER.broken("a number of a header is not octal"))
         };
-        // As if its own field were blanks; some writers took bytes for signed.
-        let (mut sum, mut signed) = (0i64, 0i64);
-        for (at, byte) in block.iter().enumerate() {
-            let byte = if (148..156).contains(&at) { b' ' } else { *byte };
-            sum = sum.saturating_add(byte.into());
-            signed = signed.saturating_add(byte.cast_signed().into());
-        }
+        let (sum, signed) = sums(block);
         let said = i64::try_from(number(148..156)?).unwrap_or(-1);
         if said != sum && said != signed {
             return Err(
