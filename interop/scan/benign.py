@@ -167,6 +167,11 @@ def cases(packages: pathlib.Path | None) -> Iterator[Case]:
         yield f"tar.gz of {group}", gzip.compress(out.getvalue(), 1)
 
 
+def is_closed(name: str) -> bool:
+    """Whether it is compressed in a way that is not opened, or has an array of objects from joblib: both are `unknown`."""
+    return any(way in name for way in ("'bz2'", "'lzma'", "'xz'", "'lz4'"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("scanner")
@@ -183,7 +188,7 @@ def main() -> None:
         for (name, _), line in zip(some, done.stdout.splitlines(), strict=True):
             said = json.loads(line)
             counts[said["verdict"]] += 1
-            if said["verdict"] not in ("safe", "no pickles"):
+            if said["verdict"] not in ("safe", "no pickles") and not (said["verdict"] == "unknown" and is_closed(name)):
                 failed.append((name, said))
         some.clear()
 

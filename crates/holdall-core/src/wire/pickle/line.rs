@@ -23,8 +23,10 @@ pub(super) fn until_nul(line: &[u8]) -> &[u8] {
 /// Whether Python may take the line for a whole number, in whatever base; without this it certainly raises.
 pub(super) fn may_be_integer(line: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_hexdigit() || b"xXoO_+-L \t\r\x0b\x0c".contains(b);
+    // The unpickler in C takes nothing before a NUL for 0.
+    let is_nothing = line.first() == Some(&0);
     let line = until_nul(line);
-    line.iter().any(u8::is_ascii_hexdigit) && line.iter().all(is_part)
+    is_nothing || (line.iter().any(u8::is_ascii_hexdigit) && line.iter().all(is_part))
 }
 
 /// Whether Python may take the line for a number; without this it certainly raises.
