@@ -444,7 +444,8 @@ def wanted(files: list[bytes]) -> set[Name]:
                     break
                 if at == 0 and names is in_python and is_slow_only(data, in_c, name):
                     continue
-                out.add(name)
+                # Long names are listed by their first 256 characters.
+                out.add((name[0][:256], name[1][:256]))
     return out
 
 
