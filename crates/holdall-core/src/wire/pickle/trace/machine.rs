@@ -23,7 +23,7 @@ pub(super) struct Machine<'a> {
     memo: HashMap<u64, Value>,
     known: HashMap<(String, String), u32>,
     kept: Kept,
-    /// Whether arrays of joblib are read: then containers are kept once something describes one.
+    /// Whether arrays of joblib are read: then containers are kept, of which something may describe one.
     has_arrays: bool,
     keeps: bool,
     /// The array whose bytes follow.
@@ -58,7 +58,7 @@ impl<'a> Machine<'a> {
             known: HashMap::default(),
             kept: Kept::default(),
             has_arrays,
-            keeps: false,
+            keeps: has_arrays,
             array: None,
             depth,
             frame_end: 0,

@@ -153,7 +153,6 @@ impl<'a> Machine<'a> {
             None => {
                 let id = u32::try_from(self.out.imports.len()).unwrap_or(u32::MAX);
                 self.known.insert((module.clone(), name.clone()), id);
-                self.keeps |= self.has_arrays && arrays::is_wrapper(&module, &name);
                 self.out.imports.push(Import {
                     danger: danger_of(&module, &name),
                     module,
