@@ -13,6 +13,7 @@ mod js;
 mod layers;
 mod limits;
 mod python;
+mod scan;
 mod sizes;
 mod stores;
 mod test;
@@ -85,6 +86,11 @@ const TASKS: &[Task] = &[
         big_endian::big_endian,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
+    task(
+        "scan-differential",
+        "compares the scan for pickles with what CPython would import, a million times; --count",
+        scan::whole,
+    ),
     task("stores", "the command against object stores of others, which it fetches", stores::stores),
     task(
         "gpu",

@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
-use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
+use crate::{check, docs, fuzz, gpu, interop, js, layers, python, scan, sizes, stores, wasm};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ const STAGES: &[Stage] = &[
     ("GPU", gpu::gpu),
     ("records", records),
     ("fuzzing", some_inputs),
+    ("scan against CPython", scan::some),
     ("other packages", interop::interop),
     ("stores", stores::stores),
     ("JavaScript", js::js),

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 /// Show what unpickling would import and call, in files, folders, zips and tar archives; nothing is run
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall scan model.pt                        exit status 0: safe, 1: not, 4: it cannot be told
+  holdall scan model.pt                        exit status 0: safe or no pickles, 1: neither, 4: it cannot be told
   holdall scan downloads --quiet               say nothing but what is not safe
   holdall scan model.pt --json | jq '.pickles[].imports[].module'
 
-Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they \
+Safe says that every byte that a loader could unpickle was followed to its end. Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they \
 are known to run code, or suspicious.")]
 pub(crate) struct ScanArgs {
     /// Files or folders, or `-` for standard input
@@ -45,7 +45,7 @@ pub(crate) fn run(session: &Session, args: &ScanArgs) -> Result<Status, Failure>
             text(session, &name, &report)?;
         }
         Ok(match report.verdict() {
-            Verdict::Safe => Status::Fine,
+            Verdict::NoPickles | Verdict::Safe => Status::Fine,
             Verdict::Unknown => Status::Incomplete,
             _ => Status::Bad,
         })
@@ -124,7 +124,7 @@ fn words(verdict: Verdict) -> &'static str {
 
 fn style(verdict: Verdict) -> Style {
     match verdict {
-        Verdict::Safe => Style::Good,
+        Verdict::NoPickles | Verdict::Safe => Style::Good,
         Verdict::Unknown => Style::Warn,
         _ => Style::Bad,
     }

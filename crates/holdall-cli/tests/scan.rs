@@ -17,14 +17,21 @@ fn what_is_told_and_the_exit_status() {
     holdall(["scan", &safe, &bad]).ends_with(1);
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    std::fs::write(path("model.pkl"), b"no pickle").unwrap();
+    std::fs::write(path("text.pkl"), b"no pickle").unwrap();
+    let text = holdall(["scan", &path("text.pkl")]).ends_with(0).out;
+    assert!(
+        text.starts_with("no pickles: ") && text.ends_with(", 0 pickles in 1 file\n"),
+        "{text}"
+    );
+    std::fs::remove_file(path("text.pkl")).unwrap();
+    std::fs::write(path("model.pkl"), b"BZh91AY").unwrap();
     let text = holdall(["scan", &path("model.pkl"), &safe]).ends_with(4).out;
-    assert!(text.contains("cannot be told: ") && text.contains("[pickle/none]"), "{text}");
+    assert!(text.contains("cannot be told: ") && text.contains("[pickle/packed]"), "{text}");
     // A folder, and standard input.
     std::fs::copy(&bad, path("x.pt")).unwrap();
     let report = holdall(["scan", dir.path().to_str().unwrap(), "--json"]).ends_with(1).json();
     assert_eq!((&report["verdict"], &report["files"]), (&json!("dangerous"), &json!(5)));
-    assert_eq!(report["unread"][0]["code"], json!("pickle/none"));
+    assert_eq!(report["unread"][0]["code"], json!("pickle/packed"));
     let import = &report["pickles"][0]["imports"][0];
     assert_eq!(import["module"], json!("os"));
     assert_eq!((&import["name"], &import["called"]), (&json!("system"), &json!(true)));

@@ -63,7 +63,7 @@ pub use folder::ModelFolder;
 pub use holdall_core::layout::number::{ElementType, Number};
 pub use index::{fetch_ends, format_of, table_of};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
-pub use open::{Open, open, read_layouts};
+pub use open::{open, read_layouts};
 pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};

@@ -300,41 +300,6 @@ pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> 
     Layouts::parse(&text, limits).map_err(named)
 }
 
-/// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.
-pub trait Open {
-    /// Opens the file of that name.
-    ///
-    /// # Errors
-    /// As [`open`].
-    fn at(&self, path: &Path) -> Result<File>;
-
-    /// Opens a file that is in memory; `name` stands for it in errors.
-    ///
-    /// # Errors
-    /// As [`open`], without Io.
-    fn in_memory(&self, bytes: Bytes, name: String) -> Result<File>;
-
-    /// Opens whatever `source` gives; `name` stands for it in errors.
-    ///
-    /// # Errors
-    /// As [`open`].
-    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File>;
-}
-
-impl Open for OpenOptions {
-    fn at(&self, path: &Path) -> Result<File> {
-        self.open(path)
-    }
-
-    fn in_memory(&self, bytes: Bytes, name: String) -> Result<File> {
-        self.open_bytes(bytes, name)
-    }
-
-    fn of_source(&self, source: Arc<dyn ByteSource>, name: String) -> Result<File> {
-        self.open_source(source, name)
-    }
-}
-
 /// How often a file that changes while it is opened is opened again.
 const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.

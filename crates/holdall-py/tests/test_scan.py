@@ -37,13 +37,15 @@ def test_what_python_writes_is_told(tmp_path: Path, protocol: int) -> None:
 def test_zips_folders_and_what_cannot_be_told(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.pt", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("model/data.pkl", pickle.dumps(Payload()))
-    (tmp_path / "broken.pkl").write_bytes(pickle.dumps([1])[:-1])
+    (tmp_path / "broken.pkl").write_bytes(pickle.dumps(OrderedDict(a=1))[:-1])
     (tmp_path / "notes.txt").write_text("hello")
     seen = []
     found = holdall.scan(tmp_path, progress=lambda done, total: seen.append((done, total)))
     assert found.verdict == "dangerous" and found.files == 4
     verdicts = {os.path.basename(p.source): p.verdict for p in found.pickles}
     assert verdicts == {"data.pkl": "dangerous", "broken.pkl": "unknown"}
+    none = holdall.scan(tmp_path / "notes.txt")
+    assert none and none.verdict == "no pickles"
     broken = next(p for p in found.pickles if p.broken)
     assert broken.broken.code == "pickle/broken"
     (tmp_path / "x.pt").write_bytes(b"7z\xbc\xaf\x27\x1c")

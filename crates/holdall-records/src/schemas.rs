@@ -3,7 +3,7 @@
 use super::rows::{Form, MARK};
 use super::rules::{SCHEMA_LEN, WHICH_DATASET};
 use holdall_core::{Layout, Limits, Result, Value};
-use holdall_io::Open;
+use holdall_io::OpenOptions;
 use holdall_io::error::io;
 use holdall_io::{File, Tensor};
 use holdall_schema::{Document, KIND_ATTRIBUTE, Reading, Root, SCHEMA_ATTRIBUTE};
@@ -35,13 +35,13 @@ impl SchemaOrFile {
     pub fn open(
         path: impl AsRef<Path>,
         reading: Reading,
-        options: &impl Open,
+        options: &OpenOptions,
         limits: &Limits,
     ) -> Result<SchemaOrFile> {
         let path = path.as_ref();
         let Ok(file) = std::fs::File::open(path) else {
             // What is inside a package or behind an address is a tensor file, and so is what is missing.
-            return Ok(SchemaOrFile::File(options.at(path)?));
+            return Ok(SchemaOrFile::File(options.open(path)?));
         };
         let failed = |e| io(e, "reading").in_source(path.display());
         let is_pipe = !file.metadata().map_err(failed)?.is_file();
@@ -51,14 +51,14 @@ impl SchemaOrFile {
         let begun = reader.read_to_end(&mut text);
         let named = path.extension().is_some_and(|e| e == "json");
         if !(is_pipe || begun.is_ok() && (named || is_json(&text))) {
-            return Ok(SchemaOrFile::File(options.at(path)?));
+            return Ok(SchemaOrFile::File(options.open(path)?));
         }
         reader.set_limit(if is_pipe { u64::MAX } else { most });
         begun.and_then(|_| reader.read_to_end(&mut text)).map_err(failed)?;
         match named || is_json(&text) {
             true => parse(&text, &path.display().to_string(), reading, limits),
             false => {
-                Ok(SchemaOrFile::File(options.in_memory(text.into(), path.display().to_string())?))
+                Ok(SchemaOrFile::File(options.open_bytes(text, path.display().to_string())?))
             }
         }
     }
@@ -71,12 +71,12 @@ impl SchemaOrFile {
         bytes: Vec<u8>,
         name: &str,
         reading: Reading,
-        options: &impl Open,
+        options: &OpenOptions,
         limits: &Limits,
     ) -> Result<SchemaOrFile> {
         match is_json(&bytes) {
             true => parse(&bytes, name, reading, limits),
-            false => Ok(SchemaOrFile::File(options.in_memory(bytes.into(), name.to_owned())?)),
+            false => Ok(SchemaOrFile::File(options.open_bytes(bytes, name.to_owned())?)),
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Resul
     Ok(report)
 }
 
-/// As [`scan`], of whatever `source` gives; `name` stands for it, and tells by its extension whether pickles are to be expected.
+/// As [`scan`], of whatever `source` gives, which is called `name` in the report.
 ///
 /// # Errors
 /// As [`scan`].

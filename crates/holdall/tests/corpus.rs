@@ -101,7 +101,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("shards/outside", SEVERAL),
     ("shards/tensor", SEVERAL),
     ("shards/split", SEVERAL),
-    ("pickle/none", SCANNED),
     ("pickle/packed", SCANNED),
     ("pickle/too-long", SCANNED),
     ("pytorch/layout", WRITING),

@@ -114,6 +114,11 @@ fn a_server_without_ranges_is_named_and_nothing_is_downloaded() {
     // A short file is all that was asked for.
     let server = Server::new(|_| Reply::new(200, "short"));
     assert_eq!(open(&server).unwrap().read_range(0..5).unwrap(), "short");
+    // A part that is called the whole file: what stands in the rest of it would be hidden.
+    let server = Server::new(|_| {
+        Reply::new(200, "short").with("accept-ranges", "bytes").with("content-range", "bytes 3-7/8")
+    });
+    assert_eq!(refused(&server).code(), "http/answer");
 }
 
 #[test]

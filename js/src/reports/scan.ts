@@ -2,8 +2,8 @@ import { Core, encode } from '../core.js'
 import { HoldallError, type Told } from '../errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
 
-/** What is known of something that a pickle would import, and of a pickle: the worst of its imports. */
-export type ScanVerdict = 'safe' | 'unknown' | 'suspicious' | 'dangerous'
+/** What is known of something that a pickle would import, of a pickle, and of a file: the worst of its pickles, or that it has none. */
+export type ScanVerdict = 'no pickles' | 'safe' | 'unknown' | 'suspicious' | 'dangerous'
 
 /** Something that a pickle would import. */
 export interface PickleImport {
@@ -31,18 +31,18 @@ export interface PickleReport {
   protocol: number
   verdict: ScanVerdict
   imports: PickleImport[]
-  /** Why it cannot be followed to its end. What is before that would have run. */
+  /** Why it was not followed to its end. What is before that would have run. */
   broken: HoldallError | null
 }
 
 /** What pickles were found, and what they would do. */
 export interface ScanReport {
-  /** The worst of all pickles; `unknown` at least where something could not be looked into. */
+  /** The worst of all pickles; at least `unknown` where something could not be followed. `no pickles` where neither was found. */
   verdict: ScanVerdict
   /** Files that were looked at, those in archives too. */
   files: number
   pickles: PickleReport[]
-  /** What could not be looked into, and why: pickles may be there. */
+  /** What could not be followed, and why: pickles may be there. */
   unread: HoldallError[]
 }
 
@@ -63,8 +63,8 @@ interface Found {
 const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(error, source)
 
 /**
- * Looks for pickles in a file, in the zips and tar archives in it, and in the pickles in it, and says what each would import and call.
- * Nothing is imported, called or unpacked.
+ * Looks for pickles in a file, in archives and compressed files in it, and in the pickles in it, and says what each would import and call.
+ * Nothing is imported or called. The name of the file decides nothing.
  */
 export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
   const source = await sourceOf(from, options)

@@ -28,11 +28,9 @@ crate::error::rules! {
     pub TOO_MANY: Limit "pickle/too-many-values"
         "A pickle makes at most `Limits::attribute_values` values."
         remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
-    /// Looked for in vain.
-    pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is a pickle, a zip, or a file of a known format.";
     /// Hidden in something that is not opened.
     pub PACKED: Unsupported "pickle/packed"
-        "A file that is scanned for pickles is not compressed. Of archives only zip and tar are scanned, nested at most four deep."
+        "What is scanned for pickles is compressed by gzip, zlib or zstd, or not at all; of archives, zip and tar are scanned, nested at most four deep; the arrays of NumPy in it have types that are read."
         hint "unpack it and scan what was in it";
     /// Too long to be followed.
     pub TOO_LONG: Limit "pickle/too-long"
@@ -606,7 +604,7 @@ impl Machine<'_> {
 }
 
 /// The integer that these bytes are, in two's complement, the lowest first.
-fn long(bytes: &[u8]) -> Node {
+pub fn long(bytes: &[u8]) -> Node {
     let mut wide = [if bytes.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 16];
     match wide.get_mut(..bytes.len()) {
         Some(low) => {

@@ -45,7 +45,6 @@ mod pt2;
 mod walk;
 
 pub(crate) use super::named::is_dtype;
-pub(crate) use decode::is_legacy;
 
 use super::{Format, writer};
 

@@ -1,12 +1,16 @@
 //! What is known of what pickles import. Only names in a short list are taken to be harmless; that others are known to be
 //! dangerous is said, and changes nothing else.
 
+mod science;
+
 use std::fmt;
 
-/// What happens to a program that unpickles something.
+/// What happens to a program that unpickles something, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Danger {
+    /// Nothing: there is no pickle.
+    NoPickles,
     /// It is in the list of what tensors and plain values are made of.
     Safe,
     /// It cannot be told.
@@ -18,9 +22,10 @@ pub enum Danger {
 }
 
 impl Danger {
-    /// `safe`, `unknown`, `suspicious` or `dangerous`.
+    /// `no pickles`, `safe`, `unknown`, `suspicious` or `dangerous`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Danger::NoPickles => "no pickles",
             Danger::Safe => "safe",
             Danger::Unknown => "unknown",
             Danger::Suspicious => "suspicious",
@@ -55,9 +60,29 @@ pub fn danger_of(module: &str, name: &str) -> Danger {
     }
 }
 
+/// Whether Python can import a module of that name at all: importing begins with what stands before the first dot, which is a name
+/// of letters, digits, `_` and `-`. Most texts that begin like a pickle have something else there.
+pub(super) fn may_be_module(module: &str) -> bool {
+    let first = module.split('.').next().unwrap_or_default();
+    !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// Whether a call of `name` in `module` may give one of its arguments, or something that there is once in a process: whoever sets
+/// attributes of what it gives may set them of something that other code uses.
+pub(super) fn shares(module: &str, name: &str) -> bool {
+    match module {
+        "torch.jit._pickle" | "torch._tensor" | "jax._src.array" => true,
+        "numpy.core.multiarray" | "numpy._core.multiarray" => name == "scalar",
+        "uuid" => name == "SafeUUID",
+        "torch.distributed.checkpoint.metadata" => name == "_MEM_FORMAT_ENCODING",
+        "torch.serialization" => name == "_get_layout",
+        _ => false,
+    }
+}
+
 fn is_safe(module: &str, name: &str) -> bool {
     let is_listed = SAFE.iter().any(|(of, names)| of.contains(&module) && names.contains(&name));
-    is_listed || is_of_torch(module, name)
+    is_listed || is_of_torch(module, name) || science::is_safe(module, name)
 }
 
 /// Dtypes, quantization schemes, storages and legacy tensors.
@@ -135,6 +160,7 @@ const SAFE: &[(&[&str], &[&str])] = &[
         ],
     ),
     (&["_codecs"], &["encode"]),
+    (&["joblib.numpy_pickle", "sklearn.externals.joblib.numpy_pickle"], &["NumpyArrayWrapper"]),
     (&["copyreg", "copy_reg"], &["_reconstructor"]),
     (&["argparse"], &["Namespace"]),
     (&["datetime"], &["date", "datetime", "time", "timedelta", "timezone"]),

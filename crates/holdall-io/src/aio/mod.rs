@@ -15,7 +15,7 @@ pub use source::{Blocking, ByteSource, Reading};
 
 use crate::file::{File as Whole, Tensor as Info};
 use crate::load::{LoadOptions, Loaded, all_of};
-use crate::open::Open;
+use crate::options::OpenOptions;
 use crate::work::{Cancel, Work};
 use bridge::Reads;
 use bytes::Bytes;
@@ -29,12 +29,9 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// As [`crate::OpenOptions::open`].
-pub async fn open_with(
-    path: impl Into<PathBuf>,
-    options: &(impl Open + Clone + Send + 'static),
-) -> Result<File> {
+pub async fn open_with(path: impl Into<PathBuf>, options: &OpenOptions) -> Result<File> {
     let (path, options) = (path.into(), options.clone());
-    executor::apart(move || options.at(&path)).await.map(File::from)
+    executor::apart(move || options.open(&path)).await.map(File::from)
 }
 
 /// Opens whatever `source` gives; `name` stands for it in errors.
@@ -44,13 +41,13 @@ pub async fn open_with(
 pub async fn open_source(
     source: Arc<dyn ByteSource>,
     name: impl Into<String>,
-    options: &(impl Open + Clone + Send + 'static),
+    options: &OpenOptions,
 ) -> Result<File> {
     let (name, options) = (name.into(), options.clone());
     let reads = Reads::here();
     let _ended = Ended { cancel: Cancel::new(), reads: Some(Arc::clone(&reads)) };
     let bridge = reads.bridge(Arc::clone(&source));
-    let file = executor::apart(move || options.of_source(bridge, name)).await?;
+    let file = executor::apart(move || options.open_source(bridge, name)).await?;
     Ok(File(Arc::new(Inner { file, sources: vec![source], waits: true })))
 }
 

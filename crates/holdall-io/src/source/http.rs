@@ -453,6 +453,14 @@ fn has_ends(client: &Client) -> bool {
 /// A file that came whole.
 fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
     refuse_encoding(&answer)?;
+    // Some servers send the part that was asked for, and call it the whole file.
+    if let Some(range) = answer.content_range()? {
+        let total = range.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
+        let message = format!(
+            "status 200 says that the whole file follows, `Content-Range` that it is a part of {total} bytes; expected 206"
+        );
+        return Err(ANSWER.broken(message).into());
+    }
     let len = answer.content_len().unwrap_or_default();
     let bytes = body(&mut answer, len)?;
     Ok(First::of(&answer, client, len, (0, bytes))?)

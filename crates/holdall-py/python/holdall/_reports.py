@@ -133,18 +133,18 @@ class Pickle:
 
 @dataclass(frozen=True)
 class ScanReport:
-    """What was found in a file, a folder or a zip. True if all of it is safe."""
+    """What was found in a file, a folder or an archive. True if all pickles are safe and everything was followed, also if there are none."""
 
-    #: ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``: the worst of all.
+    #: ``"no pickles"``, ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``: the worst of all.
     verdict: str
     #: Files that were looked at, those in zips too.
     files: int
     pickles: list[Pickle]
-    #: What could not be looked into, and why: pickles may be there.
+    #: What could not be followed, and why: pickles may be there.
     unread: list[HoldallError]
 
     def __bool__(self) -> bool:
-        return self.verdict == "safe"
+        return self.verdict in ("safe", "no pickles")
 
     @classmethod
     def _of(cls, said: Said) -> ScanReport:

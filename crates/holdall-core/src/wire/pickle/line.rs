@@ -9,8 +9,39 @@ const DIGITS: usize = 9;
 
 /// The number under which something is remembered: with space around it, a sign, and underscores.
 pub fn place(line: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(line).ok()?.trim();
-    text.strip_prefix('+').unwrap_or(text).replace('_', "").parse().ok()
+    let text = std::str::from_utf8(line).ok()?.trim_matches(is_space);
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text).replace('_', "");
+    let number = digits.parse().ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
+    number.filter(|number| *number == 0 || !text.starts_with('-'))
+}
+
+/// What CPython's unpickler in C sees of a line of a number: it ends at a NUL.
+pub fn until_nul(line: &[u8]) -> &[u8] {
+    line.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Whether Python may take the line for a whole number, in whatever base; without this it certainly raises.
+pub fn may_be_integer(line: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_hexdigit() || b"xXoO_+-L \t\r\x0b\x0c".contains(b);
+    // The unpickler in C takes nothing before a NUL for 0.
+    let is_nothing = line.first() == Some(&0);
+    let line = until_nul(line);
+    is_nothing || (line.iter().any(u8::is_ascii_hexdigit) && line.iter().all(is_part))
+}
+
+/// Whether Python may take the line for a number; without this it certainly raises.
+pub fn may_be_float(line: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"._+- \t\r\x0b\x0c".contains(b);
+    let line = until_nul(line);
+    let text = line.to_ascii_lowercase();
+    let is_named = |name: &[u8]| memchr::memmem::find(&text, name).is_some();
+    let has_digit = line.iter().any(u8::is_ascii_digit);
+    line.iter().all(is_part) && (has_digit || is_named(b"nan") || is_named(b"inf"))
+}
+
+/// Spaces that Python passes over around a number.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
 }
 
 /// An integer in decimal, perhaps with an `L` behind it.

@@ -74,6 +74,18 @@ pub fn argument<'a>(opcode: u8, c: &mut Cursor<'a>) -> Result<Argument<'a>, Miss
     argument.ok_or(Missing::End)
 }
 
+/// How many bytes the argument of `opcode` says to have, behind the number that says so.
+pub fn declared_len(opcode: u8, behind: &[u8]) -> Option<u64> {
+    let mut c = Cursor::new(behind);
+    let len = match opcode {
+        b'C' | b'U' | 0x8a | 0x8c => c.u8()?.into(),
+        b'B' | b'T' | b'X' | 0x8b => c.u32_le()?.into(),
+        0x8d | 0x8e | 0x96 => c.u64_le()?,
+        _ => return None,
+    };
+    Some(len.saturating_add(c.position()))
+}
+
 fn bytes<'a>(c: &mut Cursor<'a>, len: u64) -> Option<Argument<'a>> {
     c.take(len).map(Argument::Bytes)
 }

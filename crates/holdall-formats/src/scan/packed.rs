@@ -1,0 +1,360 @@
+//! What is compressed as a whole: by gzip, zlib or zstd, or as an entry of a zip. Other compressions are recognized, and are not opened.
+
+use super::sequence::Elements;
+use super::{Found, HEAD, Job, Region, Scan, What, tar, too_long, zip};
+use crate::scan::trace::{End, Input, Trace};
+use bytes::Bytes;
+use holdall_core::error::Error;
+use holdall_core::limits::Limits;
+use holdall_core::model::Encoding;
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::npy;
+use holdall_core::wire::pickle::{PACKED, TOO_LONG};
+use std::ops::Range;
+
+/// A compression that is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Members of gzip.
+    Gzip,
+    /// Streams of zlib, the first from a byte on.
+    Zlib { at: u64 },
+    /// Frames of zstd.
+    Zstd,
+    /// One stream of Deflate.
+    Deflate,
+}
+
+/// How files begin that may have others in them, and are not opened.
+const CLOSED: [(&[u8], &str); 8] = [
+    (b"BZ", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"\x5d\x00", "LZMA"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+    (b"Rar!\x1a\x07", "RAR"),
+    (b"\x04\x22\x4d\x18", "LZ4"),
+    (b"\x1f\x9d", "compress"),
+    (b"MSCF\0\0\0\0", "a cabinet"),
+];
+/// Stored bytes that are looked at to learn whether what they decode to is of interest.
+const STORED_HEAD: u64 = 64 << 10;
+
+/// What a file that begins so is compressed by; the name of a compression that is not opened.
+pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
+    let known = match *head {
+        [0x1f, 0x8b, ..] => Some(Packing::Gzip),
+        [0x78, flags, ..] if zlib_starts([0x78, flags]) => Some(Packing::Zlib { at: 0 }),
+        // Of joblib before 0.10: the length in hexadecimal, in 19 bytes or 20.
+        [b'Z', b'F', b'0', b'x', ..] => match head.get(21) {
+            Some(b' ') => Some(Packing::Zlib { at: 22 }),
+            _ => Some(Packing::Zlib { at: 21 }),
+        },
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packing::Zstd),
+        _ => None,
+    };
+    // The first byte of LZMA's data is 0, and behind bzip2's mark is the size of its blocks.
+    let is_closed = |(magic, what): &&(&[u8], &str)| match *what {
+        "LZMA" => head.get(13) == Some(&0) && (head.starts_with(magic) || is_lzma(head)),
+        "bzip2" => {
+            head.starts_with(b"BZh") && head.get(3).is_some_and(|b| (b'1'..=b'9').contains(b))
+        }
+        _ => head.starts_with(magic),
+    };
+    let closed = || CLOSED.iter().find(is_closed).map(|(_, what)| Err(*what));
+    known.map(Ok).or_else(closed)
+}
+
+/// Whether a header of LZMA begins so that readers of several compressions take for one: properties, the size of the dictionary as one
+/// or three times a power of two, and a length that is likely or not told.
+fn is_lzma(head: &[u8]) -> bool {
+    let Some((&[properties, a, b, c, d], rest)) = head.split_first_chunk::<5>() else {
+        return false;
+    };
+    let dictionary = u32::from_le_bytes([a, b, c, d]);
+    let odd = dictionary >> dictionary.trailing_zeros().min(31);
+    let Some(len) = rest.first_chunk::<8>().map(|len| u64::from_le_bytes(*len)) else {
+        return false;
+    };
+    properties < 225
+        && dictionary >= 4096
+        && matches!(odd, 1 | 3 | u32::MAX)
+        && (len == u64::MAX || (1..1 << 38).contains(&len))
+}
+
+/// Whether these bytes begin a stream of zlib that needs no dictionary.
+fn zlib_starts([method, flags]: [u8; 2]) -> bool {
+    method & 15 == 8 && u16::from_be_bytes([method, flags]) % 31 == 0 && flags & 0x20 == 0
+}
+
+impl Scan {
+    /// Looks at what a region decompresses to.
+    pub(super) fn packed(
+        &self,
+        packing: Packing,
+        is_entry: bool,
+        job: &Job,
+        window: &Window,
+        found: &mut Found,
+    ) -> Result<(), Stop> {
+        let stored = window.head(STORED_HEAD.min(self.most()))?;
+        let is_all = stored.len() as u64 == window.len();
+        let head = decode(packing, &stored, is_all, 0..HEAD, &self.limits);
+        found.decoded = head.bytes.len() as u64;
+        let is_nothing = head.bytes.is_empty() && !head.goes_on;
+        if let Some(e) = head.refused {
+            found.unread(job, e);
+        }
+        let what = interest(&head.bytes, head.goes_on);
+        if what == Interest::None {
+            found.report.files += u64::from(is_entry);
+            return Ok(());
+        }
+        let most_decoded = self.limits.decoded_len.saturating_sub(self.decoded);
+        let stored = window.head(self.most())?;
+        let is_all = stored.len() as u64 == window.len();
+        let most = self.most().min(most_decoded);
+        let skip = match what {
+            Interest::Behind(at) if at > most => at.min(most_decoded),
+            _ => 0,
+        };
+        let all = decode(packing, &stored, is_all, skip..skip.saturating_add(most), &self.limits);
+        found.decoded = all.passed.saturating_add(all.bytes.len() as u64);
+        if is_nothing && !is_entry {
+            return Ok(());
+        }
+        let (what, region) = match skip {
+            0 => (What::File, Region::Memory(all.bytes)),
+            _ => {
+                found.report.files += 1;
+                (What::Sequence { at: 0 }, Region::Memory(all.bytes))
+            }
+        };
+        let inside = job.inside(what, region, job.name.clone());
+        let depth = if is_entry { job.depth } else { inside.depth };
+        found.next.push(Job { depth, ..inside });
+        match all.refused {
+            Some(e) if head.goes_on => found.unread(job, e),
+            _ if all.goes_on && most == most_decoded => {
+                let message = format!(
+                    "it decodes to more than {most_decoded} bytes, which are left of `Limits::decoded_len`"
+                );
+                found.unread(job, TOO_LONG.broken(message));
+            }
+            _ if all.goes_on => found.unread(job, too_long(self.most())),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What makes bytes worth decoding further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interest {
+    None,
+    /// Something may begin with them.
+    All,
+    /// They begin an array of numbers: something may begin at its end.
+    Behind(u64),
+}
+
+/// Whether a loader, or another archive, may find something in what begins so.
+fn interest(head: &[u8], goes_on: bool) -> Interest {
+    if head.starts_with(npy::MAGIC_BYTES) {
+        let len = npy::header_len(head).ok();
+        let header = len.and_then(|len| head.get(..usize::try_from(len).ok()?));
+        return match header.map(Elements::read).zip(len) {
+            Some((Elements::Numbers(elements), len)) => {
+                Interest::Behind(len.saturating_add(elements))
+            }
+            _ => Interest::All,
+        };
+    }
+    let total = if goes_on { u64::MAX } else { head.len() as u64 };
+    let trace = Trace::new(Input { bytes: head, total, max_values: HEAD, is_first: true });
+    let is_archive = zip::starts(head) || tar::starts(head) || packing(head).is_some();
+    let is_nothing = !is_archive && matches!(trace.end, End::Raised(_)) && !trace.is_pickle();
+    // What is short is looked at in any case, which costs nothing.
+    if is_nothing && goes_on { Interest::None } else { Interest::All }
+}
+
+/// What stored bytes decode to.
+#[derive(Default)]
+struct Decoded {
+    bytes: Bytes,
+    /// Bytes before those, which were not kept.
+    passed: u64,
+    /// Whether there is more of it than was wanted, or at hand.
+    goes_on: bool,
+    /// Why it was not decoded, where a loader might have done it.
+    refused: Option<Error>,
+}
+
+/// Decodes bytes `wanted` of what `stored` decodes to, as far as it does: a loader is given what comes before an error.
+fn decode(
+    packing: Packing,
+    stored: &[u8],
+    is_all: bool,
+    wanted: Range<u64>,
+    limits: &Limits,
+) -> Decoded {
+    let mut out = Output { wanted, ..Output::default() };
+    let mut refused = None;
+    let mut at = 0usize;
+    // A stream after the other.
+    let goes_on = loop {
+        let rest = stored.get(at..).unwrap_or_default();
+        let Some(start) = header_len(packing, rest, at == 0) else { break !is_all };
+        let body = rest.get(start..).unwrap_or_default();
+        let before = out.mark();
+        let mut end = inflate(packing, body, usize::MAX, &mut out, limits);
+        if let StreamEnd::Broken { read, .. } = end
+            && packing != Packing::Zstd
+        {
+            // What the bytes that are broken give before the error is lost, unless they come one by one.
+            out.reset(before);
+            end = inflate(packing, body, read, &mut out, limits);
+        }
+        match end {
+            StreamEnd::Whole { read } => at = at.saturating_add(start).saturating_add(read),
+            StreamEnd::Short => break !is_all,
+            StreamEnd::Enough => break true,
+            // What Deflate is broken at, every reader takes for broken. Of zstd, windows and dictionaries differ.
+            StreamEnd::Broken { error, .. } => {
+                if packing == Packing::Zstd {
+                    let message = format!("it is compressed by zstd, and was not decoded: {error}");
+                    refused = Some(PACKED.broken(message));
+                }
+                break false;
+            }
+        }
+        if packing == Packing::Deflate {
+            break false;
+        }
+        at = at.saturating_add(if packing == Packing::Gzip { 8 } else { 4 });
+        if packing == Packing::Gzip {
+            let zeros = stored.get(at..).unwrap_or_default();
+            at = at.saturating_add(zeros.iter().take_while(|byte| **byte == 0).count());
+        }
+        if at >= stored.len() {
+            break !is_all;
+        }
+    };
+    Decoded { bytes: out.bytes.into(), passed: out.passed, goes_on, refused }
+}
+
+/// How the decoding of a stream ended.
+enum StreamEnd {
+    /// With the stream, after so many bytes.
+    Whole { read: usize },
+    /// With the bytes at hand.
+    Short,
+    /// With as many bytes as were wanted.
+    Enough,
+    /// With an error in what follows so many bytes.
+    Broken { read: usize, error: Error },
+}
+
+/// Bytes that are decoded at once.
+const STEP: usize = 4 << 10;
+
+/// Decodes one stream; byte by byte from byte `careful` on.
+fn inflate(
+    packing: Packing,
+    stored: &[u8],
+    careful: usize,
+    out: &mut Output,
+    limits: &Limits,
+) -> StreamEnd {
+    let encoding = if packing == Packing::Zstd { Encoding::ZSTD } else { Encoding::DEFLATE };
+    let Some(mut stream) = encoding.stream(1, limits) else { return StreamEnd::Short };
+    let mut piece = vec![0; 64 << 10];
+    let mut read = 0usize;
+    loop {
+        if out.is_full() {
+            return StreamEnd::Enough;
+        }
+        let rest = stored.get(read..).unwrap_or_default();
+        let step = if read < careful { STEP.min(careful.saturating_sub(read)) } else { 1 };
+        let input = rest.get(..step).unwrap_or(rest);
+        match stream.decode(input, &mut piece) {
+            Ok((used, made)) => {
+                read = read.saturating_add(used);
+                out.take(piece.get(..made).unwrap_or_default());
+                // A decoder of zstd goes on with the next frame by itself.
+                if packing != Packing::Zstd && stream.end().is_ok() {
+                    return StreamEnd::Whole { read };
+                }
+                if (used, made) == (0, 0) {
+                    return StreamEnd::Short;
+                }
+            }
+            Err(error) => return StreamEnd::Broken { read, error },
+        }
+    }
+}
+
+/// What is decoded, of which a part is wanted.
+#[derive(Default)]
+struct Output {
+    wanted: Range<u64>,
+    bytes: Vec<u8>,
+    /// Bytes before those that are wanted.
+    passed: u64,
+}
+
+impl Output {
+    fn is_full(&self) -> bool {
+        self.passed.saturating_add(self.bytes.len() as u64) >= self.wanted.end
+    }
+
+    fn take(&mut self, made: &[u8]) {
+        let passing = self.wanted.start.saturating_sub(self.passed).min(made.len() as u64);
+        self.passed = self.passed.saturating_add(passing);
+        let left = usize::try_from(passing).ok().and_then(|at| made.get(at..)).unwrap_or_default();
+        let room =
+            self.wanted.end.saturating_sub(self.passed).saturating_sub(self.bytes.len() as u64);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(left.len());
+        self.bytes.extend_from_slice(left.get(..room).unwrap_or_default());
+    }
+
+    fn mark(&self) -> (u64, usize) {
+        (self.passed, self.bytes.len())
+    }
+
+    fn reset(&mut self, (passed, len): (u64, usize)) {
+        self.passed = passed;
+        self.bytes.truncate(len);
+    }
+}
+
+/// The bytes in front of a stream of Deflate. `None` where there is no stream.
+fn header_len(packing: Packing, bytes: &[u8], is_first: bool) -> Option<usize> {
+    match packing {
+        Packing::Zstd | Packing::Deflate => Some(0),
+        Packing::Zlib { at } => {
+            let at = if is_first { usize::try_from(at).ok()? } else { 0 };
+            let header = bytes.get(at..at.checked_add(2)?)?;
+            zlib_starts(header.try_into().ok()?).then_some(at.checked_add(2)?)
+        }
+        Packing::Gzip => {
+            let [0x1f, 0x8b, 8, flags, ..] = *bytes else { return None };
+            let mut at = 10usize;
+            if flags & 4 != 0 {
+                let len = bytes.get(at..at.checked_add(2)?)?;
+                let len = u16::from_le_bytes(len.try_into().ok()?);
+                at = at.checked_add(2)?.checked_add(len.into())?;
+            }
+            // A name and a comment, each up to a NUL.
+            for flag in [8, 16] {
+                if flags & flag != 0 {
+                    let len = memchr::memchr(0, bytes.get(at..)?)?;
+                    at = at.checked_add(len)?.checked_add(1)?;
+                }
+            }
+            if flags & 2 != 0 {
+                at = at.checked_add(2)?;
+            }
+            Some(at)
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Where bytes are that are looked at.
+
+use bytes::Bytes;
+use std::ops::Range;
+
+/// A range of the file, or bytes that were decompressed.
+#[derive(Debug, Clone)]
+pub(super) enum Region {
+    File(Range<u64>),
+    Memory(Bytes),
+}
+
+impl Region {
+    /// A range of the region, as far as it has one.
+    pub(super) fn range(&self, range: Range<u64>) -> Region {
+        match self {
+            Region::File(all) => {
+                let at = |at: u64| all.start.saturating_add(at).min(all.end);
+                Region::File(at(range.start)..at(range.end))
+            }
+            Region::Memory(bytes) => {
+                let at = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                let end = at(range.end);
+                Region::Memory(bytes.slice(at(range.start).min(end)..end))
+            }
+        }
+    }
+}

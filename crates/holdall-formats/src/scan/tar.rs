@@ -1,0 +1,269 @@
+//! Tar archives, with every member that Python's `tarfile` gives the bytes of: old headers without a mark, and types that it
+//! does not know, which it takes for files.
+
+use super::parts::Kind;
+use super::{Found, Job, Scan, What};
+use holdall_core::error::Result;
+use holdall_core::limits::Limits;
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::tar::{BOUNDS, HEADER, SPARSE, TOO_MANY};
+use std::ops::Range;
+
+/// Bytes of a block.
+const BLOCK: u64 = 512;
+
+/// Whether a tar archive begins so: its checksum is all that every header has.
+pub(super) fn starts(head: &[u8]) -> bool {
+    head.get(..512).is_some_and(|block| {
+        let (unsigned, signed) = sums(block);
+        let said = block.get(148..156).and_then(any_number);
+        said.is_some_and(|said| said == unsigned || said == signed)
+    })
+}
+
+/// The sums of a header as if the field for them were blanks; some writers took bytes for signed.
+fn sums(block: &[u8]) -> (i64, i64) {
+    let (mut unsigned, mut signed) = (0i64, 0i64);
+    for (at, byte) in block.iter().enumerate() {
+        let byte = if (148..156).contains(&at) { b' ' } else { *byte };
+        unsigned = unsigned.saturating_add(byte.into());
+        signed = signed.saturating_add(byte.cast_signed().into());
+    }
+    (unsigned, signed)
+}
+
+/// A number as Python takes one from a field, with a sign, a prefix and underscores: more than a walk goes by, so that such
+/// an archive is recognized, and reported as not followed.
+fn any_number(field: &[u8]) -> Option<i64> {
+    if let [0x80, rest @ ..] = field {
+        return rest.iter().try_fold(0i64, |n, b| n.checked_mul(256)?.checked_add((*b).into()));
+    }
+    let text = std::str::from_utf8(until_nul(field)).ok()?.trim();
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.strip_prefix("0o").or(digits.strip_prefix("0O")).unwrap_or(digits);
+    let digits = digits.replace('_', "");
+    let number = if digits.is_empty() { 0 } else { i64::from_str_radix(&digits, 8).ok()? };
+    number.checked_mul(sign)
+}
+
+/// A file in an archive.
+#[derive(Debug, Clone)]
+struct Member {
+    name: String,
+    range: Range<u64>,
+}
+
+/// A walk through an archive, which continues where it needed bytes, and never looks back.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Walk {
+    members: Vec<Member>,
+    /// What records say of the file whose header comes next.
+    next_name: Option<Vec<u8>>,
+    next_len: Option<u64>,
+    /// Where the next header is, and how many there were.
+    at: u64,
+    count: u64,
+}
+
+impl Scan {
+    /// Goes on in a tar archive, then looks at its files: at those, too, that are before what is wrong.
+    pub(super) fn tar(
+        &self,
+        mut walk: Box<Walk>,
+        job: &mut Job,
+        window: &Window,
+        found: &mut Found,
+    ) -> Result<(), Stop> {
+        let before = walk.at;
+        match walk.go(window, &self.limits) {
+            Err(Stop::Need(ranges)) => {
+                if walk.at == before {
+                    job.what = What::Tar(walk);
+                    return Err(Stop::Need(ranges));
+                }
+                // It continues in a step of its own, so that the window's bytes are released.
+                found.next.push(job.with(What::Tar(walk)));
+                return Ok(());
+            }
+            Err(Stop::Fail(e)) => found.unread(job, e),
+            Ok(()) => {}
+        }
+        for member in walk.members {
+            let region = job.region.range(member.range);
+            let name = format!("{}!/{}", job.name, member.name);
+            found.next.push(job.inside(What::File, region.clone(), name.clone()));
+            if let Some(kind) = Kind::of_member(&member.name) {
+                found.next.push(job.inside(What::Parts(kind), region, name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Walk {
+    /// Goes to the end, or to the first bytes that `window` lacks: with those it is to be called again.
+    fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
+        while self.at < window.len() {
+            let place = self.at..self.at.saturating_add(BLOCK);
+            if place.end > window.len() {
+                let e = BOUNDS.broken("the archive ends in a header");
+                return Err(e.at(self.at..window.len()).into());
+            }
+            let block = window.bytes(place.clone())?;
+            if block.iter().all(|byte| *byte == 0) {
+                break;
+            }
+            self.header(&block, place, window, limits)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a header, with the record or the file behind it. Nothing has changed where bytes are lacking.
+    fn header(
+        &mut self,
+        block: &[u8],
+        place: Range<u64>,
+        window: &Window,
+        limits: &Limits,
+    ) -> Result<(), Stop> {
+        if self.count >= limits.files {
+            let message = format!("there are more than {} headers", limits.files);
+            return Err(TOO_MANY.broken(message).into());
+        }
+        let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
+        let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'X' | b'g');
+        let len = match header.kind {
+            // Links, devices and folders have no bytes, whatever their headers state.
+            b'1'..=b'6' => 0,
+            _ if is_record => header.len,
+            _ => self.next_len.unwrap_or(header.len),
+        };
+        let end = place.end;
+        let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
+        let Some(data) = data else {
+            let there = window.len().saturating_sub(end);
+            let message = format!("a file of {len} bytes, of which {there} are there");
+            return Err(BOUNDS.broken(message).at(place).into());
+        };
+        if is_record && len > limits.text_len {
+            let message = format!("a record of {len} bytes, at most {}", limits.text_len);
+            return Err(TOO_MANY.broken(message).at(place).into());
+        }
+        let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
+        match header.kind {
+            b'L' => self.next_name = Some(until_nul(&window.bytes(data)?).to_vec()),
+            b'K' => {}
+            b'x' | b'X' | b'g' => {
+                let text = window.bytes(data)?;
+                let is_global = header.kind == b'g';
+                self.take_pax(&text, is_global).map_err(|e| e.at(place))?;
+            }
+            b'S' => return Err(SPARSE.broken("a file has holes").at(place).into()),
+            kind => {
+                let name = self.next_name.take().unwrap_or(header.name);
+                let name = String::from_utf8_lossy(&name).into_owned();
+                self.next_len = None;
+                let is_link = matches!(kind, b'1' | b'2');
+                if is_link && Kind::of_member(&name).is_some() {
+                    let message = "a file that torch unpickles is a link to another";
+                    return Err(HEADER.broken(message).at(place).into());
+                }
+                // An old archive has folders so, which have no bytes for some readers.
+                if kind == 0 && name.ends_with('/') && len > 0 {
+                    return Err(HEADER.broken("a folder has bytes").at(place).into());
+                }
+                if !matches!(kind, b'1'..=b'6') && !(kind == 0 && name.ends_with('/')) {
+                    self.members.push(Member { name, range: data });
+                }
+            }
+        }
+        (self.at, self.count) = (after, self.count.saturating_add(1));
+        Ok(())
+    }
+
+    /// Lines of `LENGTH KEY=VALUE`, each with its own length in bytes.
+    fn take_pax(&mut self, mut bytes: &[u8], is_global: bool) -> Result<()> {
+        let wrong =
+            || HEADER.broken("a record before a header is not of the form `LENGTH KEY=VALUE`");
+        while !bytes.is_empty() {
+            let space = bytes.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
+            let len = bytes.get(..space).and_then(|len| std::str::from_utf8(len).ok());
+            let len: usize = len.and_then(|len| len.parse().ok()).ok_or_else(wrong)?;
+            let line = bytes.get(..len).and_then(|line| line.strip_suffix(b"\n"));
+            let text = line.and_then(|line| line.get(space.checked_add(1)?..)).ok_or_else(wrong)?;
+            let equals = text.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = text.split_at_checked(equals).ok_or_else(wrong)?;
+            let value = value.get(1..).unwrap_or_default();
+            match key {
+                b"path" | b"size" if is_global => {
+                    return Err(HEADER.broken("a record gives all files the same name or length"));
+                }
+                b"path" => self.next_name = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|size| size.parse().ok());
+                    self.next_len = Some(size.ok_or_else(wrong)?);
+                }
+                key if key.starts_with(b"GNU.sparse.") => {
+                    return Err(SPARSE.broken("a file has holes"));
+                }
+                _ => {}
+            }
+            bytes = bytes.get(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+struct Header {
+    name: Vec<u8>,
+    len: u64,
+    kind: u8,
+}
+
+impl Header {
+    /// Reads a block of 512 bytes.
+    fn read(block: &[u8]) -> Result<Header> {
+        let field = |range: Range<usize>| block.get(range).unwrap_or_default();
+        let number = |range: Range<usize>| {
+            number(field(range)).ok_or_else(|| HEADER.broken("a number of a header is not octal"))
+        };
+        let (sum, signed) = sums(block);
+        let said = i64::try_from(number(148..156)?).unwrap_or(-1);
+        if said != sum && said != signed {
+            return Err(
+                HEADER.broken(format!("the bytes of a header sum to {sum}, it says {said}"))
+            );
+        }
+        let mut name = match until_nul(field(345..500)) {
+            prefix if !prefix.is_empty() && field(257..263) == b"ustar\0" => {
+                [prefix, b"/"].concat()
+            }
+            _ => Vec::new(),
+        };
+        name.extend_from_slice(until_nul(field(0..100)));
+        let kind = block.get(156).copied().unwrap_or_default();
+        Ok(Header { name, len: number(124..136)?, kind })
+    }
+}
+
+/// A number in octal digits, or, behind a byte of 0x80, in binary.
+fn number(field: &[u8]) -> Option<u64> {
+    if let [0x80, rest @ ..] = field {
+        let (high, low) = rest.split_last_chunk::<8>()?;
+        return high.iter().all(|byte| *byte == 0).then(|| u64::from_be_bytes(*low));
+    }
+    match std::str::from_utf8(until_nul(field)).ok()?.trim_matches(' ') {
+        "" => Some(0),
+        text if text.bytes().all(|byte| matches!(byte, b'0'..=b'7')) => {
+            u64::from_str_radix(text, 8).ok()
+        }
+        _ => None,
+    }
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
+}

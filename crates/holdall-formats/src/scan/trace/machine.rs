@@ -1,0 +1,444 @@
+//! CPython's machine of opcodes, of which every rule is held that all unpicklers have: one that is broken ends the pickle.
+
+mod calls;
+
+use super::arrays::Array;
+use super::value::{Kept, NOT_KEPT, Value};
+use super::{Certainty, End, Input, Trace};
+use holdall_collections::HashMap;
+use holdall_core::wire::cursor::Cursor;
+use holdall_core::wire::pickle::line;
+use holdall_core::wire::pickle::opcode::{Argument, Missing, argument, declared_len};
+use holdall_core::wire::pickle::{BROKEN, OPCODE, TOO_MANY};
+
+/// What an opcode leads to: the end of the pickle, or on.
+type Step<T = ()> = Result<T, End>;
+
+pub(super) struct Machine<'a> {
+    input: Input<'a>,
+    out: Trace,
+    stack: Vec<Value>,
+    /// How many marks are on the stack.
+    marks: u64,
+    memo: HashMap<u64, Value>,
+    known: HashMap<(String, String), u32>,
+    kept: Kept,
+    /// Whether arrays of joblib are read: then containers are kept, of which something may describe one.
+    has_arrays: bool,
+    keeps: bool,
+    /// The array whose bytes follow.
+    array: Option<Array>,
+    depth: u32,
+    /// Where the frame ends that unpicklers have read as a whole.
+    frame_end: u64,
+    /// Where the opcode is.
+    at: u64,
+}
+
+impl<'a> Machine<'a> {
+    /// Follows the pickle at the start of `input`; as joblib does where `has_arrays` says so.
+    pub(super) fn follow(input: Input<'a>, has_arrays: bool, depth: u32) -> Trace {
+        let out = Trace {
+            imports: Vec::new(),
+            protocol: 0,
+            len: 0,
+            end: End::Finished,
+            inner: Vec::new(),
+            arrays: Vec::new(),
+            skipped: None,
+            says_protocol: false,
+            is_first: input.is_first,
+        };
+        let mut machine = Machine {
+            input,
+            out,
+            stack: Vec::new(),
+            marks: 0,
+            memo: HashMap::default(),
+            known: HashMap::default(),
+            kept: Kept::default(),
+            has_arrays,
+            keeps: has_arrays,
+            array: None,
+            depth,
+            frame_end: 0,
+            at: 0,
+        };
+        let mut cursor = Cursor::new(input.bytes);
+        let end = loop {
+            match machine.next(&mut cursor) {
+                Ok(true) => {}
+                Ok(false) => break End::Finished,
+                Err(end) => break end,
+            }
+        };
+        machine.out.len = cursor.position();
+        machine.out.end = end;
+        machine.out
+    }
+
+    /// Carries out the next opcode. `false` after STOP.
+    fn next(&mut self, cursor: &mut Cursor<'a>) -> Step<bool> {
+        self.at = cursor.position();
+        let Some(opcode) = cursor.u8() else { return Err(self.ends("without STOP")) };
+        if opcode == b'.' {
+            self.pop()?;
+            // What comes next in the file is what follows the frame.
+            return if cursor.position() < self.frame_end {
+                Err(self.in_frame())
+            } else {
+                Ok(false)
+            };
+        }
+        let left = self.input.total.saturating_sub(cursor.position());
+        if declared_len(opcode, cursor.rest()).is_some_and(|len| len > left) {
+            return Err(self.raises("it ends inside of an opcode"));
+        }
+        let rest = cursor.rest();
+        let argument = match argument(opcode, cursor) {
+            Ok(argument) => argument,
+            Err(Missing::Opcode) => {
+                let e = OPCODE.broken(format!("there is no opcode {opcode:#04x}"));
+                return Err(End::Raised(self.here(e)));
+            }
+            Err(Missing::End) => {
+                let is_cut = self.input.total > self.input.bytes.len() as u64;
+                if matches!(opcode, b'c' | b'i') && !is_cut {
+                    self.unended_lines(rest)?;
+                }
+                return Err(self.ends("inside of an opcode"));
+            }
+        };
+        let end = cursor.position();
+        if self.at < self.frame_end && end > self.frame_end {
+            return Err(self.in_frame());
+        }
+        if let (0x95, Argument::Number(len)) = (opcode, argument) {
+            let new_end = end.saturating_add(len);
+            if end < self.frame_end && new_end > self.frame_end {
+                return Err(self.in_frame());
+            }
+            self.frame_end = self.frame_end.max(new_end);
+        }
+        self.step(opcode, argument)?;
+        if let Argument::Bytes(inside) = argument {
+            self.look_into(opcode, inside);
+        }
+        if let Some(array) = self.array.take() {
+            if cursor.position() < self.frame_end {
+                return Err(self.in_frame());
+            }
+            self.pass_over(&array, cursor)?;
+        }
+        let count = self.stack.len().saturating_add(self.memo.len()) as u64;
+        if count.saturating_add(self.kept.len()) > self.input.max_values {
+            let most = self.input.max_values;
+            let e = TOO_MANY.broken(format!("it has more than {most} values at once"));
+            return Err(End::Unfollowed(self.here(e)));
+        }
+        Ok(true)
+    }
+
+    fn step(&mut self, opcode: u8, argument: Argument<'_>) -> Step {
+        match (opcode, argument) {
+            (0x80, Argument::Number(protocol)) => {
+                if protocol > 5 {
+                    let e = OPCODE.broken(format!("the protocol is {protocol}, at most 5"));
+                    return Err(End::Raised(self.here(e)));
+                }
+                self.out.says_protocol |= self.at == 0;
+                self.out.protocol = self.out.protocol.max(protocol);
+            }
+            // FRAME. One that is longer than what is left is none to the unpickler in Python.
+            (0x95, _) => {}
+            (b'(', _) => {
+                self.stack.push(Value::Mark);
+                self.marks = self.marks.saturating_add(1);
+            }
+            // POP takes a mark, too.
+            (b'0', _) => match self.stack.pop() {
+                Some(Value::Mark) => self.marks = self.marks.saturating_sub(1),
+                Some(_) => {}
+                None => return Err(self.raises("an opcode finds nothing on the stack")),
+            },
+            (b'1', _) => drop(self.pop_mark()?),
+            (b'2', _) => {
+                let top = self.top()?;
+                self.stack.push(top);
+            }
+            (b'a' | b'e' | 0x90, _) => {
+                let items = if opcode == b'a' { vec![self.pop()?] } else { self.pop_mark()? };
+                let to = self.top()?;
+                self.change(to, items.is_empty())?;
+            }
+            (b's' | b'u', _) => {
+                let items = match opcode {
+                    b's' => {
+                        let (value, key) = (self.pop()?, self.pop()?);
+                        vec![key, value]
+                    }
+                    _ => self.pop_mark()?,
+                };
+                let to = self.top()?;
+                if items.len() % 2 != 0 {
+                    return Err(self.raises("a dict gets a key without a value"));
+                }
+                self.change(to, items.is_empty())?;
+                if let Value::Dict(kept) = to {
+                    self.kept.set_items(kept, &items);
+                }
+            }
+            (b't', _) => {
+                let items = self.pop_mark()?;
+                self.tuple(&items);
+            }
+            (0x85..=0x87, _) => {
+                let mut items = [Value::Plain; 3];
+                let count = usize::from(opcode.saturating_sub(0x84));
+                let items = items.get_mut(..count).unwrap_or_default();
+                for item in items.iter_mut().rev() {
+                    *item = self.pop()?;
+                }
+                self.tuple(items);
+            }
+            (b')', _) => self.tuple(&[]),
+            (b'd', _) => {
+                let items = self.pop_mark()?;
+                if items.len() % 2 != 0 {
+                    return Err(self.raises("a dict gets a key without a value"));
+                }
+                let kept = self.dict();
+                self.kept.set_items(kept, &items);
+                self.stack.push(Value::Dict(kept));
+            }
+            (b'}', _) => {
+                let kept = self.dict();
+                self.stack.push(Value::Dict(kept));
+            }
+            (b'l', _) => {
+                self.pop_mark()?;
+                self.stack.push(Value::List);
+            }
+            (b']', _) => self.stack.push(Value::List),
+            (0x91, _) => {
+                self.pop_mark()?;
+                self.stack.push(Value::Set);
+            }
+            (0x8f, _) => self.stack.push(Value::Set),
+            _ => return self.step_value(opcode, argument),
+        }
+        Ok(())
+    }
+
+    /// Carries out the opcodes that make values, keep them, import and call.
+    fn step_value(&mut self, opcode: u8, argument: Argument<'_>) -> Step {
+        match (opcode, argument) {
+            (b'I' | b'L', Argument::Line(line)) if !line::may_be_integer(line) => {
+                return Err(self.raises("a line is no integer"));
+            }
+            (b'F', Argument::Line(line)) if !line::may_be_float(line) => {
+                return Err(self.raises("a line is no number"));
+            }
+            (b'S', Argument::Line(line)) if !is_quoted(line) => {
+                return Err(self.raises("a text is not in quotes"));
+            }
+            (b'K' | b'M', Argument::Number(n)) => {
+                self.stack.push(Value::Int(i32::try_from(n).unwrap_or_default()));
+            }
+            (b'J', Argument::Signed(n)) => self.stack.push(Value::Int(n)),
+            (0x8a | 0x8b, Argument::Bytes(bytes)) => {
+                let number = holdall_core::wire::pickle::long(bytes);
+                self.stack.push(match number {
+                    holdall_core::wire::pickle::Node::Integer(n) => {
+                        i32::try_from(n).map_or(Value::Plain, Value::Int)
+                    }
+                    _ => Value::Plain,
+                });
+            }
+            (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
+                // Surrogates, which begin with this byte, are accepted.
+                if std::str::from_utf8(bytes).is_err() && memchr::memchr(0xed, bytes).is_none() {
+                    return Err(self.raises("a text is not UTF-8"));
+                }
+                self.stack.push(Value::Text(self.at));
+            }
+            (b'U' | b'T', Argument::Bytes(_)) | (b'V' | b'S', Argument::Line(_)) => {
+                self.stack.push(Value::Text(self.at));
+            }
+            (b'p', Argument::Line(line)) => {
+                let at = self.memo_key(line)?;
+                self.memoize(at)?;
+            }
+            (b'q' | b'r', Argument::Number(at)) => self.memoize(at)?,
+            (0x94, _) => self.memoize(self.memo.len() as u64)?,
+            (b'g', Argument::Line(line)) => {
+                let at = self.memo_key(line)?;
+                self.recall(at)?;
+            }
+            (b'h' | b'j', Argument::Number(at)) => self.recall(at)?,
+            (b'c', Argument::Lines(module, name)) => self.lines(module, name, Certainty::All)?,
+            (b'i', Argument::Lines(module, name)) => {
+                let has_mark = self.marks > 0;
+                let certainty = if has_mark { Certainty::All } else { Certainty::Slow };
+                if has_mark {
+                    self.pop_mark()?;
+                }
+                self.lines(module, name, certainty)?;
+                if !has_mark {
+                    return Err(self.raises("there is no mark on the stack"));
+                }
+                let of = self.pop()?;
+                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (0x93, _) => self.stack_global()?,
+            // An extension, by a number that a program registers.
+            (0x82 | 0x83, Argument::Number(code)) => {
+                self.extension(i64::try_from(code).unwrap_or_default())?;
+            }
+            (0x84, Argument::Signed(code)) => self.extension(code.into())?,
+            (b'o', _) => {
+                let items = self.pop_mark()?;
+                let Some(class) = items.first() else {
+                    return Err(self.raises("an opcode finds nothing on the stack"));
+                };
+                self.call(*class, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (b'R' | 0x81, _) => {
+                let (arguments, of) = (self.pop()?, self.pop()?);
+                self.call(of, arguments)?;
+            }
+            (0x92, _) => {
+                let (_, _, of) = (self.pop()?, self.pop()?, self.pop()?);
+                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+            }
+            (b'b', _) => self.build()?,
+            (b'P', Argument::Line(line)) => {
+                if !line.is_ascii() {
+                    return Err(self.raises("a persistent identifier is not ASCII"));
+                }
+                self.stack.push(Value::Unknown);
+            }
+            (b'Q', _) => {
+                self.pop()?;
+                self.stack.push(Value::Unknown);
+            }
+            // A buffer that the program has; made read-only by 0x98.
+            (0x97, _) => self.stack.push(Value::Unknown),
+            (0x98, _) => drop(self.top()?),
+            // None, Booleans, numbers, bytes.
+            _ => self.stack.push(Value::Plain),
+        }
+        Ok(())
+    }
+
+    fn here(&self, e: holdall_core::error::Error) -> holdall_core::error::Error {
+        e.at(self.at..self.at.saturating_add(1))
+    }
+
+    #[cold]
+    fn raises(&self, what: &'static str) -> End {
+        End::Raised(self.here(BROKEN.broken(what)))
+    }
+
+    /// Something does not end where its frame does: the unpickler in C goes on behind the frame, and loses the rest of it; others
+    /// raise, or read on.
+    #[cold]
+    fn in_frame(&self) -> End {
+        End::Unfollowed(self.here(BROKEN.broken("a frame does not end where an opcode does")))
+    }
+
+    /// The end of the bytes.
+    #[cold]
+    fn ends(&self, how: &str) -> End {
+        match self.input.total > self.input.bytes.len() as u64 {
+            true => End::Cut,
+            false => End::Raised(self.here(BROKEN.broken(format!("the pickle ends {how}")))),
+        }
+    }
+
+    fn pop(&mut self) -> Step<Value> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn top(&self) -> Step<Value> {
+        match self.stack.last() {
+            Some(Value::Mark) | None => Err(self.raises("an opcode finds nothing on the stack")),
+            Some(value) => Ok(*value),
+        }
+    }
+
+    /// Takes what is above the last mark, and that.
+    fn pop_mark(&mut self) -> Step<Vec<Value>> {
+        // The search goes no further than what is taken: without a mark there is none.
+        let mark = (self.marks > 0).then(|| self.stack.iter().rposition(|v| *v == Value::Mark));
+        let Some(mark) = mark.flatten() else {
+            return Err(self.raises("there is no mark on the stack"));
+        };
+        let items = self.stack.split_off(mark.saturating_add(1));
+        self.stack.pop();
+        self.marks = self.marks.saturating_sub(1);
+        Ok(items)
+    }
+
+    fn tuple(&mut self, items: &[Value]) {
+        let shares = items.iter().any(|item| item.is_shared());
+        let kept = if self.keeps { self.kept.tuple(items) } else { NOT_KEPT };
+        self.stack.push(Value::Tuple { kept, shares });
+    }
+
+    fn dict(&mut self) -> u32 {
+        if self.keeps { self.kept.dict() } else { NOT_KEPT }
+    }
+
+    /// The number under which a value is kept. Any integer is one; those that do not fit are not followed.
+    fn memo_key(&self, line: &[u8]) -> Step<u64> {
+        let line = line::until_nul(line);
+        if let Some(key) = line::place(line) {
+            return Ok(key);
+        }
+        let is_digit = |b: &u8| b.is_ascii_digit() || *b == b'_';
+        let digits = line.trim_ascii();
+        let digits = digits.strip_prefix(b"+").unwrap_or(digits);
+        match !digits.is_empty() && digits.iter().all(is_digit) {
+            true => {
+                let e = BROKEN.broken("a value is remembered under a number beyond 64 bits");
+                Err(End::Unfollowed(self.here(e)))
+            }
+            false => Err(self.raises("what is remembered has no number")),
+        }
+    }
+
+    fn memoize(&mut self, at: u64) -> Step {
+        let top = self.top()?;
+        self.memo.insert(at, top);
+        Ok(())
+    }
+
+    fn recall(&mut self, at: u64) -> Step {
+        match self.memo.get(&at) {
+            Some(value) => self.stack.push(*value),
+            None => return Err(self.raises("what is recalled was not remembered")),
+        }
+        Ok(())
+    }
+
+    /// Items are added to a value, or none are.
+    fn change(&mut self, to: Value, is_nothing: bool) -> Step {
+        match to {
+            Value::Import(id) | Value::Shared(id) => self.suspect(id),
+            Value::Plain | Value::Int(_) | Value::Tuple { .. } | Value::Text(_) if !is_nothing => {
+                return Err(self.raises("items are added to what has none"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a line is a text in quotes, perhaps with spaces around it, which Python 2 passes over.
+fn is_quoted(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    matches!(line, [b'\'', .., b'\''] | [b'"', .., b'"'])
+}
