@@ -117,7 +117,7 @@ impl NativeFile {
         let options = match work == 0 && allow.is_empty() && stores.is_empty() && cache.is_none() {
             true => options,
             false => {
-                let remote = crate::remote::Remote::of(py, &allow, stores, cache, offline)?;
+                let mut remote = crate::remote::Remote::of(py, &allow, stores, cache, offline)?;
                 remote.apply(options, farthest)
             }
         };

@@ -107,7 +107,7 @@ impl NativePackage {
         offline: bool,
         said: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
-        let remote = Remote::of(py, &allow, stores, cache, offline)?;
+        let mut remote = Remote::of(py, &allow, stores, cache, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
         let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
@@ -133,7 +133,7 @@ impl NativePackage {
         cache: Option<PathBuf>,
         offline: bool,
     ) -> PyResult<NativePackage> {
-        let remote = Remote::of(py, &allow, stores, cache, offline)?;
+        let mut remote = Remote::of(py, &allow, stores, cache, offline)?;
         let options = options::open(py, "auto", check, limits)?;
         let options = remote.apply(options, name.as_ref());
         let data = Bytes::from_owner(data);

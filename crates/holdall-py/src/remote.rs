@@ -73,8 +73,9 @@ impl Remote {
         })
     }
 
-    /// Says it to what opens files; `path` is what will be opened.
-    pub(crate) fn apply(&self, options: OpenOptions, path: &Path) -> OpenOptions {
+    /// Says it to what opens files; `path` is what will be opened. Linked files are fetched under the limits of `options`.
+    pub(crate) fn apply(&mut self, options: OpenOptions, path: &Path) -> OpenOptions {
+        self.limits = options.limits().clone();
         let is_address = path.to_string_lossy().contains("://");
         let policy = if is_address { self.policy() } else { self.policy.clone() };
         #[cfg(feature = "stores")]
@@ -134,7 +135,7 @@ impl NativeStaged {
         allow: Vec<String>,
         stores: BTreeMap<String, String>,
     ) -> PyResult<NativeStaged> {
-        let remote = Remote::of(py, &allow, stores, None, false)?;
+        let mut remote = Remote::of(py, &allow, stores, None, false)?;
         let options = remote.apply(OpenOptions::new(), address.as_ref());
         let staged = run_apart(py, u64::MAX, move || match address.ends_with('/') {
             true => options.stage_folder(&address, overwrite).map(Staged::Folder),

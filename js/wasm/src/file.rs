@@ -6,10 +6,12 @@ use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
 use holdall_core::read::{Chunk, Chunked, Extent, join};
-use holdall_formats::shards::has_more;
-use holdall_core::{Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window};
+use holdall_core::{
+    Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
+};
 #[cfg(feature = "whole")]
 use holdall_core::{Encoding, read::Want};
+use holdall_formats::shards::has_more;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +76,9 @@ impl File {
     /// The digest of what the file holds, however it lies in it; nothing where there is none.
     #[cfg(feature = "whole")]
     pub(crate) fn content(&self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
-        let Some(content) = holdall_formats::by_name(self.index()?.format()).and_then(|f| f.content) else {
+        let Some(content) =
+            holdall_formats::by_name(self.index()?.format()).and_then(|f| f.content)
+        else {
             return Ok(Answer::NOTHING);
         };
         match content(&self.window, limits) {

@@ -3,7 +3,9 @@
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
-use holdall_core::{Component, Error, Limit, Limits, LogicalType, NameCase, TensorInfo, Value, Warning};
+use holdall_core::{
+    Component, Error, Limit, Limits, LogicalType, NameCase, TensorInfo, Value, Warning,
+};
 use holdall_formats::Format;
 use holdall_json::write_string;
 use std::fmt::Write as _;

@@ -8,7 +8,8 @@ from .errors import HoldallError
 
 __all__ = [
     "Answers", "Arriving", "Blob", "Buffer", "Column", "File", "Model", "Package", "Part", "Records", "Server", "Staged", "Writer", "__version__", "arrow_array",
-    "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "model_folder", "pack",
+    "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "limit_remedies", "model_folder",
+    "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",

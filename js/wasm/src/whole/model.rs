@@ -3,16 +3,16 @@
 use crate::Answer;
 use crate::file::{File, JOINED};
 use crate::json::{self, CALL, Object};
-use holdall_core::error::Shown as _;
 use holdall_collections::HashMap;
+use holdall_core::error::Shown as _;
+use holdall_core::read::join;
+use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
-use holdall_core::read::join;
 use holdall_formats::shards::{
     Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, chosen, is_away,
     is_checkpoint, is_index, joined, too_many,
 };
-use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -4,13 +4,13 @@ use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, CALL, Object};
 use crate::view::{Held, get};
+use holdall_core::read::{ComponentDecoder, Decoded, Digests};
+use holdall_core::wire::zip::Directory;
+use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
 use holdall_package::{
     Contents, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
     tensors, unmet,
 };
-use holdall_core::read::{ComponentDecoder, Decoded, Digests};
-use holdall_core::wire::zip::Directory;
-use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
 use std::sync::Arc;
 
 /// A package in a zip.

@@ -3,8 +3,8 @@
 use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, Object};
-use holdall_formats::scan::{Pickle, Scan, ScanReport};
 use holdall_core::{Bytes, Error, Limits, Window};
+use holdall_formats::scan::{Pickle, Scan, ScanReport};
 
 /// A look through a file.
 pub(crate) struct Scanner {

@@ -4,12 +4,12 @@ use super::dataset::Part;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;
-use holdall_formats::{stored_as};
 use holdall_core::model::{Hasher, stored_size};
 use holdall_core::{
     Algorithm, Attributes, DType, Encode, EncodeOptions, Encoding, Error, LogicalType, Stored,
     TensorSpec, Value,
 };
+use holdall_formats::stored_as;
 use holdall_schema::TensorDType;
 
 /// A file under way.
