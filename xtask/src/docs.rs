@@ -1,6 +1,7 @@
 //! Tables of the docs that the code already holds: written from it, and compared with it.
 
 use crate::command::{Outcome, holdall, program, root};
+use crate::derived;
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +16,29 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         _ => return Err("the only option is --check".into()),
     };
     let mut stale = Vec::new();
+    // What a build needs comes first: the pages are made of what a build says.
+    stale.extend(update(derived::manifests(root())?, check)?);
+    stale.extend(update([derived::tables(root())?], check)?);
     let pages = [
         ("docs/rules.md", rules_page()?),
         ("docs/formats.md", formats_page()),
         ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
     ];
-    for (path, text) in pages {
-        let at = root().join(path);
+    stale.extend(update(pages.map(|(path, text)| (path.to_owned(), text)), check)?);
+    match stale.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
+    }
+}
+
+/// Writes files that are not as they should be; or returns their paths, where they are only compared.
+fn update(
+    files: impl IntoIterator<Item = (String, String)>,
+    check: bool,
+) -> Result<Vec<String>, String> {
+    let mut stale = Vec::new();
+    for (path, text) in files {
+        let at = root().join(&path);
         if std::fs::read_to_string(&at).is_ok_and(|found| found == text) {
             continue;
         }
@@ -29,15 +46,10 @@ pub(crate) fn write(args: &[String]) -> Outcome {
             stale.push(path);
             continue;
         }
-        std::fs::create_dir_all(root().join("docs"))
-            .and_then(|()| std::fs::write(&at, text))
-            .map_err(|e| format!("{path}: {e}"))?;
+        std::fs::write(&at, text).map_err(|e| format!("{path}: {e}"))?;
         println!("wrote {path}");
     }
-    match stale.is_empty() {
-        true => Ok(()),
-        false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
-    }
+    Ok(stale)
 }
 
 /// The runner's side of the wire, which the Python package has for runners of its own.
@@ -110,8 +122,9 @@ fn formats_page() -> String {
     let mut out = format!(
         "# Formats\n\n{GENERATED}\n\
          Formats are told apart by their content, never by their name; the name only says what to\n\
-         write. What each reads and refuses in detail is in `docs/spec/`.\n\n\
-         | format | `--to` | extensions | versions written |\n| --- | --- | --- | --- |\n"
+         write. The page of a format says what is read and refused in detail; its cargo feature is what a build\n\
+         needs for it.\n\n\
+         | format | `--to` | extensions | versions written | feature |\n| --- | --- | --- | --- | --- |\n"
     );
     for format in FORMATS {
         let extensions: Vec<String> = format.extensions.iter().map(|e| format!("`.{e}`")).collect();
@@ -122,7 +135,14 @@ fn formats_page() -> String {
             (Some(_), all) => all.join(", "),
         };
         let (name, id) = (format.name, format.id);
-        line(&mut out, &format!("| {name} | `{id}` | {} | {versions} |", extensions.join(", ")));
+        let family = holdall_formats::family_of(format).unwrap_or(id);
+        let extensions = extensions.join(", ");
+        line(
+            &mut out,
+            &format!(
+                "| [{name}](spec/{family}.md) | `{id}` | {extensions} | {versions} | `{family}` |"
+            ),
+        );
     }
     out
 }

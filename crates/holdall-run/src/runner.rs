@@ -105,7 +105,7 @@ impl Default for Runners {
     /// Those in the box.
     fn default() -> Runners {
         let mut all = Runners::none().with(crate::noop::Noop);
-        #[cfg(feature = "onnx")]
+        #[cfg(feature = "run-onnx")]
         {
             all = all.with(crate::onnx::Onnx);
         }

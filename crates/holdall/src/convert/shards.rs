@@ -1,20 +1,20 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
 use super::{ConvertReport, Prepared, became, len_of, report, write_file};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use bytes::Bytes;
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_core::Limits;
 use holdall_core::{Algorithm, Attributes, Digest, Result};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
 use holdall_formats::{Format, Shards as Bound};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
 use holdall_io::sink::{FileSink, FolderSink, Sink as _, Summed};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_io::source::FileSource;
 use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -206,7 +206,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         };
         report.target_len = report.target_len.saturating_add(len);
     }
-    #[cfg(feature = "ztensor")]
+    #[cfg(feature = "ztensor2")]
     if let Some(name) = shards.root() {
         let bytes = root(sink.path(), &shards, &summed, &write.attributes)?;
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
@@ -228,7 +228,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
 }
 
 /// The file that names those in the folder, each by its length and the digest of all its bytes.
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
     let mut root = Root::default();
     for (file, len, digest) in summed {

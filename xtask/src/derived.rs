@@ -1,0 +1,118 @@
+//! What follows from the list of formats in `holdall-formats`: cargo features of the crates above it, and the tables of files that break
+//! rules. `cargo xtask gen` writes both.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The file that has the list.
+pub(crate) const LIST: &str = "crates/holdall-formats/src/lib.rs";
+/// The list of tables in this crate.
+const TABLES: &str = "xtask/src/tables.rs";
+const BEGIN: &str = "# Formats: these lines are written by `cargo xtask gen`.\n";
+const END: &str = "# End of the lines that `cargo xtask gen` writes.\n";
+
+/// A crate with a feature for each format.
+struct Above {
+    name: &'static str,
+    /// The crates below it that have the same feature.
+    below: &'static [&'static str],
+    /// What a format needs in this crate besides that.
+    besides: &'static [(&'static str, &'static [&'static str])],
+}
+
+const CRATES: &[Above] = &[
+    Above { name: "holdall-formats", below: &[], besides: &[] },
+    Above {
+        name: "holdall-io",
+        below: &["holdall-formats"],
+        besides: &[("ztensor2", &["ztensor"])],
+    },
+    Above {
+        name: "holdall",
+        below: &["holdall-io"],
+        besides: &[
+            ("carton", &["dep:holdall-carton", "dep:holdall-package"]),
+            ("metatensor", &["holdall-records/metatensor"]),
+            ("ztensor2", &["ztensor"]),
+        ],
+    },
+    Above {
+        name: "holdall-cli",
+        below: &["holdall"],
+        besides: &[("carton", &["dep:holdall-run"])],
+    },
+    Above {
+        name: "holdall-py",
+        below: &["holdall", "holdall-cli"],
+        besides: &[("carton", &["http", "dep:holdall-run"])],
+    },
+];
+
+/// Returns the families of formats, each once, in the order of the list below `root`.
+///
+/// The list is read as text, so that a format that was just added to it counts before anything is built.
+pub(crate) fn families(root: &Path) -> Result<Vec<String>, String> {
+    let text = read(root, LIST)?;
+    let list = text.split_once("\nformats! {\n").and_then(|(_, rest)| rest.split_once("\n}"));
+    let (list, _) = list.ok_or_else(|| format!("{LIST}: there is no `formats! {{ … }}`"))?;
+    let mut families: Vec<String> = Vec::new();
+    for line in list.lines() {
+        let family = line.trim().strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        if let Some((family, _)) = family.filter(|(own, _)| !families.iter().any(|f| f == own)) {
+            families.push(family.to_owned());
+        }
+    }
+    Ok(families)
+}
+
+/// Returns each file that has features of formats, and what it should contain.
+pub(crate) fn manifests(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let families = families(root)?;
+    CRATES.iter().map(|own| manifest(root, own, &families)).collect()
+}
+
+fn manifest(root: &Path, own: &Above, families: &[String]) -> Result<(String, String), String> {
+    let path = format!("crates/{}/Cargo.toml", own.name);
+    let text = read(root, &path)?;
+    let (before, rest) = text.split_once(BEGIN).ok_or_else(|| format!("{path}: no `{BEGIN}`"))?;
+    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{path}: no `{END}`"))?;
+    let mut lines = format!("formats = [{}]\n", quoted(families));
+    for family in families.iter().filter(|_| !own.below.is_empty()) {
+        let besides = own.besides.iter().filter(|(of, _)| of == family).flat_map(|(_, all)| *all);
+        let passed = own.below.iter().map(|below| format!("{below}/{family}"));
+        let all: Vec<String> = passed.chain(besides.map(|s| (*s).to_owned())).collect();
+        let _ = writeln!(lines, "{family} = [{}]", quoted(&all));
+    }
+    Ok((path, format!("{before}{BEGIN}{lines}{END}{after}")))
+}
+
+/// Returns the module that has the tables of files of every family.
+pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
+    let mut families = families(root)?;
+    families.sort();
+    let mut text = "//! The files of the corpus that each format's own tables make. Written by `cargo xtask gen` from the list of formats.\n"
+        .to_owned();
+    for family in &families {
+        let path = format!("crates/holdall-formats/tests/{family}_files/mod.rs");
+        let _ = write!(text, "\n#[path = \"../../{path}\"]\npub(crate) mod {family}_files;");
+    }
+    text.push_str(
+        "\n\n/// Makes files of the corpus: the path of each below `corpus/`, and its bytes.\n",
+    );
+    text.push_str("pub(crate) type Make = fn() -> Vec<(String, Vec<u8>)>;\n");
+    text.push_str("\n/// What makes the files of each family.\n");
+    text.push_str("pub(crate) static TABLES: &[Make] = &[\n");
+    for family in &families {
+        let _ = writeln!(text, "    {family}_files::files,");
+    }
+    text.push_str("];\n");
+    Ok((TABLES.to_owned(), text))
+}
+
+fn quoted(all: &[String]) -> String {
+    all.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn read(root: &Path, path: &str) -> Result<String, String> {
+    std::fs::read_to_string(root.join(path)).map_err(|e| format!("{path}: {e}"))
+}
