@@ -1,5 +1,5 @@
-//! What follows from the list of formats in `holdall-formats`: cargo features of the crates above it, and the tables of files that break
-//! rules. `cargo xtask gen` writes both.
+//! What follows from the list of formats in `holdall-formats`, and is written by `cargo xtask gen`: cargo features of the crates above it, the
+//! list of tables of files, and a program of libFuzzer for each target.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -107,6 +107,42 @@ pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
     }
     text.push_str("];\n");
     Ok((TABLES.to_owned(), text))
+}
+
+/// The folder of the programs of libFuzzer, below that of their manifest.
+const PROGRAMS: &str = "fuzz_targets";
+const LIBFUZZER: &str = "fuzz/libfuzzer";
+const PROGRAMS_BEGIN: &str = "# Programs: the lines below are written by `cargo xtask gen`.\n";
+
+/// Returns a program of libFuzzer for each of the fuzzer's targets, and the manifest that lists them.
+pub(crate) fn programs(root: &Path, targets: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let path = format!("{LIBFUZZER}/Cargo.toml");
+    let text = read(root, &path)?;
+    let (before, _) = text.split_once(PROGRAMS_BEGIN).ok_or_else(|| format!("{path}: no mark"))?;
+    let mut manifest = format!("{before}{PROGRAMS_BEGIN}");
+    let mut all = Vec::new();
+    for target in targets {
+        let own = format!("{PROGRAMS}/{target}.rs");
+        let _ = write!(manifest, "\n[[bin]]\nname = \"{target}\"\npath = \"{own}\"\n");
+        manifest.push_str("test = false\ndoc = false\nbench = false\n");
+        let program = format!(
+            "// Written by `cargo xtask gen`.\n#![no_main]\n\nlibfuzzer_sys::fuzz_target!(\n    \
+             init: holdall_fuzz::prepare(\"{target}\"),\n    \
+             |data: &[u8]| holdall_fuzz::run(\"{target}\", data)\n);\n"
+        );
+        all.push((format!("{LIBFUZZER}/{own}"), program));
+    }
+    all.push((path, manifest));
+    Ok(all)
+}
+
+/// Returns the paths of programs of libFuzzer that are there for none of these targets.
+pub(crate) fn stray_programs(root: &Path, targets: &[&str]) -> Vec<String> {
+    let folder = format!("{LIBFUZZER}/{PROGRAMS}");
+    let entries = root.join(&folder).read_dir().into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_stray = |name: &String| name.strip_suffix(".rs").is_none_or(|n| !targets.contains(&n));
+    names.filter(is_stray).map(|name| format!("{folder}/{name}")).collect()
 }
 
 fn quoted(all: &[String]) -> String {

@@ -1,6 +1,7 @@
-//! Tables of the docs that the code already holds: written from it, and compared with it.
+//! What the code already holds and is written elsewhere too: tables of the docs, and what follows from the list of formats. Both are written
+//! from the code, and compared with it.
 
-use crate::command::{Outcome, holdall, program, root};
+use crate::command::{Outcome, built, holdall, program, root};
 use crate::derived;
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
@@ -24,6 +25,18 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         ("docs/formats.md", formats_page()),
         ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
     ];
+    let targets = program(built("fuzz-smoke", &[])?).args(["--list"]).output()?;
+    let targets: Vec<&str> = targets.lines().collect();
+    stale.extend(update(derived::programs(root(), &targets)?, check)?);
+    for stray in derived::stray_programs(root(), &targets) {
+        match check {
+            true => stale.push(stray),
+            false => {
+                std::fs::remove_file(root().join(&stray)).map_err(|e| format!("{stray}: {e}"))?;
+                println!("removed {stray}");
+            }
+        }
+    }
     stale.extend(update(pages.map(|(path, text)| (path.to_owned(), text)), check)?);
     match stale.is_empty() {
         true => Ok(()),
