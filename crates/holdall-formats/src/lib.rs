@@ -79,8 +79,8 @@ pub use element::{schema_dtype, stored_as};
 
 pub use foreign::unknown_zip;
 pub use format::{
-    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, NewEncoder,
-    OldEnd, Shards,
+    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
+    NewEncoder, OldEnd, Parts, Shards,
 };
 
 #[allow(unused_imports, reason = "a build may have no format that is written")]

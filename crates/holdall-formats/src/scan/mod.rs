@@ -520,7 +520,7 @@ fn add(name: &str, offset: u64, mut trace: Trace, inner: bool, report: &mut Scan
 
 fn is_of_a_format(window: &Window) -> Result<bool, Stop> {
     match crate::detect(window) {
-        Ok(format) => Ok(format.id != "pytorch" && format.id != "onnx-file"),
+        Ok(format) => Ok(!format.is_pickle),
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
     }

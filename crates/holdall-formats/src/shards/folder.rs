@@ -2,7 +2,7 @@
 
 use super::map::KERAS;
 use super::{NO_MODEL, split};
-use crate::{Format, by_name};
+use crate::{FORMATS, Format, Shards, by_name};
 use holdall_core::error::{Error, Shown as _};
 use holdall_core::model::Warning;
 
@@ -114,33 +114,22 @@ fn is_chunks(name: &str) -> bool {
     cfg!(feature = "pytorch") && name.ends_with(".distcp")
 }
 
-/// Whether a file of that name is one of tensors, in a format that is known, among these files of a folder. Single arrays are not
-/// a model.
+/// Returns whether a file of that name, among all files of a folder, is a model or a part of one, in a format of this build.
 fn is_tensors(name: &str, all: &[String]) -> bool {
-    // Anything is called `.bin`; of these, some are known.
-    let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    // Anything is called `.index`, too: that of a checkpoint of TensorFlow has its data beside it.
-    let data = || format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
-    let has_data = || all.iter().any(|other| other.starts_with(&data()));
-    format_by(name).is_some_and(|f| match f.id {
-        "carton" | "npy" => false,
-        "tensorflow" => has_data(),
-        _ => true,
-    }) && (!name.ends_with(".bin") || is_known())
+    format_by(name).is_some_and(|format| (format.is_model_file)(name, all))
 }
 
-/// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
-/// same as a graph, arrays, the same for other frameworks.
+/// Returns whether a file of that name stands beside the weights of many models, by its format.
 fn is_beside(name: &str) -> bool {
-    const BESIDE: [&str; 6] = ["pytorch", "onnx", "npz", "flax", "tflite", "tensorflow"];
-    format_by(name).is_some_and(|f| BESIDE.contains(&f.id))
+    format_by(name).is_some_and(|format| format.stands_beside_weights)
 }
 
 /// The one of these that names the others, by the names: `model.zt` of `model.zt` and `model-NAME.zt`.
 fn root_of<'n>(names: &[&'n str]) -> Option<&'n str> {
     let shortest = *names.iter().min_by_key(|name| name.len())?;
     let (of, extension) = shortest.rsplit_once('.')?;
-    let beside = by_name("ztensor2").and_then(|format| format.beside)?;
+    let is_root = |format: &&&Format| matches!(format.shards, Some(Shards::Root));
+    let beside = FORMATS.iter().find(is_root)?.beside?;
     let is_known = |name: &str| {
         let shard = name.strip_prefix(of).and_then(|name| name.strip_suffix(extension));
         let shard = shard.and_then(|name| name.strip_prefix('-')?.strip_suffix('.'));

@@ -70,12 +70,12 @@ pub fn joined<'s>(
     let first = shards.peek().map(|shard| shard.index.clone());
     let (format, version) = first.as_ref().map_or(("", ""), |i| (i.format(), i.version()));
     let mut builder = IndexBuilder::of_files(format, version, limits);
+    let merges = crate::by_name(format).is_some_and(|format| format.merges_attributes);
     let mut attributes = first.as_ref().map(|i| i.attributes().clone()).unwrap_or_default();
     for shard in shards {
         let taken = builder.absorb(&shard.index, |tensor| !shard.left_out.contains(tensor));
         taken.map_err(|e| e.in_source(&shard.name))?;
-        // What HDF5 says of a group is in the first file that has it.
-        let more = shard.index.attributes().iter().filter(|_| format == "hdf5");
+        let more = shard.index.attributes().iter().filter(|_| merges);
         for (key, value) in more {
             if attributes.get(key).is_none() {
                 attributes.push(key, value.clone());
