@@ -7,11 +7,13 @@ mod command;
 mod corpus;
 mod derived;
 mod docs;
+mod doors;
 mod fuzz;
 mod gpu;
 mod interop;
 mod js;
 mod layers;
+mod new_format;
 mod python;
 mod sizes;
 mod stores;
@@ -83,6 +85,16 @@ const TASKS: &[Task] = &[
         "gen",
         "writes the generated tables in docs/, and what is there twice; --check compares them",
         docs::write,
+    ),
+    task(
+        "new-format",
+        "writes the files and lines of a new file format, which build as they are",
+        new_format::new_format,
+    ),
+    task(
+        "doors",
+        "adds a toy format and a toy codec to a copy of the repository, and uses them",
+        doors::doors,
     ),
     task("bench", "measures against the peers; arguments go to benches/", bench),
 ];

@@ -77,6 +77,7 @@ pub mod ztensor2;
 pub use array::{Elements, add_array, add_arrays, array_header};
 pub use element::{schema_dtype, stored_as};
 
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;
 pub use format::{
     Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
