@@ -106,7 +106,7 @@ const KINDS = {
   node() {
     const folder = project('node', [], { 'main.js': program })
     expect(run(folder, 'node', 'main.js'))
-    expect(run(folder, 'node_modules/.bin/holdall', '--help').split('\n')[0], 'holdall ts-to-schema FILE.ts [--type NAME] [--record] [-o OUT.json]')
+    expect(run(folder, 'node_modules/.bin/holdall-ts-to-schema', '--help').split('\n')[0], 'holdall-ts-to-schema FILE.ts [--type NAME] [--record] [-o OUT.json]')
   },
   types() {
     const text = `import { open, type Tensor } from 'holdall'

@@ -1,6 +1,6 @@
 import type { Bytes, Float32, Struct, Uint32 } from 'holdall/schema'
 
-// The records of `schema.json`: `holdall ts-to-schema` makes it.
+// The records of `schema.json`: `holdall-ts-to-schema` makes it.
 /** @title A photo with its caption */
 export interface Photo extends Struct {
   /** @minimum 0 */

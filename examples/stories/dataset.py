@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
         assert (folder / "best" / str(names[0])).read_bytes() == best[0]["image"]
         try:
             photos.where("labl=cat")
-        except holdall.NotFound as e:
+        except holdall.NotFoundError as e:
             print(e.hint)
 
 

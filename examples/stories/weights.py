@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     (folder / "broken.safetensors").write_text("<html><title>Sign in</title></html>")
     try:
         holdall.open(folder / "broken.safetensors")
-    except holdall.Unsupported as e:
+    except holdall.UnsupportedError as e:
         print(f"{e}\n{e.hint}")
 
 

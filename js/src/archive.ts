@@ -73,7 +73,7 @@ export class Archive {
     this.entries = entries.map(({ name, size }) => ({ name, size }))
   }
 
-  /** The decoded bytes of a file, checked against the sum that the zip has of it; at most the limit `decoded_len`. */
+  /** The decoded bytes of a file, checked against the sum that the zip has of it; at most the limit `decodedLen`. */
   async read(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
     const number = this.#numbers.get(name)
     const own = this.#options.name ?? this.#source.name ?? null

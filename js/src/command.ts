@@ -2,7 +2,7 @@
 import { nodeModule } from './core.js'
 import { schemaOfTypes, TypesError } from './types/index.js'
 
-const USAGE = `holdall ts-to-schema FILE.ts [--type NAME] [--record] [-o OUT.json]
+const USAGE = `holdall-ts-to-schema FILE.ts [--type NAME] [--record] [-o OUT.json]
 
 Makes a schema of Metatensor of a type in a file of TypeScript, and prints it.
 
@@ -28,12 +28,8 @@ async function run(args: string[]): Promise<number> {
   } catch (e) {
     return wrong((e as Error).message)
   }
-  const { values, positionals: [command, file, ...others] } = given
+  const { values, positionals: [file, ...others] } = given
   if (values.help === true) return console.log(USAGE), 0
-  if (command === undefined) return wrong('say what to do: `ts-to-schema`')
-  if (command !== 'ts-to-schema') {
-    return wrong(`\`${command}\` is not a command of the npm package: the command of the library has all others`)
-  }
   if (file === undefined || others.length > 0) return wrong('name one file of types')
   try {
     await access(file)

@@ -2,7 +2,7 @@
 export type ErrorKind =
   | 'malformed' | 'integrity' | 'unsupported' | 'limit' | 'not_found' | 'misuse' | 'io'
 
-/** What can be done about an error, as a value: `do` is the name of a remedy of the library. */
+/** What can be done about an error, as a value: `do` is the name of a remedy of the library, `limit` a key of `limits`. */
 export interface Remedy {
   do: string
   [detail: string]: string | number
@@ -49,7 +49,7 @@ export const RULES: Record<string, Rule> = {
   'schema/unknown-path': { kind: 'not_found' },
   'layout/rows': { kind: 'misuse' },
   'layout/element-size': { kind: 'unsupported' },
-  'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decoded_len' }] },
+  'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decodedLen' }] },
   'archive/no-archive': { kind: 'misuse' },
   'http/url': { kind: 'misuse' },
   'http/scheme': { kind: 'misuse' },
@@ -62,7 +62,7 @@ export const RULES: Record<string, Rule> = {
     hint: 'download the whole file first, then open it from the disk',
   },
   'http/changed': { kind: 'io', hint: 'the file was replaced on the server; open it again' },
-  'http/too-long': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'fetched_len' }] },
+  'http/too-long': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'fetchedLen' }] },
   'write/length': { kind: 'misuse' },
   'write/exists': { kind: 'misuse', remedies: [{ do: 'overwrite' }] },
   'write/extension': { kind: 'misuse', remedies: [{ do: 'name_format' }] },
@@ -75,14 +75,14 @@ export const RULES: Record<string, Rule> = {
 
 /** Remedies in words of this package; `null` for what it has no words for. */
 const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
-  raise_limit: ({ limit, at_least }) =>
-    `if you trust the file, raise the limit: \`{ limits: { ${limit}: ${at_least ?? 'N'} } }\``,
+  raise_limit: ({ limit, atLeast }) =>
+    `if you trust the file, raise the limit: \`{ limits: { ${limit}: ${atLeast ?? 'N'} } }\``,
   did_you_mean: ({ name }) => `did you mean \`${name}\`?`,
   list_names: '`file.names` gives the names',
   list_attributes: '`file.attributes` and `tensor.attributes` give what there is',
   list_formats: '`formats()` lists the formats that this build reads',
   salvage: 'the command `holdall salvage` takes out what is sound',
-  skip_unknown: '`{ limits: { skip_unknown: true } }` leaves it out',
+  skip_unknown: '`{ limits: { skipUnknown: true } }` leaves it out',
   copy_elements: null,
   read_pairs: 'without `as` both parts are read',
   name_graph: null,

@@ -6,7 +6,7 @@ import { REMOTE, fromBytes, joined, messageOf, type Source } from './source.js'
 export interface UrlOptions {
   /** Ends opening early; each read has a signal of its own. */
   signal?: AbortSignal | undefined
-  /** `fetched_len` is the most that is fetched of a file whose server has no ranges. */
+  /** `fetchedLen` is the most that is fetched of a file whose server has no ranges. */
   limits?: Limits | undefined
   /** Headers of every request: who asks, say. */
   headers?: HeadersInit | undefined
@@ -146,7 +146,7 @@ class Server {
 
   /** A file that the server sends whole, whatever was asked for: small ones are kept. */
   async whole(answer: Response, signal: AbortSignal | undefined): Promise<Source> {
-    const most = this.#options.limits?.fetched_len ?? DEFAULTS.fetched_len
+    const most = this.#options.limits?.fetchedLen ?? DEFAULTS.fetchedLen
     const said = lengthOf(answer)
     const tooLong = (len: string) =>
       this.broken('http/too-long', `the server sends all ${len} bytes, at most ${most} are fetched`)
@@ -197,7 +197,7 @@ class Server {
         const came = `bytes ${said.start}..${said.end} came for ${start}..${end}`
         throw this.broken('http/answer', came)
       }
-      const most = this.#options.limits?.fetched_len ?? DEFAULTS.fetched_len
+      const most = this.#options.limits?.fetchedLen ?? DEFAULTS.fetchedLen
       if (skip > 0 && end > most) {
         await answer.body?.cancel()
         throw this.broken('http/ranges', 'the server sends the whole file for a range of it')

@@ -1,36 +1,58 @@
-/** Every cap on what a file may ask of this process: see the limits of the library. */
+// Written by `cargo xtask gen` from the table of limits in the code.
+
+/** The most that a file may ask of this process. What is left out is as by default. */
 export interface Limits {
-  /** Bytes of a zTensor manifest. */
-  manifest_len?: number
-  /** Bytes of a safetensors or Metatensor header, or of a zip's directory. */
-  header_len?: number
-  /** Bytes of each text in a package. */
-  text_len?: number
-  /** Entries of a zip, or files of a package. */
-  files?: number
-  /** Tensors in one file. */
-  tensors?: number
-  /** Dimensions of one tensor. */
-  rank?: number
-  /** Nesting of maps and arrays. */
-  depth?: number
-  /** Nodes of a Metatensor schema. */
-  schema_nodes?: number
-  /** Values in all the attributes of one file. */
-  attribute_values?: number
-  /** Bytes that compressed components may decode to, and the most of a dense copy: 1 GiB here. */
-  decoded_len?: number
-  /** Beyond `decoded_len`, compressed components may decode to this many times what they store. */
+  /** Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index. Default: 1 GiB. */
+  manifestLen?: number
+  /** Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields. Default: 100 MB. */
+  headerLen?: number
+  /** Bytes of each text of a package (`carton.toml`, `MANIFEST`, `LINKS`, `tensor_data/index.toml`) and of a description of layouts. Default: 8 MiB. */
+  textLen?: number
+  /** Bytes that compressed components may decode to, each and all that are loaded at once, however few bytes they store; bytes of a dense copy of a sparse or quantized tensor. Default: 1 GiB. */
+  decodedLen?: number
+  /** Beyond `decodedLen`, compressed components may decode to this many times their stored size. Default: 64. */
   expansion?: number
-  /** Bytes of a file that is fetched whole, from a server without ranges: 256 MiB here. */
-  fetched_len?: number
-  /** Base-2 logarithm of the largest window a zstd frame may ask for. */
-  zstd_window_log?: number
-  /** Whether a file may have more or less data than its header describes. */
+  /** Bytes of a file that is fetched whole over a network, as sent. Default: 256 MiB. */
+  fetchedLen?: number
+  /** Entries of a zip or tar archive, files of a package, objects under a prefix of an object store. Default: 2^20. */
+  files?: number
+  /** Tensors in a file. Default: 2^24. */
+  tensors?: number
+  /** Dimensions of a tensor. Default: 64. */
+  rank?: number
+  /** Levels of nesting of attribute values, headers and schemas. Default: 128. */
+  depth?: number
+  /** Nodes of a Metatensor schema; paths that one question about it may touch. Default: 2^20. */
+  schemaNodes?: number
+  /** Values in all attributes of a file; keys, items of arrays and entries of maps count too. Default: 2^22. */
+  attributeValues?: number
+  /** Base-2 logarithm of the largest window that a zstd frame may need. Level 22 needs 27. Default: 27. */
+  zstdWindowLog?: number
+  /** Whether a file may have more or less data than its header describes, which is otherwise refused. */
   salvage?: boolean
-  /** Whether values of a pickle that are not known are left out. */
-  skip_unknown?: boolean
+  /** Whether values of a pickle that are not known are left out, which are otherwise refused. */
+  skipUnknown?: boolean
 }
 
-/** What differs from the library's own: a tab of a browser has less memory than a server. */
-export const DEFAULTS = { decoded_len: 2 ** 30, fetched_len: 2 ** 28 }
+/** The names of the limits that are numbers. */
+export const NAMES = [
+  'manifestLen',
+  'headerLen',
+  'textLen',
+  'decodedLen',
+  'expansion',
+  'fetchedLen',
+  'files',
+  'tensors',
+  'rank',
+  'depth',
+  'schemaNodes',
+  'attributeValues',
+  'zstdWindowLog',
+] as const
+
+/** What differs from the library's own defaults: a tab of a browser has less memory than a server. */
+export const DEFAULTS = {
+  decodedLen: 1073741824,
+  fetchedLen: 268435456,
+}

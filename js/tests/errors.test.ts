@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { HoldallError, formats, fromBytes, open, toBytes } from 'holdall'
+import { HoldallError, formats, fromBytes, open, toBytes, type Limits } from 'holdall'
 import { Core, encode } from '../dist/core.js'
-import { RULES, knowsRemedy } from '../dist/errors.js'
+import { RULES, knowsRemedy, spelled } from '../dist/errors.js'
+import { NAMES } from '../dist/limits.js'
 import { corpus, read, root, safetensors } from './corpus.js'
 
 const accepted = (path: string) => join(corpus, 'accept', path)
@@ -51,7 +52,7 @@ test('formats are listed', async () => {
 
 test('an error says what, where and what now', async () => {
   const bytes = read(accepted('ztensor/v1.1-zstd.zt'))
-  const file = await open(fromBytes(bytes, 'a.zt'), { limits: { decoded_len: 40 } })
+  const file = await open(fromBytes(bytes, 'a.zt'), { limits: { decodedLen: 40 } })
   const wrong: HoldallError[] = []
   for (const tensor of file.tensors) {
     for (const { role } of tensor.components) {
@@ -66,30 +67,78 @@ test('an error says what, where and what now', async () => {
   assert.ok(file.has(e.tensor!))
   assert.ok(file.tensor(e.tensor!).components.some((c) => c.role === e.component))
   assert.equal(e.remedies[0]!.do, 'raise_limit')
-  assert.equal(e.remedies[0]!.limit, 'decoded_len')
-  assert.match(e.advice!, /raise the limit: `\{ limits: \{ decoded_len: \d+ \} \}`/)
+  assert.equal(e.remedies[0]!.limit, 'decodedLen')
+  assert.match(e.advice!, /raise the limit: `\{ limits: \{ decodedLen: \d+ \} \}`/)
   assert.ok(e.message.startsWith('a.zt: tensor'), e.message)
   assert.ok(e.message.endsWith('[zstd/decoded-len]'), e.message)
 })
 
-test('limits are kept', async () => {
-  const cases: [string, string, Record<string, number>][] = [
-    ['cbor/too-many-values', 'ztensor/v1.2-quantized.zt', { attribute_values: 3 }],
-    ['gguf/header-limit', 'gguf/gguf_quant_legacy.gguf', { header_len: 100 }],
-    ['index/too-many-tensors', 'ztensor/v1.2-dense_all.zt', { tensors: 5 }],
-    ['safetensors/header-limit', 'safetensors/st_fp8.safetensors', { header_len: 100 }],
-    ['zip/directory-len', 'carton/made-minimal.carton', { header_len: 50 }],
-    ['ztensor/manifest-len', 'ztensor/v1.2-dense_all.zt', { manifest_len: 1000 }],
-  ]
-  for (const [code, path, limits] of cases) {
-    await assert.rejects(open(read(accepted(path)), { limits }), { code })
+/** What refuses the file at a path under these limits: opening it, or reading one of its tensors. */
+async function refusal(path: string, limits: Limits): Promise<HoldallError> {
+  try {
+    await using file = await open(read(path), { limits })
+    for (const tensor of file.tensors) {
+      for (const { role } of tensor.components) await tensor.bytes({ role })
+      if (tensor.layout !== 'dense') await tensor.array()
+    }
+  } catch (e) {
+    return e as HoldallError
   }
-  const sparse = await open(read(accepted('ztensor/v1.2-sparse.zt')), { limits: { decoded_len: 40 } })
-  const codes = await Promise.all(sparse.tensors.map((t) => t.array().then(() => '', (e) => e.code)))
-  assert.ok(codes.includes('layout/dense-limit'), codes.join())
-  await assert.rejects(open(read(accepted('ztensor/v1.2-sparse.zt')), {
-    limits: { no_such: 1 } as object,
-  }), { code: 'wasm/call' })
+  throw new Error(`${path} is read under ${JSON.stringify(limits)}`)
+}
+
+/** The limits that a remedy suggests, as a program would take them from its words. */
+function suggested(words: string): Limits {
+  const [, object] = words.match(/`(\{.*\})`/)!
+  return (new Function('N', `return (${object})`) as (n: number) => { limits: Limits })(7).limits
+}
+
+const camel = (name: string): keyof Limits => name.replace(/_(.)/g, (_, c: string) => c.toUpperCase()) as keyof Limits
+
+test('every limit is kept, and errors name it', async () => {
+  const cases = JSON.parse(readFileSync(join(corpus, 'limits.json'), 'utf8')) as
+    { limit: string, value: number, also?: Record<string, number>, file: string, code: string, remedy?: string }[]
+  const tested = new Set<string>(['fetchedLen']) // in `http.test.ts`
+  for (const { limit, value, also = {}, file, code, remedy } of cases) {
+    const others = Object.entries(also).map(([name, value]) => [camel(name), value])
+    const limits = { [camel(limit)]: value, ...Object.fromEntries(others) }
+    const e = await refusal(accepted(file), limits)
+    assert.deepEqual([e.code, e.kind], [code, 'limit'], `${file}: ${e}`)
+    const named = e.remedies.filter((r) => r.do === 'raise_limit').map((r) => r.limit)
+    assert.deepEqual(named, [camel(remedy ?? limit)], `${e}`)
+    assert.deepEqual(Object.keys(suggested(e.advice!)), named, e.advice!)
+    tested.add(camel(limit))
+  }
+  assert.deepEqual([...tested].sort(), [...NAMES].sort())
+})
+
+test('remedies that name a limit are accepted as they are printed', async () => {
+  const path = accepted('safetensors/st_fp8.safetensors')
+  for (const limit of NAMES) {
+    for (const remedy of [{ do: 'raise_limit', limit }, { do: 'raise_limit', limit, atLeast: 20 }]) {
+      const limits = suggested(spelled(remedy)!)
+      assert.deepEqual(Object.keys(limits), [limit])
+      await open(read(path), { limits }).then((file) => file.close(), (e: HoldallError) => assert.equal(e.kind, 'limit', `${e}`))
+    }
+  }
+  for (const { remedies = [] } of Object.values(RULES)) {
+    for (const { do: what, limit } of remedies) {
+      if (what === 'raise_limit') assert.ok(NAMES.includes(limit as typeof NAMES[number]), `${limit}`)
+    }
+  }
+})
+
+test('limits that do not exist are refused', async () => {
+  const wrong = (limits: object) => open(read(accepted('ztensor/v1.2-sparse.zt')), { limits }).then(() => null, (e: HoldallError) => e)
+  for (const name of ['noSuch', 'decoded_len', 'skip_unknown']) {
+    const e = await wrong({ [name]: 1 })
+    assert.deepEqual([e?.code, e?.kind], ['limits/unknown', 'misuse'], name)
+    for (const known of NAMES) assert.ok(e!.message.includes(known), known)
+  }
+  assert.match((await wrong({ decoded_len: 1 }))!.message, /did you mean `decodedLen`\?/)
+  assert.equal((await wrong({ zstdWindowLog: 32 }))?.code, 'limits/value')
+  for (const value of [-1, 0.5, '7', true]) assert.equal((await wrong({ tensors: value }))?.code, 'wasm/call', `${value}`)
+  assert.equal(await wrong({ salvage: true, skipUnknown: false }), null)
 })
 
 test('a module that ended is replaced', async () => {

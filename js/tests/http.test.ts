@@ -78,14 +78,14 @@ test('a server that sends the whole file is taken at its word', async () => {
     const file = await open(url)
     assert.deepEqual(await file.tensor('w').array(), values)
     assert.equal(asked.length, 1)
-    await assert.rejects(open(url, { limits: { fetched_len: 1000 } }), { code: 'http/too-long' })
+    await assert.rejects(open(url, { limits: { fetchedLen: 1000 } }), { code: 'http/too-long' })
   })
   // One that does not say how long it is, too.
   await serving((_, a) => {
     a.write(bytes.subarray(0, 1000))
     a.end(bytes.subarray(1000))
   }, async ({ url }) => {
-    await assert.rejects(open(url, { limits: { fetched_len: 1000 } }), { code: 'http/too-long' })
+    await assert.rejects(open(url, { limits: { fetchedLen: 1000 } }), { code: 'http/too-long' })
     assert.equal((await open(url)).length, 2)
   })
 })
@@ -190,7 +190,7 @@ test('a server that stops giving ranges is told of', async () => {
   await serving((q, a, n) => (n === 1 ? ranged(q, a) : a.end(bytes)), async ({ url }) => {
     const file = await open(url)
     assert.deepEqual(await file.tensor('w').rows(499, 500), values.subarray(499_000))
-    const strict = await open(url, { limits: { fetched_len: 3_000_000 } })
+    const strict = await open(url, { limits: { fetchedLen: 3_000_000 } })
     assert.equal(strict.length, 2)
   })
 })

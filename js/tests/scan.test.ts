@@ -87,6 +87,6 @@ test('the files of a package are listed and read, and held against their sums', 
     [read(path).subarray(0, 1000), 'zip/end', /./, /cut short/],
   ]
   for (const [bytes, code, found, advice] of odd) await assert.rejects(openArchive(bytes), { code, found, advice })
-  const small = await openArchive(path, { limits: { decoded_len: 40 } })
+  const small = await openArchive(path, { limits: { decodedLen: 40 } })
   await assert.rejects(small.read('misc/picture.png'), { kind: 'limit' })
 })

@@ -166,12 +166,13 @@ test('the command makes schemas of types', async () => {
     return [status, stderr.split('\n')[0]]
   }
   const photos = join(root, 'examples/photos')
-  assert.deepEqual(status('ts-to-schema', join(photos, 'photo.ts'), '-o', out), [0, ''])
+  assert.deepEqual(status(join(photos, 'photo.ts'), '-o', out), [0, ''])
   const [written, byHand] = [out, join(photos, 'schema.json')].map((path) => readFileSync(path, 'utf8'))
   assert.deepEqual(await diffSchemas(byHand!, written!), { bump: 'patch', changes: [] })
   assert.deepEqual(await outlineSchema(written!), await outlineSchema(byHand!))
-  assert.deepEqual(status('ts-to-schema', file('bad.ts', 'export interface A {\n  x: bigint\n}\n')),
+  assert.deepEqual(status(file('bad.ts', 'export interface A {\n  x: bigint\n}\n')),
     [1, `error: ${join(folder, 'bad.ts')}:2:6: \`bigint\` is not a type of JSON; write \`Int64\` or \`Uint64\``])
-  assert.deepEqual(status('inspect'), [2, 'error: `inspect` is not a command of the npm package: the command of the library has all others'])
-  assert.deepEqual(status('ts-to-schema', join(folder, 'none.ts'))[0], 3)
+  assert.deepEqual(status(), [2, 'error: name one file of types'])
+  assert.deepEqual(status('a.ts', 'b.ts'), [2, 'error: name one file of types'])
+  assert.deepEqual(status(join(folder, 'none.ts'))[0], 3)
 })

@@ -63,7 +63,7 @@ test('files are shown as a tree of groups, with facts, from the disk and offline
   assert.equal(await tab.isVisible(line('norm.weight')), true)
   await tab.click(line('embed.weight'))
   await tab.waitForSelector('.bars rect')
-  assert.match(await tab.innerText('.figures dl'), /least\s+-0\.25/)
+  assert.match(await tab.innerText('.figures dl'), /min\s+-0\.25/)
   assert.match(await tab.innerText('.values'), /\[0\]/)
   // Quantized and sparse ones are decoded.
   for (const name of ['router.weight', 'experts.gate.weight']) {
@@ -396,7 +396,7 @@ test('a folder is one model: chosen, dropped, at the address of its index, and a
   const isShown = async (tab: Page) => {
     await tab.click(line('second'))
     await tab.waitForSelector('.figures dl')
-    assert.match(await tab.innerText('.figures dl'), /least\s+4/)
+    assert.match(await tab.innerText('.figures dl'), /min\s+4/)
   }
   const tab = await browser.newPage()
   tab.on('pageerror', (e) => assert.fail(e))

@@ -30,7 +30,8 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
 }
 
 /// The crates that decode: in them is the time of nearly all tests, and a third of what compiling takes.
-pub(crate) const DECODERS: [&str; 6] = [
+pub(crate) const DECODERS: [&str; 7] = [
+    "holdall-collections",
     "holdall-error",
     "holdall-json",
     "holdall-schema",

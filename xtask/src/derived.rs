@@ -25,7 +25,7 @@ const CRATES: &[Above] = &[
     Above {
         name: "holdall-io",
         below: &["holdall-formats"],
-        besides: &[("ztensor2", &["ztensor"])],
+        besides: &[("carton", &["dep:holdall-package"]), ("ztensor2", &["ztensor"])],
     },
     Above {
         name: "holdall",
@@ -151,4 +151,62 @@ fn quoted(all: &[String]) -> String {
 
 fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|e| format!("{path}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::root;
+    use std::collections::BTreeSet;
+
+    /// Families that have no accepted files in the corpus, and why.
+    const NOT_ACCEPTED: [(&str, &str); 1] = [(
+        "tensorflow",
+        "a checkpoint is several files: `crates/holdall/tests/tensorflow` has some",
+    )];
+
+    fn folders(path: &str) -> BTreeSet<String> {
+        let entries = root().join(path).read_dir().unwrap().map(|entry| entry.unwrap());
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_list_is_read_as_the_compiler_reads_it() {
+        let families = families(root()).unwrap();
+        assert!(holdall_formats::families().eq(families.iter().map(String::as_str)));
+        // All are built here, so a format that is in the list is in the library.
+        for family in &families {
+            assert!(holdall_formats::formats_of(family).next().is_some(), "{family} is not built");
+        }
+    }
+
+    #[test]
+    fn every_family_has_its_folders_and_its_page() {
+        let families: BTreeSet<String> = families(root()).unwrap().into_iter().collect();
+        let index = read(root(), "docs/spec/index.md").unwrap();
+        for family in &families {
+            let page = format!("docs/spec/{family}.md");
+            assert!(root().join(&page).is_file(), "there is no {page}");
+            assert!(index.contains(&format!("({family}.md)")), "docs/spec/index.md: no {page}");
+            let module = format!("crates/holdall-formats/src/{family}/mod.rs");
+            let text = read(root(), &module).unwrap();
+            let headings = ["What", "Layout", "Specification", "Support", "Deviations"];
+            for heading in headings.into_iter().chain(["Untrusted input"]) {
+                assert!(text.contains(&format!("\n//! # {heading}\n")), "{module}: no {heading}");
+            }
+        }
+        let excused: BTreeSet<String> = NOT_ACCEPTED.map(|(family, _)| family.to_owned()).into();
+        let accepted: BTreeSet<String> = families.difference(&excused).cloned().collect();
+        assert_eq!(folders("corpus/accept"), accepted);
+        assert_eq!(folders("corpus/reject"), families);
+    }
+
+    #[test]
+    fn what_follows_from_the_list_is_written() {
+        for (path, text) in manifests(root()).unwrap().into_iter().chain([tables(root()).unwrap()])
+        {
+            assert!(read(root(), &path).unwrap() == text, "{path}: `cargo xtask gen` writes it");
+        }
+    }
 }

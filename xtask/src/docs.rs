@@ -1,8 +1,8 @@
-//! What the code already holds and is written elsewhere too: tables of the docs, and what follows from the list of formats. Both are written
-//! from the code, and compared with it.
+//! What the code already holds and is written elsewhere too: tables of the docs, types of the packages, and what follows from the list of
+//! formats. All are written from the code, and compared with it.
 
 use crate::command::{Outcome, built, holdall, program, root};
-use crate::derived;
+use crate::{derived, limits};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,9 +20,17 @@ pub(crate) fn write(args: &[String]) -> Outcome {
     // What a build needs comes first: the pages are made of what a build says.
     stale.extend(update(derived::manifests(root())?, check)?);
     stale.extend(update([derived::tables(root())?], check)?);
+    let rules = rules()?;
+    let caps = rules.iter().filter(|(_, rule)| rule.kind == ErrorKind::Limit.as_str());
+    let caps = caps.map(|(code, rule)| (code.clone(), rule.says.clone())).collect();
     let pages = [
-        ("docs/rules.md", rules_page()?),
+        ("docs/rules.md", rules_page(rules)),
         ("docs/formats.md", formats_page()),
+        ("docs/spec/index.md", with_limits("docs/spec/index.md", &limits::specification(&caps))?),
+        ("docs/cli.md", with_limits("docs/cli.md", &limits::command())?),
+        ("docs/javascript.md", with_limits("docs/javascript.md", &limits::javascript())?),
+        ("js/src/limits.ts", limits::typescript()),
+        ("crates/holdall-py/python/holdall/_limits.py", limits::python()),
         ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
     ];
     let targets = program(built("fuzz-smoke", &[])?).args(["--list"]).output()?;
@@ -65,6 +73,12 @@ fn update(
     Ok(stale)
 }
 
+/// A page with its table of limits.
+fn with_limits(path: &str, table: &str) -> Result<String, String> {
+    let page = std::fs::read_to_string(root().join(path)).map_err(|e| format!("{path}: {e}"))?;
+    limits::in_page(&page, table).map_err(|e| format!("{path}: {e}"))
+}
+
 /// The runner's side of the wire, which the Python package has for runners of its own.
 fn wire() -> Result<String, String> {
     let from = "crates/holdall-run/src/process/wire.py";
@@ -95,7 +109,7 @@ fn rules() -> Result<BTreeMap<String, Row>, String> {
     all.iter().map(row).collect::<Option<_>>().ok_or_else(odd)
 }
 
-fn rules_page() -> Result<String, String> {
+fn rules_page(rules: BTreeMap<String, Row>) -> String {
     let mut out = format!(
         "# Rules\n\n{GENERATED}\n\
          Every error has the code of the rule that was broken: in [brackets] after its text, and as\n\
@@ -116,7 +130,7 @@ fn rules_page() -> Result<String, String> {
         line(&mut out, &format!("| {} | {fault} | {status} |", kind.as_str()));
     }
     let mut area = String::new();
-    for (code, rule) in rules()? {
+    for (code, rule) in rules {
         let own = code.split('/').next().unwrap_or_default();
         if own != area {
             area = own.to_owned();
@@ -128,7 +142,7 @@ fn rules_page() -> Result<String, String> {
         let hint = rule.hint.map(|h| format!(" *Hint: {}.*", cell(&h))).unwrap_or_default();
         line(&mut out, &format!("| `{code}` | {} | {}{hint} |", rule.kind, cell(&rule.says)));
     }
-    Ok(out)
+    out
 }
 
 fn formats_page() -> String {
@@ -161,11 +175,11 @@ fn formats_page() -> String {
 }
 
 /// Text as one cell of a table.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn line(out: &mut String, text: &str) {
+pub(crate) fn line(out: &mut String, text: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{text}");
 }

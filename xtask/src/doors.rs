@@ -11,6 +11,9 @@ const TOY: [(&str, &str); 2] = [
     ("decode.rs", include_str!("doors/toy_decode.rs.txt")),
     ("rules.rs", include_str!("doors/toy_rules.rs.txt")),
 ];
+/// The toy codec, and what shows that components in it are read and written.
+const CODEC: &str = include_str!("doors/toy_codec.rs.txt");
+const CODEC_TEST: &str = include_str!("doors/toy_codec_test.rs.txt");
 /// The program that opens files.
 const OPEN: &str = include_str!("doors/open.rs.txt");
 
@@ -23,8 +26,8 @@ pub(crate) fn doors(_args: &[String]) -> Outcome {
     let scratch = Scratch { folder: target().join("doors") };
     scratch.copy_repository()?;
     new_format::write(&scratch.copy(), "toy")?;
-    let has_codec = scratch.add_codec()?;
-    scratch.write_program(has_codec)?;
+    scratch.add_codec()?;
+    scratch.write_program()?;
     // As `new-format` leaves it.
     scratch.cargo("build").run()?;
     let corpus = scratch.copy().join("corpus");
@@ -46,10 +49,7 @@ pub(crate) fn doors(_args: &[String]) -> Outcome {
         put(&scratch.folder, name, bytes)?;
         scratch.prints(&scratch.folder.join(name), printed)?;
     }
-    if has_codec {
-        scratch.cargo("test").args(["--test", "toy_codec"]).run()?;
-    }
-    Ok(())
+    scratch.cargo("test").args(["--test", "toy_codec"]).run()
 }
 
 /// A file of the toy format.
@@ -101,33 +101,24 @@ impl Scratch {
         Ok(())
     }
 
-    /// Adds the toy codec to the copy: its file, its `mod` line and its line in the list. Returns `false` where there is none.
-    fn add_codec(&self) -> Result<bool, String> {
-        let codec = root().join("xtask/src/doors/toy_codec.rs.txt");
-        if !codec.is_file() {
-            skipped("the toy codec, which is not here yet");
-            return Ok(false);
-        }
-        let text = std::fs::read(&codec).map_err(|e| format!("{}: {e}", codec.display()))?;
+    /// Adds the toy codec to the copy: its file, its `mod` line and its line in the list.
+    fn add_codec(&self) -> Outcome {
         let list = "crates/holdall-core/src/codec/mod.rs";
-        put(&self.copy(), "crates/holdall-core/src/codec/xor.rs", &text)?;
+        put(&self.copy(), "crates/holdall-core/src/codec/xor.rs", CODEC.as_bytes())?;
         insert(&self.copy(), list, "\nmod decode;\n", "\nmod decode;\npub mod xor;\n")?;
         let mark = "pub static CODECS: &[(&str, &dyn Codec)] = &[\n";
-        insert(&self.copy(), list, mark, &format!("{mark}    (\"xor\", &xor::Xor),\n"))?;
-        Ok(true)
+        insert(&self.copy(), list, mark, &format!("{mark}    (\"xor\", &xor::Xor),\n"))
     }
 
-    /// Writes a package that depends on the copy with the toy format alone; and on zTensor, which stores components in any codec.
-    fn write_program(&self, has_codec: bool) -> Outcome {
-        let more = if has_codec { ", \"ztensor\"" } else { "" };
+    /// Writes a package that depends on the copy, with the toy format and zTensor, which stores components in any codec.
+    fn write_program(&self) -> Outcome {
+        let features = "\"toy\", \"ztensor\"";
         let mut manifest = "[package]\nname = \"doors\"\nedition = \"2024\"\n\n[workspace]\n\n\
             [profile.dev]\ndebug = false\n\n[dependencies]\n"
             .to_owned();
-        for (name, features) in [
-            ("holdall", format!("\"toy\"{more}")),
-            ("holdall-io", format!("\"toy\"{more}")),
-            ("holdall-core", String::new()),
-        ] {
+        for (name, features) in
+            [("holdall", features), ("holdall-io", features), ("holdall-core", "")]
+        {
             manifest.push_str(&format!(
                 "{name} = {{ path = \"../copy/crates/{name}\", default-features = false, \
                  features = [{features}] }}\n"
@@ -139,12 +130,7 @@ impl Scratch {
         let lock = root().join("Cargo.lock");
         let lock = std::fs::read(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
         put(&self.folder, "program/Cargo.lock", &lock)?;
-        let test = root().join("xtask/src/doors/toy_codec_test.rs.txt");
-        match std::fs::read(&test) {
-            Ok(text) if has_codec => put(&self.folder, "program/tests/toy_codec.rs", &text),
-            Err(e) if has_codec => Err(format!("{}: {e}", test.display())),
-            _ => Ok(()),
-        }
+        put(&self.folder, "program/tests/toy_codec.rs", CODEC_TEST.as_bytes())
     }
 
     /// A task of cargo on the program; a warning is an error.

@@ -13,6 +13,7 @@ mod gpu;
 mod interop;
 mod js;
 mod layers;
+mod limits;
 mod new_format;
 mod python;
 mod sizes;

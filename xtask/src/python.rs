@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 18] = [
+const TESTS: [&str; 19] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
     "gguf==0.19.0",
+    "ipython>=9",
     "h5py==3.16.0",
     "tables==3.11.1",
     "onnx==1.23.2",

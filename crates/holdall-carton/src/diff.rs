@@ -1,10 +1,10 @@
 //! What is different between two packages.
 
-use super::read::{fill, reading};
 use super::{Package, PackageFile, Place, TensorKind, TensorRow};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};
+use holdall_io::package::read::{fill, reading};
 use holdall_package::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write};
 use std::collections::BTreeMap;
 

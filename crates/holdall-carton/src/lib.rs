@@ -6,16 +6,12 @@
 
 mod declared;
 mod diff;
-mod folder;
 mod inferred;
 pub mod links;
 mod mend;
-mod open;
-mod origin;
 mod pack;
 mod package;
 mod page;
-mod read;
 pub mod rules;
 mod unpack;
 mod verify;
@@ -23,17 +19,17 @@ mod verify;
 pub use declared::declared;
 pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_io::Strictness;
+pub use holdall_io::package::read::FileReader;
+pub use holdall_io::package::{Fetcher, PackageFile, PackageReader, Place};
 pub use holdall_package::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use inferred::{Inferred, onnx_files};
 pub use mend::{Mended, is_zip, mend};
-pub use open::{OpenOptions, open};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
-pub use package::{Package, PackageFile, Place};
+pub use package::Package;
 pub use page::Form;
-pub use read::FileReader;
 pub use unpack::UnpackOptions;
 pub use verify::{PackageReport, PackageVerifyOptions};
 
@@ -43,18 +39,6 @@ pub use holdall_package::onnx;
 pub use holdall_package::write::hex;
 
 use holdall_core::{Result, Rule};
-use std::path::PathBuf;
-
-/// Gets files that a package only links to. Shared by threads.
-pub trait Fetcher: Send + Sync {
-    /// The path of a local file with this SHA-256, fetched from one of `urls` where it is not at hand.
-    /// It has at most `at_most` bytes, by what the package declares it as: more need not be fetched. Whoever
-    /// implements this has checked the hash.
-    ///
-    /// # Errors
-    /// Io and Integrity, where none of the addresses gives the file.
-    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf>;
-}
 
 /// The bytes of a whole file, mapped: only those that are looked at are read.
 ///

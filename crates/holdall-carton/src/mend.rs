@@ -1,12 +1,12 @@
 //! A zip whose directory was lost, or that was cut short, with a directory made of its entries' own headers.
 
-use crate::OpenOptions;
-use crate::origin::pieces_of;
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::walk::{Step, step};
 use holdall_core::wire::zip::write::{Entry, directory};
 use holdall_core::wire::zip::{CRC32, DUPLICATE_NAME, EntryKind};
 use holdall_core::{Component, Error, Result, Window};
+use holdall_io::OpenOptions;
+use holdall_io::package::origin::pieces_of;
 use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::source::{ByteSource, FileSource, fetched};
 use holdall_io::{Work, WriteOptions};

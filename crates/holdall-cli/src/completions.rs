@@ -1,6 +1,6 @@
 //! `holdall completions` and `holdall man`.
 
-use crate::args::Cli;
+use crate::commands::Cli;
 use crate::exit::{Failure, Status};
 use crate::session::Session;
 use clap::{Args, CommandFactory};

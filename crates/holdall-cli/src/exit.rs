@@ -1,6 +1,6 @@
 //! Exit statuses, and how errors are told.
 
-use crate::args::Cli;
+use crate::commands::Cli;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
@@ -26,7 +26,8 @@ holdall::error::rules! {
     /// Too much on standard input.
     pub(crate) STDIN_LEN: Limit "input/stdin-len"
         "Standard input that is read into memory has at most `--limit stdin-len` bytes."
-        hint "give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`";
+        hint "give a file name instead of `-`"
+        remedies [RaiseLimit { limit: "stdin_len", at_least: None }];
     /// Elements given for a tensor are too many or too few.
     pub(crate) LENGTH: Misuse "input/length"
         "A file of elements has exactly the bytes that its shape and type take.";

@@ -1,12 +1,13 @@
 //! The `holdall` command: inspect, verify, convert, diff, extract and edit tensor and model files. The program is
 //! `main.rs`; the Python package has the same command.
 //!
-//! Each command is a module with a `run` of its own. What they share: `args` is the command line,
+//! Each command is a module with a `run` of its own. What they share: `commands` is the command tree, `args` has shared arguments,
 //! `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars
 //! and `exit` turns what went wrong into words and an exit status.
 
 mod args;
 mod build;
+mod commands;
 mod completions;
 mod convert;
 mod diff;
@@ -44,8 +45,8 @@ mod writing;
 pub use args::size;
 pub use signals::{own_signals, starts_by};
 
-use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
+use commands::{Cli, Command};
 use exit::{Early, Failure, Status};
 use session::Session;
 use std::ffi::OsString;

@@ -5,7 +5,7 @@ use crate::output::text::{count, printable};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::{
-    Algorithm, Durability, EncodeOptions, File, FileSink, Format, Remedy, Rename, Work,
+    Algorithm, Durability, EncodeOptions, Encoding, File, FileSink, Format, Remedy, Rename, Work,
     WriteOptions, formats,
 };
 use std::io::{IsTerminal as _, stdout};
@@ -14,8 +14,7 @@ use std::path::Path;
 /// How new components are written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Writing {
-    /// `raw`, `zstd` or `zstd:LEVEL` (1 to 22, default 3) [default: as in the input]
-    #[arg(long, value_name = "ENCODING", value_parser = encoding)]
+    #[arg(long, value_name = "ENCODING", value_parser = encoding, help = encoding_help())]
     encoding: Option<EncodingChoice>,
 
     /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c, else xxh3, if the format can store
@@ -49,8 +48,8 @@ impl Writing {
                 DigestChoice::None => None,
             });
         }
-        if let Some(EncodingChoice::Zstd(level)) = self.encoding {
-            out = out.with_zstd(level);
+        if let Some(EncodingChoice { encoding, level }) = self.encoding {
+            out = out.with_encoding(encoding, level);
         }
         if self.no_sync { out.with_durability(Durability::System) } else { out }
     }
@@ -84,22 +83,54 @@ pub(crate) fn in_format(out: WriteOptions, to: Option<&str>) -> Result<WriteOpti
 
 /// `--encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EncodingChoice {
-    Raw,
-    Zstd(i32),
+struct EncodingChoice {
+    encoding: Encoding,
+    level: Option<i32>,
 }
 
 fn encoding(text: &str) -> Result<EncodingChoice, String> {
-    const DEFAULT_LEVEL: i32 = 3;
-    let wrong = || "write raw, zstd or zstd:LEVEL, for example zstd:9 (levels 1 to 22)".to_owned();
-    match text.split_once(':') {
-        None if text == "raw" => Ok(EncodingChoice::Raw),
-        None if text == "zstd" => Ok(EncodingChoice::Zstd(DEFAULT_LEVEL)),
-        Some(("zstd", level)) => {
-            let level = level.parse().ok().filter(|l| (1..=22).contains(l));
-            level.map(EncodingChoice::Zstd).ok_or_else(wrong)
+    let (name, level) = match text.split_once(':') {
+        Some((name, level)) => (name, Some(level)),
+        None => (text, None),
+    };
+    let known = Encoding::from_name(name).filter(|encoding| encoding.is_writable());
+    let choice = known.and_then(|encoding| {
+        let level = match level {
+            None => None,
+            Some(level) => {
+                let levels = encoding.codec()?.levels()?.range;
+                Some(level.parse().ok().filter(|level| levels.contains(level))?)
+            }
+        };
+        Some(EncodingChoice { encoding, level })
+    });
+    choice.ok_or_else(|| format!("write {}", one_of(&spellings(|name| name.to_owned()))))
+}
+
+fn encoding_help() -> String {
+    let quoted = spellings(|name| format!("`{name}`"));
+    format!("{} [default: as in the input]", one_of(&quoted))
+}
+
+/// What may be written for each encoding; `quote` is given names.
+fn spellings(quote: impl Fn(&str) -> String) -> Vec<String> {
+    let mut out = Vec::new();
+    for encoding in Encoding::writable() {
+        out.push(quote(encoding.as_str()));
+        if let Some(levels) = encoding.codec().and_then(|codec| codec.levels()) {
+            let (first, last) = levels.range.into_inner();
+            let (name, default) = (quote(&format!("{encoding}:LEVEL")), levels.default);
+            out.push(format!("{name} ({first} to {last}, default {default})"));
         }
-        _ => Err(wrong()),
+    }
+    out
+}
+
+/// `a, b or c`.
+fn one_of(all: &[String]) -> String {
+    match all {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => all.concat(),
     }
 }
 
@@ -237,10 +268,11 @@ mod tests {
 
     #[test]
     fn encodings_are_read() {
-        assert_eq!(encoding("raw"), Ok(EncodingChoice::Raw));
-        assert_eq!(encoding("zstd"), Ok(EncodingChoice::Zstd(3)));
-        assert_eq!(encoding("zstd:19"), Ok(EncodingChoice::Zstd(19)));
-        for bad in ["", "zst", "raw:1", "zstd:", "zstd:0", "zstd:23", "zstd:x"] {
+        let choice = |encoding, level| Ok(EncodingChoice { encoding, level });
+        assert_eq!(encoding("raw"), choice(Encoding::Raw, None));
+        assert_eq!(encoding("zstd"), choice(Encoding::ZSTD, None));
+        assert_eq!(encoding("zstd:19"), choice(Encoding::ZSTD, Some(19)));
+        for bad in ["", "zst", "raw:1", "zstd:", "zstd:0", "zstd:23", "zstd:x", "deflate"] {
             assert!(encoding(bad).is_err(), "{bad}");
         }
     }

@@ -14,6 +14,7 @@ mod inspect_json;
 mod inspect_text;
 mod kills;
 mod layouts;
+mod limits;
 mod links;
 mod many_records;
 mod migrate;

@@ -187,7 +187,7 @@ fn values_that_cannot_be_read_are_answered_with_an_example() {
     let extract = ["extract", &path, "t_i16", "-o", "-", "--rows"];
     let convert = ["convert", &path, "never.zt"];
     for (args, option, given, example) in [
-        (vec!["inspect", &path, "--limit", "tensors=abc"], "--limit", "abc", "tensors=1000000"),
+        (vec!["inspect", &path, "--limit", "tensors=abc"], "--limit", "abc", "tensors=16777216"),
         (vec!["inspect", &path, "--limit", "decoded-len=1Q"], "--limit", "1Q", "5GB"),
         (vec!["inspect", &path, "--limit", "tensors"], "--limit", "tensors", "tensors=1000"),
         (vec!["inspect", &path, "--threads", "0"], "--threads", "0", "for example 4"),

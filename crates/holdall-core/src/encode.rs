@@ -216,9 +216,14 @@ pub trait Encode: Send {
     /// Whether every tensor must be declared before the first byte is written.
     fn header_first(&self) -> bool;
 
-    /// Whether components may be stored compressed.
+    /// Returns `true` if components may be stored in this encoding.
+    fn can_encode(&self, encoding: Encoding) -> bool {
+        encoding == Encoding::Raw
+    }
+
+    /// Returns `true` if components may be stored compressed, in any way.
     fn can_compress(&self) -> bool {
-        false
+        Encoding::writable().any(|encoding| encoding != Encoding::Raw && self.can_encode(encoding))
     }
 
     /// Whether the file says how its components are aligned, among its attributes.

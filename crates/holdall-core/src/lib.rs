@@ -25,7 +25,7 @@ pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, Ten
 pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;
-pub use limits::Limits;
+pub use limits::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 pub use model::{
     Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
     Layout, LogicalType, Role, TensorInfo, Value, Warning,
@@ -33,15 +33,12 @@ pub use model::{
 pub use read::{Extent, Plan};
 pub use window::{Stop, Window};
 
-/// The tables of rules of this crate; formats have their own.
+/// The tables of rules of this crate; formats have their own, and those of the codecs are in [`codec::CODECS`].
 static TABLES: &[&[&Rule]] = &[
+    limits::RULES,
     window::RULES,
     model::attributes::RULES,
     model::builder::RULES,
-    codec::RULES,
-    codec::zstd::RULES,
-    codec::deflate::RULES,
-    codec::filter::RULES,
     layout::RULES,
     read::RULES,
     layout::sparse::RULES,
@@ -71,5 +68,6 @@ static TABLES: &[&[&Rule]] = &[
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    TABLES.iter().copied().flatten().copied().chain(holdall_schema::rules())
+    let own = TABLES.iter().copied().flatten().copied();
+    own.chain(codec::rules()).chain(holdall_schema::rules())
 }

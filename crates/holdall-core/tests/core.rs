@@ -3,6 +3,7 @@
 
 mod cast;
 mod cbor;
+mod codecs;
 mod index_dense;
 mod index_names;
 mod json;
@@ -11,6 +12,7 @@ mod layout_float;
 mod layout_quantized;
 mod layout_sparse;
 mod layout_tiles;
+mod limits;
 mod npy;
 mod read;
 mod zip;

@@ -1,7 +1,7 @@
 //! Plans, and what becomes of their bytes, whoever fetches them and in whatever order.
 
 use bytes::Bytes;
-use holdall_core::codec::zstd;
+use holdall_core::codec::{FRAME_LEN, zstd};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
     Assembly, ComponentDecoder, Cut, Decoded, Digests, Extent, Plan, Purpose, Terms, Want, join,
@@ -53,7 +53,7 @@ fn compressed(bytes: &[u8], seekable: bool) -> Vec<u8> {
         return out;
     }
     let mut frames = Vec::new();
-    for piece in bytes.chunks(zstd::FRAME_LEN as usize) {
+    for piece in bytes.chunks(FRAME_LEN as usize) {
         let mut frame = Vec::new();
         encoder.frame(piece, &mut frame).unwrap();
         frames.push((frame.len() as u64, piece.len() as u64));
@@ -80,7 +80,7 @@ impl World {
 
     fn add(&mut self, dice: &mut Dice, kind: u64, width: usize, decoded: Vec<u8>) {
         let big = kind == 1 || kind == 4;
-        let encoding = if kind < 3 { Encoding::Raw } else { Encoding::Zstd };
+        let encoding = if kind < 3 { Encoding::Raw } else { Encoding::ZSTD };
         let mut plain = decoded.clone();
         if big {
             plain.chunks_exact_mut(width).for_each(<[u8]>::reverse);

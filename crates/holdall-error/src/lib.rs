@@ -1,15 +1,11 @@
-//! One error type: whose fault, which rule, where, and what to do about it.
+//! One error type: the rule that was broken, whose fault that is, where it happened, and the remedies.
 
 #![forbid(unsafe_code)]
 
-pub mod calendar;
 mod error;
-pub mod hash;
-pub mod names;
 mod remedy;
 mod rule;
 mod shown;
-pub mod sort;
 
 pub use error::{Error, Result};
 pub use remedy::{Detail, Remedy};

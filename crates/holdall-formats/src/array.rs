@@ -1,9 +1,11 @@
 //! An array of NumPy's as a tensor of an index.
 
 use bytes::Bytes;
-use holdall_core::codec::filter::Filter;
+use holdall_core::codec::check_decoded_len;
+use holdall_core::codec::columns::Columns;
+use holdall_core::codec::deflate_npy::DeflateNpy;
 use holdall_core::codec::members::Members;
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::layout::strided::column_major;
 use holdall_core::limits::Limits;
@@ -16,7 +18,6 @@ use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
 use holdall_core::wire::npy::{self, Fields, Header};
 use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The attribute that names a type of NumPy's that has no like here.
 pub(super) const DESCR: &str = "numpy.descr";
@@ -162,7 +163,7 @@ fn add_records(
     elements: Elements,
     mut attributes: Attributes,
 ) -> Result<()> {
-    let Elements { stored, encoding, len, digest } = elements;
+    let Elements { stored, encoding, len, ref digest } = elements;
     let shape = &header.shape;
     let count = element_count(shape).unwrap_or(u64::MAX);
     builder.tensor(name, &[count], Layout::Records)?;
@@ -176,20 +177,21 @@ fn add_records(
     let (kind, members) = schema_of(fields, attributes.get(KIND_ATTRIBUTE));
     describe(&mut attributes, kind, shape);
     builder.tensor_attributes(attributes);
-    let mut filters = Vec::new();
+    let mut steps = Vec::new();
     let mut decoded = len;
     if let Some(members) = members.filter(|_| count > 0) {
         decoded = members.decoded_len(len);
-        filters.push(Filter::Members(Arc::new(members)));
+        steps.push(Step::new(members));
     }
-    if header.fortran_order && count > 0 && column_major(shape, None).is_some() {
-        filters.push(Filter::Columns { shape: shape.as_slice().into(), width: fields.size() });
+    let is_whole = header.fortran_order && count > 0 && column_major(shape, None).is_some();
+    if is_whole {
+        steps.push(Step::new(Columns::new(shape, fields.size())));
     }
-    let (extent, encoding, len, digest) = match filters.is_empty() {
-        true => (stored, encoding, len, digest),
+    let (extent, encoding, len, digest) = match steps.is_empty() {
+        true => (stored, encoding, len, digest.clone()),
         false => {
             builder.claim(stored)?;
-            match chunked(filters, count, decoded, stored, encoding, len, builder.limits()) {
+            match chunked(steps, is_whole, count, decoded, elements, builder.limits()) {
                 Ok(chunked) => (builder.chunked(chunked)?, Encoding::Raw, decoded, None),
                 Err(e) => {
                     builder.fault(e);
@@ -228,22 +230,21 @@ pub(super) fn describe(attributes: &mut Attributes, kind: Value, shape: &[u64]) 
     attributes.set(KIND_ATTRIBUTE, kind);
 }
 
-/// `count` records of `decoded` bytes, which take `len` bytes before they become those, as an array in chunks: in runs of some, where they
-/// are stored as they are and in their order.
+/// `count` records of `decoded` bytes, which `elements` become by `steps`, as an array in chunks: in runs of some, where they
+/// are stored as they are and in their order, but one chunk where a step needs the whole array.
 pub(super) fn chunked(
-    mut filters: Vec<Filter>,
+    mut steps: Vec<Step>,
+    is_whole: bool,
     count: u64,
     decoded: u64,
-    stored: Extent,
-    encoding: Encoding,
-    len: u64,
+    elements: Elements,
     limits: &Limits,
 ) -> Result<Chunked> {
+    let Elements { stored, encoding, len, .. } = elements;
     let of_one = |bytes: u64| bytes.checked_div(count).unwrap_or(0);
     let (size, width) = (of_one(len), of_one(decoded));
-    let is_whole = matches!(filters.last(), Some(Filter::Columns { .. }));
     if encoding != Encoding::Raw {
-        filters.push(Filter::DeflateNpy);
+        steps.push(Step::new(DeflateNpy));
     }
     let every = match encoding {
         Encoding::Raw if !is_whole => {
@@ -267,5 +268,5 @@ pub(super) fn chunked(
     let starts = firsts().map(|first| first.saturating_mul(width)).collect();
     let grid = Grid::cut(&[count.saturating_mul(width)], vec![starts], 1);
     let grid = grid.ok_or_else(|| SIZE.broken(format!("{count} records of {width} bytes")))?;
-    Chunked::new(grid, vec![0], filters, Edges::Filtered, chunks)
+    Chunked::new(grid, vec![0], steps, Edges::Filtered, chunks)
 }

@@ -88,7 +88,10 @@ impl Dialect {
             .filter(|&len| len <= MAX_HEADER_LEN)
             .ok_or_else(|| {
                 let len = text.len();
-                self.limit.broken(format!("the header takes {len} bytes, at most {MAX_HEADER_LEN}"))
+                let message = format!("the header takes {len} bytes, at most {MAX_HEADER_LEN}");
+                self.limit
+                    .broken(message)
+                    .with_hint("the format allows no more: write fewer tensors or another format")
             })?;
         let mut header = Vec::with_capacity(text.len().saturating_add(8));
         header.extend_from_slice(&len.to_le_bytes());

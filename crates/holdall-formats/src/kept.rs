@@ -1,9 +1,9 @@
 //! What formats whose headers hold little keep as text: attributes that they cannot hold otherwise.
 
+use holdall_collections::HashMap;
 use holdall_core::error::Result;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::HashMap;
 use holdall_core::limits::Limits;
 use holdall_core::model::Attributes;
 #[cfg(any(feature = "gguf", feature = "hdf5"))]

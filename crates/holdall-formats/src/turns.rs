@@ -1,8 +1,8 @@
 //! Whose turn it is in a file that is written front to back: the components of a tensor one after the other, tensors in any
 //! order, all that were declared.
 
+use holdall_collections::HashSet;
 use holdall_core::encode::{Stored, TensorSpec};
-use holdall_core::error::hash::HashSet;
 use holdall_core::error::{Result, Rule, Shown as _};
 use holdall_core::model::Encoding;
 

@@ -587,7 +587,7 @@ fn what_is_written_is_what_was_declared() {
     assert_eq!(code(e.place(head + 1, a, 0).map(drop)), "metatensor/declared");
     assert_eq!(e.place(head, a, 0).unwrap(), head);
     assert_eq!(code(e.placed(a, 0, raw(head..head + 2))), "metatensor/declared");
-    let zstd = Stored { encoding: Encoding::Zstd, ..raw(head..head + 3) };
+    let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 3) };
     assert_eq!(code(e.placed(a, 0, zstd)), "metatensor/encoding");
     e.placed(a, 0, raw(head..head + 3)).unwrap();
     assert_eq!(code(e.finish(head + 3).map(drop)), "metatensor/declared");

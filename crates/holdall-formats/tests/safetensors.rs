@@ -599,7 +599,7 @@ fn a_writer_is_held_to_what_it_declared() {
     assert_eq!(code(e.place(head, &a, 1).map(drop)), "safetensors/declared");
     assert_eq!(code(e.place(head + 1, &a, 0).map(drop)), "safetensors/declared");
     assert_eq!(code(e.placed(&a, 0, raw(head..head + 3))), "safetensors/declared");
-    let zstd = Stored { encoding: Encoding::Zstd, ..raw(head..head + 4) };
+    let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 4) };
     assert_eq!(code(e.placed(&a, 0, zstd)), "safetensors/encoding");
     assert_eq!(e.place(head, &a, 0).unwrap(), head);
     e.placed(&a, 0, raw(head..head + 4)).unwrap();

@@ -33,7 +33,7 @@ fn write(
                         [None, Some(Digest::Crc32c(0x0123)), Some(Digest::Sha256([7; 32]))];
                     Stored {
                         range: start..start + len,
-                        encoding: if compress { Encoding::Zstd } else { Encoding::Raw },
+                        encoding: if compress { Encoding::ZSTD } else { Encoding::Raw },
                         digest: digests[i % 3].clone(),
                     }
                 }

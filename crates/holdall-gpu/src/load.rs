@@ -249,7 +249,7 @@ impl Task {
             attributes: file.attributes().clone(),
             buffers: upload.buffers().into(),
         };
-        let plan = executor::plan(file, wants).map_err(|e| e.in_source(file.name()))?;
+        let plan = executor::plan(file.sources(), wants).map_err(|e| e.in_source(file.name()))?;
         let (file, options) = (file.clone(), options.clone());
         let ended = Cancel::new();
         Ok(Task { file, plan, places, upload, owners, tensors, model, options, ended })
@@ -316,7 +316,7 @@ impl Task {
             }
             Ok(())
         };
-        let executor = Executor::new(&self.file, &self.options.work);
+        let executor = Executor::new(self.file.sources(), self.file.limits(), &self.options.work);
         executor.run_each(&self.plan, visit, done).map_err(|e| match full.get() {
             Some(first) if e.code() == LOST.code => first.clone(),
             _ => e,

@@ -1,9 +1,10 @@
 //! Files inside of archives, opened in place: of tar archives, and of zips that are no packages.
 
 use crate::file::File;
-use crate::open::{Io, OpenOptions, fetch_ends};
+use crate::index::fetch_ends;
+use crate::options::{Io, OpenOptions};
 use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read_now};
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
@@ -33,7 +34,7 @@ pub fn split(path: &Path) -> Option<(&Path, &str)> {
         return None;
     }
     let mut both = cuts(text).map(|(archive, inside)| (Path::new(archive), inside));
-    both.find(|(archive, _)| crate::http::is_url(archive).is_some() || archive.exists())
+    both.find(|(archive, _)| crate::address::is_url(archive).is_some() || archive.exists())
 }
 
 /// What is before and behind each `!/`.
@@ -248,11 +249,11 @@ impl Archive {
         let near = match self {
             Archive::Tar(_, members) => {
                 let names = members.iter().map(|member| member.name.as_str());
-                crate::select::nearest(path, names).map(str::to_owned)
+                holdall_core::model::nearest(path, names).map(str::to_owned)
             }
             Archive::Zip(_, directory) => {
                 let names = directory.entries().map(|entry| entry.name());
-                crate::select::nearest(path, names).map(str::to_owned)
+                holdall_core::model::nearest(path, names).map(str::to_owned)
             }
         };
         match near {

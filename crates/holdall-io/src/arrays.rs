@@ -2,7 +2,7 @@
 
 use crate::error::io;
 use crate::file::File;
-use crate::open::OpenOptions;
+use crate::options::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
 use holdall_core::{IndexBuilder, Result};

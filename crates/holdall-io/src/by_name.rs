@@ -2,7 +2,6 @@
 
 use crate::file::File;
 use crate::glob::Glob;
-use crate::select::matches_nothing;
 use holdall_core::{Error, Result};
 
 /// A choice for all tensors, or for those whose names match a [`Glob`]: the first that has a pattern and matches counts,
@@ -33,7 +32,7 @@ impl<T: Copy> ByName<T> {
         }
         for glob in self.0.iter().filter_map(|(glob, _)| glob.as_ref()) {
             if !file.names().any(|name| glob.matches(name)) {
-                return Err(matches_nothing(glob, file));
+                return Err(glob.matches_nothing(file.names()).in_source(file.name()));
             }
         }
         Ok(())

@@ -1,19 +1,15 @@
 //! Tensors written in another float type: which, by rule, and how their bytes come.
 
+use crate::by_name::ByName;
+use crate::casting::{CastPieces, Casting};
 use crate::error::{CAST_RULE, NOT_CAST};
-use crate::executor::{Pieces, checked_algorithm};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
 use crate::items::{Feed, Item, Keep, MadePieces};
-use crate::open::Check;
-use crate::select::{ByName, nearest};
-use crate::sink::Sink;
-use crate::work::Work;
-use crate::writer::Writer;
-use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::layout::number::{Class, ElementType};
+use holdall_core::model::nearest;
 use holdall_core::{Component, Error, Layout, Remedy, Result, TensorSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -193,17 +189,6 @@ fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
     }
 }
 
-/// A component of an open file on its way into another type.
-pub struct Casting {
-    pub(crate) tensor: Tensor,
-    pub(crate) component: Component,
-    pub(crate) to: FloatType,
-    caster: Caster,
-    overflowed: Arc<AtomicU64>,
-    /// The message where numbers overflow that may not.
-    refused: Option<fn(u64, FloatType) -> Error>,
-}
-
 impl Feed {
     /// The elements of a component, floats of a type that is known, rounded into another. `refused` is the error for numbers
     /// that are beyond it; it comes when all are written. `None` for other elements.
@@ -221,74 +206,5 @@ impl Feed {
         let (tensor, overflowed) = (tensor.clone(), Arc::default());
         let refused = Some(refused);
         Some(Feed::Cast(Box::new(Casting { tensor, component, to, caster, overflowed, refused })))
-    }
-}
-
-impl Casting {
-    /// Its bytes in the other type, in pieces. The digest of those that they are made of is checked; how many overflowed is in
-    /// `overflowed` when all have come.
-    pub(crate) fn pieces(
-        &self,
-        overflowed: Arc<AtomicU64>,
-    ) -> Result<impl Iterator<Item = Result<Bytes>> + use<>> {
-        let digest = checked_algorithm(&self.component, Check::All);
-        let pieces = CastPieces {
-            pieces: Pieces::checked(&self.tensor, self.component.clone(), digest)?,
-            caster: Some(self.caster.clone()),
-            overflowed,
-        };
-        let (tensor, component) = (self.tensor.clone(), self.component.clone());
-        Ok(pieces.map(move |piece| piece.map_err(|e| tensor.place(e, &component))))
-    }
-
-    /// Gives them to the writer, and counts.
-    pub(crate) fn write<S: Sink>(&self, writer: &mut Writer<S>, work: &Work) -> Result<()> {
-        for piece in self.pieces(self.overflowed.clone())? {
-            let piece = piece?;
-            writer.write(&piece)?;
-            work.advance(piece.len() as u64)?;
-        }
-        let overflowed = self.overflowed.load(Ordering::Relaxed);
-        match self.refused {
-            Some(refused) if overflowed > 0 => {
-                let e = refused(overflowed, self.to);
-                Err(self.tensor.place(e, &self.component))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Pieces, their elements rounded into another type.
-struct CastPieces<P> {
-    pieces: P,
-    /// None once all has come.
-    caster: Option<Caster>,
-    overflowed: Arc<AtomicU64>,
-}
-
-impl<P: Iterator<Item = Result<Bytes>>> Iterator for CastPieces<P> {
-    type Item = Result<Bytes>;
-
-    fn next(&mut self) -> Option<Result<Bytes>> {
-        loop {
-            let mut caster = self.caster.take()?;
-            let mut out = Vec::new();
-            let done = match self.pieces.next() {
-                Some(Ok(piece)) => {
-                    caster.push(&piece, &mut out).map(|()| self.caster = Some(caster))
-                }
-                Some(Err(e)) => return Some(Err(e)),
-                None => {
-                    let overflowed = caster.finish(&mut out);
-                    overflowed.map(|count| self.overflowed.store(count, Ordering::Relaxed))
-                }
-            };
-            match done {
-                Err(e) => return Some(Err(e)),
-                Ok(()) if out.is_empty() => {}
-                Ok(()) => return Some(Ok(out.into())),
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
 use crate::file::File;
-use crate::open::OpenOptions;
+use crate::options::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, read_now};
 use holdall_core::{Index, Limits, Result, Stop, Window};

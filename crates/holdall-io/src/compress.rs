@@ -1,9 +1,10 @@
 //! Compressing frames on several threads, in order.
 
+use crate::error::NOT_IN_FORMAT;
 use crate::work::Work;
-use holdall_core::Result;
-use holdall_core::codec::zstd::Encoder;
+use holdall_core::codec::Encoder;
 use holdall_core::error::Error;
+use holdall_core::{Encoding, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,6 +18,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// starts no thread, they are compressed as they are given. Dropped with frames under way, it does not wait for them:
 /// each thread ends with its frame, which at high levels takes seconds.
 pub(crate) struct Compressor {
+    encoding: Encoding,
     jobs: Option<Sender<(u64, Buffers)>>,
     done: Receiver<(u64, Result<Buffers>)>,
     threads: usize,
@@ -25,7 +27,7 @@ pub(crate) struct Compressor {
     /// Asked whether they are wanted, while one is waited for.
     work: Work,
     /// Compresses here, where there are no threads.
-    here: Option<Encoder>,
+    here: Option<Box<dyn Encoder>>,
     given: u64,
     taken: u64,
     early: BTreeMap<u64, Result<Buffers>>,
@@ -35,29 +37,42 @@ pub(crate) struct Compressor {
 /// is that it is fresh.
 #[derive(Default)]
 pub(crate) struct Buffers {
+    /// Bytes of an element.
+    pub(crate) width: u64,
     pub(crate) decoded: Vec<u8>,
     pub(crate) frame: Vec<u8>,
 }
 
+impl Buffers {
+    fn encode(mut self, encoder: &mut dyn Encoder) -> Result<Buffers> {
+        encoder.encode(self.width, &self.decoded, &mut self.frame)?;
+        Ok(self)
+    }
+}
+
 impl Compressor {
-    pub(crate) fn new(level: i32, work: &Work) -> Result<Compressor> {
+    /// Threads that compress in `encoding`, which is one that components are written in.
+    pub(crate) fn new(encoding: Encoding, level: Option<i32>, work: &Work) -> Result<Compressor> {
+        let encoder = || match encoding.encoder() {
+            Some(new) => new(level),
+            None => Err(NOT_IN_FORMAT.broken(format!("components are not written in {encoding}"))),
+        };
         let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
         let dropped = Arc::new(AtomicBool::new(false));
         let mut threads = 0;
         for _ in 0..work.threads() {
-            let mut encoder = Encoder::new(level)?;
+            let mut encoder = encoder()?;
             let (queue, give, dropped) = (Arc::clone(&queue), give.clone(), Arc::clone(&dropped));
             let work = move || {
                 loop {
                     let job = queue.lock().unwrap_or_else(|p| p.into_inner()).recv();
-                    let Ok((number, mut buffers)) = job else { return };
+                    let Ok((number, buffers)) = job else { return };
                     if dropped.load(Ordering::Relaxed) {
                         return;
                     }
-                    let result =
-                        encoder.frame(&buffers.decoded, &mut buffers.frame).map(|()| buffers);
+                    let result = buffers.encode(&mut *encoder);
                     if give.send((number, result)).is_err() {
                         return;
                     }
@@ -68,8 +83,9 @@ impl Compressor {
                 Err(_) => break,
             }
         }
-        let here = if threads == 0 { Some(Encoder::new(level)?) } else { None };
+        let here = if threads == 0 { Some(encoder()?) } else { None };
         Ok(Compressor {
+            encoding,
             jobs: Some(jobs),
             done,
             threads,
@@ -82,6 +98,11 @@ impl Compressor {
         })
     }
 
+    /// What it compresses in.
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Frames given and not taken back.
     pub(crate) fn in_flight(&self) -> u64 {
         self.given - self.taken
@@ -92,10 +113,9 @@ impl Compressor {
         self.in_flight() < self.threads as u64 * 2 + 1
     }
 
-    pub(crate) fn give(&mut self, mut buffers: Buffers) {
+    pub(crate) fn give(&mut self, buffers: Buffers) {
         if let Some(encoder) = &mut self.here {
-            let done = encoder.frame(&buffers.decoded, &mut buffers.frame).map(|()| buffers);
-            self.early.insert(self.given, done);
+            self.early.insert(self.given, buffers.encode(&mut **encoder));
             self.given += 1;
         } else if let Some(jobs) = &self.jobs {
             // The threads live as long as this sender.

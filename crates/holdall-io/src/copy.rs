@@ -1,19 +1,29 @@
 //! A component of an open file to the writer of another, in bounded memory.
 
-use crate::executor::{Pieces, StoredPieces, checked_algorithm};
+use crate::check::Check;
+use crate::executor::{StoredPieces, checked_algorithm};
 use crate::file::Tensor;
-use crate::items::Keep;
-use crate::open::Check;
 use crate::sink::{FILL_LEN, Sink};
 use crate::work::Work;
 use crate::writer::{AsIs, Writer};
-use holdall_core::codec::zstd::SINGLE_FRAME_MAX;
+use holdall_core::codec::SINGLE_FRAME_MAX;
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, PartDecoder, Want, check_digest};
 use holdall_core::{Algorithm, Component, Encoding, Result};
 
 /// Smaller reads of a map are cheaper by touching it than by a call to the system.
 const TOUCH_LEN: u64 = 64 << 10;
+
+/// How much of a component stays as it is in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing but what it decodes to.
+    Nothing,
+    /// Its encoding, if it is compressed.
+    Encoding,
+    /// Its encoding and its digest.
+    All,
+}
 
 /// Copies components, keeping its memory from one to the next. Every digest that can be computed is
 /// checked: what is written gets a fresh one, which must not vouch for damage.
@@ -36,26 +46,28 @@ impl<'a> Copier<'a> {
         c: &Component,
         keep: Keep,
     ) -> Result<()> {
-        let zstd = c.encoding == Encoding::Zstd;
+        let is_coded = c.encoding != Encoding::Raw;
         let as_is = |writer: &mut Writer<S>| {
             let digest = (keep == Keep::All).then(|| c.digest.clone());
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
-        // No format that is written has components by Deflate.
-        let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
         // What becomes words of the target, or other bytes.
-        let keep = if writer.states() { Keep::Nothing } else { keep };
-        if zstd && keep == Keep::Encoding && !writer.takes_frames() {
-            writer.compressed();
+        let is_other = writer.states() || !writer.can_encode(c.encoding);
+        let keep = if is_other { Keep::Nothing } else { keep };
+        if is_coded && keep == Keep::Encoding && !writer.takes_frames() {
+            writer.compressed(c.encoding);
             return self.decoded(writer, tensor, c);
         }
-        if c.turned_len() > 1 || deflate || (zstd && keep == Keep::Nothing) {
+        if c.turned_len() > 1 || (is_coded && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
-        if zstd {
+        if is_coded {
             as_is(writer)?;
             // An empty one is checked all the same.
-            for run in StoredPieces::new(tensor, c.clone(), algorithm(c))? {
+            let file = tensor.file();
+            let (sources, limits) = (file.sources().clone(), file.limits().clone());
+            let context = tensor.error_context();
+            for run in StoredPieces::new(sources, limits, context, c.clone(), algorithm(c))? {
                 let (stored, decoded) = run?;
                 if !stored.is_empty() {
                     writer.write(&stored)?;
@@ -149,7 +161,7 @@ impl<'a> Copier<'a> {
         tensor: &Tensor,
         c: &Component,
     ) -> Result<()> {
-        for piece in Pieces::checked(tensor, c.clone(), algorithm(c))? {
+        for piece in tensor.component_pieces(c.clone(), algorithm(c))? {
             let piece = piece?;
             writer.write(&piece)?;
             self.work.advance(piece.len() as u64)?;

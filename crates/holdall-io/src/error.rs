@@ -3,7 +3,7 @@
 use holdall_core::Error;
 use std::fmt::Display;
 
-pub use holdall_core::error::{Detail, Shown, calendar, list, rules};
+pub use holdall_core::error::{Detail, Shown, list, rules};
 
 holdall_core::error::rules! {
     /// The rules of this module.

@@ -2,7 +2,8 @@
 //! with shards, checkpoints of TensorFlow.
 
 use crate::file::File;
-use crate::open::{OpenOptions, fetch_ends};
+use crate::index::fetch_ends;
+use crate::options::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, fetched};
 #[cfg(any(feature = "onnx", feature = "ztensor2"))]
@@ -68,7 +69,8 @@ pub fn graph(model: &File) -> Result<Graph> {
 #[cfg(feature = "onnx")]
 pub fn beside(path: &Path) -> Vec<String> {
     let limits = Limits::default();
-    let all = crate::open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
+    let all =
+        OpenOptions::new().open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
     all.unwrap_or_default()
 }
 

@@ -1,16 +1,16 @@
 //! An open file and its tensors.
 
-use crate::buffer::Buffer;
+use crate::check::Check;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
-use crate::executor::{Pieces, Sources};
-use crate::load::{LoadOptions, Loaded, LoadedMemory};
-use crate::open::{Check, Io, OpenOptions};
+use crate::executor::{ErrorContext, Pieces, Sources, checked_algorithm};
+use crate::options::{Io, OpenOptions};
 use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
 use holdall_core::layout::described::Layouts;
 use holdall_core::{
-    Attributes, Component, Error, Index, Limits, Plan, Remedy, Result, Role, TensorInfo, Warning,
+    Algorithm, Attributes, Component, Error, Index, Limits, Remedy, Result, Role, TensorInfo,
+    Warning,
 };
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -196,76 +196,8 @@ impl File {
         Some(Tensor { info, file: self.clone() })
     }
 
-    /// Loads every tensor into memory of its own: see [`File::load`]. A tensor with a
-    /// [fault](TensorInfo::fault) is an error; loading by name leaves it out.
-    ///
-    /// # Errors
-    /// As [`File::load`].
-    pub fn load_all(&self) -> Result<Loaded> {
-        crate::load::load(self, self.0.index.tensors().collect(), &LoadOptions::new())
-    }
-
-    /// Loads these tensors into memory of their own, decoded and checked, on several threads.
-    ///
-    /// # Errors
-    /// NotFound, Io, Integrity (digests, under the file's [`Check`]), Malformed (compressed bytes),
-    /// Limit.
-    pub fn load<'a>(
-        &self,
-        names: impl IntoIterator<Item = &'a str>,
-        options: &LoadOptions,
-    ) -> Result<Loaded> {
-        crate::load::load(self, self.named(names)?, options)
-    }
-
-    /// What [`File::load`] of these tensors would fetch: which bytes of which sources, in what order, and what each
-    /// of them is for. Nothing is read but the seek tables of compressed components.
-    ///
-    /// # Errors
-    /// NotFound, Io.
-    pub fn plan<'a>(
-        &self,
-        names: impl IntoIterator<Item = &'a str>,
-        options: &LoadOptions,
-    ) -> Result<Plan> {
-        crate::load::plan(self, &self.named(names)?, options).map_err(|e| e.in_source(self.name()))
-    }
-
-    /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory
-    /// that is the caller's to write to.
-    ///
-    /// # Errors
-    /// As [`File::load`].
-    pub fn load_memory(
-        &self,
-        positions: impl IntoIterator<Item = usize>,
-        options: &LoadOptions,
-    ) -> Result<LoadedMemory> {
-        let at = |position| self.0.index.at(position).ok_or_else(|| self.no_position(position));
-        let wanted = positions.into_iter().map(at).collect::<Result<Vec<_>>>()?;
-        crate::load::load_memory(self, wanted, options)
-    }
-
-    /// Decodes many components into the caller's memory, each buffer exactly as long as its component,
-    /// in the order of the file and on several threads.
-    ///
-    /// # Errors
-    /// As [`File::load`]; Misuse for a buffer of another length.
-    pub fn load_into<'a>(
-        &self,
-        buffers: impl IntoIterator<Item = (&'a str, Role, &'a mut [u8])>,
-        options: &LoadOptions,
-    ) -> Result<()> {
-        let mut wanted = Vec::new();
-        for (name, role, out) in buffers {
-            let tensor = self.tensor(name)?;
-            wanted.push((tensor.position(), tensor.require(&role)?, out));
-        }
-        crate::load::load_into(self, wanted, options).map_err(|e| e.in_source(self.name()))
-    }
-
     #[cold]
-    fn no_position(&self, position: usize) -> Error {
+    pub(crate) fn no_position(&self, position: usize) -> Error {
         let message = format!("there is no tensor number {position}, only {}", self.len());
         NOT_FOUND.broken(message).in_source(self.name())
     }
@@ -283,7 +215,7 @@ impl File {
     fn no_tensor(&self, name: &str) -> Error {
         let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
-        match crate::select::nearest(name, self.names()) {
+        match holdall_core::model::nearest(name, self.names()) {
             Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }
@@ -319,27 +251,6 @@ impl Tensor {
         &self.file
     }
 
-    /// The decoded bytes of a component: little-endian, elements in row-major order. A view into the
-    /// map for raw components of a mapped file, fresh memory for all others.
-    ///
-    /// # Errors
-    /// NotFound, Io, Integrity, Malformed, Limit.
-    pub fn bytes(&self, role: &Role) -> Result<Bytes> {
-        let c = self.require(role)?;
-        crate::load::component(&self.file, self.position(), &c).map_err(|e| self.place(e, &c))
-    }
-
-    /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to
-    /// write to, and where in it they lie.
-    ///
-    /// # Errors
-    /// As [`Tensor::bytes`].
-    pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
-        let c = self.require(role)?;
-        crate::load::component_memory(&self.file, self.position(), &c)
-            .map_err(|e| self.place(e, &c))
-    }
-
     /// The stored bytes of a component, just as they are in the file.
     ///
     /// # Errors
@@ -356,16 +267,7 @@ impl Tensor {
     /// NotFound, Io, Integrity.
     pub fn check_digest(&self, role: &Role) -> Result<()> {
         let c = self.require(role)?;
-        crate::executor::check_stored(self, &c).map_err(|e| self.place(e, &c))
-    }
-
-    /// Decodes a component into `out`, which has exactly its decoded length.
-    ///
-    /// # Errors
-    /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
-    pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
-        let c = self.require(role)?;
-        crate::load::component_into(&self.file, self.position(), &c, out)
+        crate::executor::check_stored(self.file.sources(), &c, self.file.check())
             .map_err(|e| self.place(e, &c))
     }
 
@@ -375,7 +277,28 @@ impl Tensor {
     /// # Errors
     /// NotFound.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
-        Pieces::new(self, self.require(role)?)
+        let c = self.require(role)?;
+        let digest = checked_algorithm(&c, self.file.check());
+        self.component_pieces(c, digest)
+    }
+
+    /// The decoded bytes of a component of this tensor piece by piece, as [`Tensor::pieces`] gives them, checked against
+    /// this digest, or against none.
+    ///
+    /// # Errors
+    /// Io, from reading the table of its frames; Limit, when it decodes to more than is allowed.
+    pub fn component_pieces(
+        &self,
+        component: Component,
+        digest: Option<Algorithm>,
+    ) -> Result<Pieces> {
+        let (sources, limits) = (self.file.sources().clone(), self.file.limits().clone());
+        Pieces::new(sources, limits, self.error_context(), component, digest)
+    }
+
+    /// The tensor and the file, for errors of what reads components.
+    pub(crate) fn error_context(&self) -> ErrorContext {
+        ErrorContext::new(self.name(), self.file.name())
     }
 
     /// The decoded bytes `range` of a component, reading and decoding no more than it must: only
@@ -386,7 +309,8 @@ impl Tensor {
     /// range outside it.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let c = self.require(role)?;
-        crate::executor::range(self, &c, range).map_err(|e| self.place(e, &c))
+        crate::executor::range(self.file.sources(), self.file.limits(), &c, range)
+            .map_err(|e| self.place(e, &c))
     }
 
     /// The decoded bytes of several ranges of a component, which rise and do not overlap, as [`Tensor::bytes_range`] gives
@@ -396,7 +320,8 @@ impl Tensor {
     /// As [`Tensor::bytes_range`].
     pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let c = self.require(role)?;
-        crate::executor::ranges(self, &c, ranges).map_err(|e| self.place(e, &c))
+        crate::executor::ranges(self.file.sources(), self.file.limits(), &c, ranges)
+            .map_err(|e| self.place(e, &c))
     }
 
     /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
@@ -405,7 +330,8 @@ impl Tensor {
     /// # Errors
     /// NotFound; Limit, when what is compressed decodes to more than is allowed.
     pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
-        Pieces::within(self, self.require(role)?, range)
+        let (sources, limits) = (self.file.sources(), self.file.limits());
+        Pieces::within(sources, limits, self.error_context(), self.require(role)?, range)
     }
 
     /// The tensor, where it can be read.

@@ -4,9 +4,10 @@
 //! side by side, one character at a time. A name of `n` bytes costs at most `n` times the number of
 //! steps, and the number of steps is capped, so no pattern and no name can make matching explode.
 
-use crate::error::PATTERN;
+use crate::error::{PATTERN, SELECT};
 use holdall_core::error::Shown as _;
-use holdall_core::{Error, Result};
+use holdall_core::model::nearest;
+use holdall_core::{Error, Remedy, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -162,6 +163,20 @@ impl Glob {
         let done = |&step: &u32| matches!(self.steps[step as usize], Step::Done);
         let i = now.order.iter().position(done)?;
         Some(now.marks[i * marks..(i + 1) * marks].to_vec())
+    }
+
+    /// The error that none of these names matches the pattern, with the nearest name if the pattern is a name.
+    #[cold]
+    pub(crate) fn matches_nothing<'a>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Error {
+        let text = self.as_str().shown();
+        let e = SELECT.broken(format!("`{text}` matches none of {} tensors", names.len()));
+        match self.as_name().and_then(|name| nearest(name, names)) {
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+            None => e.with_remedy(Remedy::ListNames),
+        }
     }
 }
 

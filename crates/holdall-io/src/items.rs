@@ -1,10 +1,10 @@
 //! Tensors on their way into a file: what a conversion or an edit writes, and from where each
 //! component's bytes come.
 
-pub use crate::cast::Casting;
+pub use crate::casting::Casting;
 use crate::copy::Copier;
+pub use crate::copy::Keep;
 use crate::error::SAME_NAME;
-use crate::executor::Pieces;
 use crate::file::Tensor;
 use crate::sink::Sink;
 use crate::work::Work;
@@ -41,17 +41,6 @@ pub struct Item {
     pub feeds: Vec<Feed>,
     /// What becomes of the encoding and the digest of components of open files.
     pub keep: Keep,
-}
-
-/// How much of a component stays as it is in the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing but what it decodes to.
-    Nothing,
-    /// Its encoding, if it is compressed.
-    Encoding,
-    /// Its encoding and its digest.
-    All,
 }
 
 /// Where a component's bytes come from.
@@ -126,7 +115,8 @@ pub fn spec_of(tensor: &Tensor) -> TensorSpec {
 
 /// What a component decodes to, by decoding it.
 fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
-    Pieces::checked(tensor, c.clone(), None)?
+    tensor
+        .component_pieces(c.clone(), None)?
         .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
 }
 

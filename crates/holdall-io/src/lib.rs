@@ -6,6 +6,7 @@
 //! also the crate to use: it shows all of them, and of this one what callers need.
 #![deny(unsafe_code)]
 
+pub mod address;
 #[cfg(feature = "aio")]
 pub mod aio;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
@@ -16,6 +17,8 @@ mod by_name;
 #[cfg(feature = "http")]
 pub mod cache;
 mod cast;
+mod casting;
+mod check;
 #[cfg(feature = "pytorch")]
 mod checkpoint;
 mod compress;
@@ -30,10 +33,14 @@ mod glob;
 pub mod group;
 pub mod held;
 pub mod http;
+mod index;
 pub mod items;
 mod load;
 pub mod lock;
 mod open;
+mod options;
+#[cfg(feature = "carton")]
+pub mod package;
 mod rename;
 pub mod select;
 mod shards;
@@ -48,15 +55,16 @@ mod work;
 pub mod workers;
 mod writer;
 
+pub use check::Check;
 pub use dense::DensePieces;
 pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use folder::ModelFolder;
 pub use holdall_core::layout::number::{ElementType, Number};
+pub use index::{fetch_ends, format_of, table_of};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
-pub use open::{
-    Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts, table_of,
-};
+pub use open::{Open, open, read_layouts};
+pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
@@ -73,6 +81,8 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     archive::RULES,
     http::rules::RULES,
+    #[cfg(feature = "carton")]
+    package::rules::RULES,
     stores::rules::RULES,
 ];
 

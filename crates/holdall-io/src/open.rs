@@ -4,69 +4,20 @@ use crate::error::{CHANGED, SOURCES, io};
 use crate::executor::Sources;
 use crate::external::is_away;
 use crate::file::File;
+use crate::index::decode_index;
 use crate::lock::Stamp;
+use crate::options::{Faults, Io, OpenOptions};
 use crate::shards::Home;
-use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
+use crate::source::{ByteSource, FileSource, MapSource, MemorySource};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
-use holdall_core::{Index, Limits, Result, Window};
-use holdall_formats::Format;
+use holdall_core::{Index, Limits, Result};
 use std::io::Read as _;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the bytes of a file are fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Io {
-    /// [`Io::Map`] on local disks and [`Io::Read`] on network and user-space file systems, where
-    /// mapping is many times slower. Loading much of a file that is not in the system's cache goes
-    /// past the cache.
-    #[default]
-    Auto,
-    /// Memory-map the file: views cost nothing until touched.
-    Map,
-    /// Read by position, through the system's cache.
-    Read,
-    /// Read by position; loads go past the system's cache (`O_DIRECT`) where the file system can.
-    Direct,
-}
-
-/// Which digests are checked when whole components are read.
-///
-/// Bytes that are only borrowed from a map are not touched by handing them out, so they are checked only
-/// under [`Check::All`]; parts of components cannot be checked at all. A file inside a package is checked against its SHA-256 as a whole when it is opened
-/// under [`Check::All`], and not under the others. A verification checks everything whatever was chosen here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Check {
-    /// None.
-    Off,
-    /// Those that cost next to nothing: CRC-32C.
-    Fast,
-    /// All that this version can compute, SHA-256 too.
-    #[default]
-    Read,
-    /// The same, of bytes that are only borrowed as well.
-    All,
-}
-
-/// What becomes of a file in which single tensors have a fault (an unknown dtype, a wrong length) and the table of
-/// tensors is sound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Faults {
-    /// It opens. Those tensors are listed with their [fault](holdall_core::TensorInfo::fault), reading one of them fails
-    /// with it, and all others can be read.
-    #[default]
-    Keep,
-    /// It is refused for the first of them.
-    Refuse,
-}
-
-/// Opens a file with the default [`OpenOptions`]: one of the file system, or one at `https://…`.
+/// Opens a file with the default [`OpenOptions`]: one of the file system, one at `https://…`, or one inside a package or an archive.
 ///
 /// # Errors
 /// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
@@ -74,93 +25,11 @@ pub fn open(path: impl AsRef<Path>) -> Result<File> {
     OpenOptions::new().open(path)
 }
 
-/// What a caller chooses about opening a file.
-#[derive(Debug, Clone, Default)]
-pub struct OpenOptions {
-    io: Io,
-    check: Check,
-    limits: Limits,
-    faults: Faults,
-    layouts: Arc<Layouts>,
-    /// With the policy that addresses are opened under. Clones share its connections.
-    #[cfg(feature = "http")]
-    client: crate::http::Client,
-    #[cfg(feature = "http")]
-    cache: Option<crate::cache::BlockCache>,
-    #[cfg(feature = "stores")]
-    stores: crate::stores::Stores,
-}
-
 impl OpenOptions {
-    /// [`Io::Auto`], [`Check::Read`], [`Faults::Keep`] and the default [`Limits`].
-    pub fn new() -> OpenOptions {
-        OpenOptions::default()
-    }
-
-    /// Fetches bytes this way.
-    pub fn with_io(mut self, io: Io) -> OpenOptions {
-        self.io = io;
-        self
-    }
-
-    /// Checks these digests on reading.
-    pub fn with_check(mut self, check: Check) -> OpenOptions {
-        self.check = check;
-        self
-    }
-
-    /// What becomes of a file in which single tensors have a fault.
-    pub fn with_faults(mut self, faults: Faults) -> OpenOptions {
-        self.faults = faults;
-        self
-    }
-
-    /// Holds the file to these limits.
-    pub fn with_limits(mut self, limits: Limits) -> OpenOptions {
-        self.limits = limits;
-        self
-    }
-
-    /// Gives layouts that have no meaning by themselves the one that these descriptions say; see [`read_layouts`].
-    pub fn with_layouts(mut self, layouts: impl Into<Arc<Layouts>>) -> OpenOptions {
-        self.layouts = layouts.into();
-        self
-    }
-
-    /// Opens addresses on the web under this policy.
-    #[cfg(feature = "http")]
-    pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
-        self.client = crate::http::Client::new(&policy);
-        self
-    }
-
-    /// Keeps blocks of files that are elsewhere in this cache.
-    #[cfg(feature = "http")]
-    pub fn with_cache(mut self, cache: crate::cache::BlockCache) -> OpenOptions {
-        self.cache = Some(cache);
-        self
-    }
-
-    /// Uses object stores so: with these credentials, at this endpoint.
-    #[cfg(feature = "stores")]
-    pub fn with_store_options(mut self, options: crate::stores::StoreOptions) -> OpenOptions {
-        self.stores = crate::stores::Stores::new(options);
-        self
-    }
-
-    /// The same for a file that will change while it is open: read where it would be mapped.
-    pub fn unmapped(&self) -> OpenOptions {
-        let io = match self.io {
-            Io::Auto | Io::Map => Io::Read,
-            other => other,
-        };
-        OpenOptions { io, ..self.clone() }
-    }
-
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
     /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
     /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2
-    /// with shards, a distributed checkpoint. `ARCHIVE!/PATH` is a file inside of a tar archive or a zip.
+    /// with shards, a distributed checkpoint. `PACKAGE!/PATH` is a file inside a package, or inside a zip or tar archive.
     ///
     /// # Errors
     /// As [`open`].
@@ -168,7 +37,7 @@ impl OpenOptions {
         let path = path.as_ref();
         #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
         if let Some((archive, inside)) = crate::archive::split(path) {
-            return self.open_inside(archive, inside);
+            return self.open_member(archive, inside);
         }
         if let Some(file) = self.open_model(path)? {
             return Ok(file);
@@ -176,7 +45,7 @@ impl OpenOptions {
         let opened = self.with_files(self.open_one(path), path);
         match opened {
             // Asked last, for most of what is opened is a file.
-            Err(_) if crate::http::is_url(path).is_none() && path.is_dir() => {
+            Err(_) if crate::address::is_url(path).is_none() && path.is_dir() => {
                 self.open_folder(&Home::Folder(path.to_owned()))
             }
             #[cfg(feature = "stores")]
@@ -185,6 +54,24 @@ impl OpenOptions {
             }
             opened => opened,
         }
+    }
+
+    /// Opens a file inside a package or, where `path` is none, inside a zip or tar archive.
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
+        #[cfg(feature = "carton")]
+        match crate::package::PackageReader::open_with(path, self) {
+            Ok(package) => return package.open_file(inside),
+            Err(e) if crate::package::is_no_package(&e) => {
+                let opened = self.open_inside(path, inside);
+                return opened.map_err(|inner| {
+                    if inner.code() == crate::archive::NO_ARCHIVE.code { e } else { inner }
+                });
+            }
+            Err(e) => return Err(e),
+        }
+        #[cfg(not(feature = "carton"))]
+        self.open_inside(path, inside)
     }
 
     /// What was opened with the files that belong to it.
@@ -201,7 +88,7 @@ impl OpenOptions {
 
     /// Opens one file, whatever it is a part of.
     fn open_one(&self, path: &Path) -> Result<File> {
-        if let Some(url) = crate::http::is_url(path) {
+        if let Some(url) = crate::address::is_url(path) {
             let (source, name) = self.remote(url)?;
             return self.decode(source, name, Io::Read);
         }
@@ -233,7 +120,7 @@ impl OpenOptions {
         if let Some((archive, inside)) = crate::archive::split(path) {
             return self.bytes_inside(archive, inside);
         }
-        if let Some(url) = crate::http::is_url(path) {
+        if let Some(url) = crate::address::is_url(path) {
             return self.remote(url);
         }
         let name = path.display().to_string();
@@ -244,7 +131,7 @@ impl OpenOptions {
     /// What is at an address on the web, and how it is named in errors.
     #[cfg(feature = "http")]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        if crate::http::is_served(url) {
+        if crate::address::is_served(url) {
             return self.served(url);
         }
         let begin = begin(url);
@@ -269,7 +156,7 @@ impl OpenOptions {
     /// Unsupported: `http/not-built`.
     #[cfg(not(feature = "http"))]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        if crate::http::is_served(url) {
+        if crate::address::is_served(url) {
             return self.served(url);
         }
         if crate::stores::is_address(url) {
@@ -298,7 +185,7 @@ impl OpenOptions {
     /// What the store refuses; Limit, where there are more than `Limits::files`.
     #[cfg(feature = "stores")]
     pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
-        self.stores.list(address, self.client.policy(), &self.limits)
+        self.stores.list(address, self.client.policy(), self.limits())
     }
 
     /// Begins a file that will be at an address of an object store: what writes files is given the path of what this returns, and
@@ -332,7 +219,7 @@ impl OpenOptions {
 
     /// The way to the bytes of a file, and what [`Io::Auto`] came to.
     pub fn source(&self, file: FileSource) -> Result<(Arc<dyn ByteSource>, Io)> {
-        let io = match self.io {
+        let io = match self.io() {
             Io::Auto if file.is_remote() => Io::Read,
             Io::Auto | Io::Map => Io::Map,
             other => other,
@@ -342,26 +229,6 @@ impl OpenOptions {
             _ => Arc::new(file),
         };
         Ok((source, io))
-    }
-
-    /// How the caller wants bytes to be fetched.
-    pub(crate) fn io(&self) -> Io {
-        self.io
-    }
-
-    /// What layouts mean that have no meaning by themselves.
-    pub(crate) fn layouts(&self) -> &Arc<Layouts> {
-        &self.layouts
-    }
-
-    /// Which digests are checked.
-    pub fn check(&self) -> Check {
-        self.check
-    }
-
-    /// The limits that files are held to.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// Opens a file that is in memory; `name` stands for it in errors.
@@ -406,20 +273,12 @@ impl OpenOptions {
         Ok(File::new(index, sources, self, Io::Read, name))
     }
 
-    /// An index, where its faults are kept or there are none.
-    pub(crate) fn judged(&self, index: Index) -> Result<Index> {
-        match self.faults {
-            Faults::Keep => Ok(index),
-            Faults::Refuse => index.sound(),
-        }
-    }
-
     /// The file that `source` has, under that name in errors; `io` is what [`Io::Auto`] came to.
     ///
     /// # Errors
     /// As [`open`].
     pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
-        let index = index(&*source, &self.limits).and_then(|index| self.judged(index));
+        let index = decode_index(&*source, self.limits()).and_then(|index| self.judged(index));
         let index = index.map_err(|e| e.in_source(&name))?;
         let sources = Sources::new(vec![source], &index);
         Ok(File::new(index, sources, self, io, name))
@@ -439,30 +298,6 @@ pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> 
     // One byte more than may be there, so that what is too long is found to be.
     file.take(limits.text_len.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
     Layouts::parse(&text, limits).map_err(named)
-}
-
-/// The format of a file of the file system, by its content.
-///
-/// # Errors
-/// Io; `format/unknown`, `format/empty`.
-pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
-    let path = path.as_ref();
-    let found = FileSource::open(path).and_then(|source| {
-        let mut window = Window::new(source.len());
-        fetch_ends(&source, &mut window)?;
-        fetched(&source, &mut window, holdall_formats::detect)
-    });
-    found.map_err(|e| e.in_source(path.display()))
-}
-
-/// Where the table of contents of what `source` holds lies, as far as its format tells that without decoding it.
-///
-/// # Errors
-/// As [`format_of`]; what the format finds wrong on the way there.
-pub fn table_of(source: &dyn ByteSource, limits: &Limits) -> Result<Option<Range<u64>>> {
-    let mut window = Window::new(source.len());
-    fetch_ends(source, &mut window)?;
-    fetched(source, &mut window, |window| holdall_formats::table(window, limits))
 }
 
 /// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.
@@ -524,48 +359,4 @@ fn no_stores(url: &str) -> holdall_core::Error {
 #[cold]
 fn changing() -> holdall_core::Error {
     CHANGED.broken(format!("the file changed each of {ATTEMPTS} times that it was opened"))
-}
-
-/// Bytes fetched from each end of a file before anything is known about it, where every fetch is a
-/// wait: enough for every magic number, and for the whole manifest or header of most files.
-const FIRST_FETCH: u64 = 256 << 10;
-/// The same of a file that is read, where a fetch costs less.
-const FIRST_READ: u64 = 64 << 10;
-/// Bytes fetched from the start of a file that is in the system's cache, where a fetch costs little and
-/// what is not needed costs more.
-const FIRST_TOUCH: u64 = 4 << 10;
-
-/// Fetches what most formats want to see first.
-pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
-    let len = source.len();
-    let came = source.came();
-    if !came.is_empty() {
-        came.into_iter().for_each(|(at, bytes)| window.add(at, bytes));
-        return Ok(());
-    }
-    let first = 0..len.min(FIRST_TOUCH);
-    let at_hand = match source.local() {
-        Some(local) if local.is_mapped() => local.read_at_hand(first),
-        Some(_) => None,
-        None if source.terms().access == Access::Borrowed => Some(source.read_range(first)),
-        None => None,
-    };
-    if let Some(bytes) = at_hand {
-        window.add(0, bytes?);
-        return Ok(());
-    }
-    let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
-    let head = 0..len.min(each);
-    let tail = head.end.max(len.saturating_sub(each))..len;
-    let ends = [head, tail];
-    let bytes = read_now(source, &ends)?;
-    ends.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
-    Ok(())
-}
-
-/// Decodes the index of what `source` holds, fetching what the decoder asks for.
-pub(crate) fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
-    let mut window = Window::new(source.len());
-    fetch_ends(source, &mut window)?;
-    fetched(source, &mut window, |window| holdall_formats::decode(window, limits))
 }

@@ -6,10 +6,8 @@ pub use crate::glob::Glob;
 pub use crate::rename::Rename;
 pub use holdall_core::model::nearest;
 
-use crate::error::SELECT;
 use crate::file::{File, Tensor};
-use holdall_core::error::Shown as _;
-use holdall_core::{Error, Remedy, Result};
+use holdall_core::Result;
 use std::collections::HashSet;
 
 /// Which tensors an operation is about: those that match one of the includes (all, when there are
@@ -89,21 +87,9 @@ impl Select {
                 None => file.names().any(|name| glob.matches(name)),
             };
             if !found {
-                return Err(matches_nothing(glob, file));
+                return Err(glob.matches_nothing(file.names()).in_source(file.name()));
             }
         }
         Ok(file.tensors().filter(|t| self.takes(t.name())).collect())
-    }
-}
-
-#[cold]
-pub(crate) fn matches_nothing(glob: &Glob, file: &File) -> Error {
-    let text = glob.as_str().shown();
-    let e = SELECT
-        .broken(format!("`{text}` matches none of {} tensors", file.len()))
-        .in_source(file.name());
-    match glob.as_name().and_then(|name| nearest(name, file.names())) {
-        Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
-        None => e.with_remedy(Remedy::ListNames),
     }
 }

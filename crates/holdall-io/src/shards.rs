@@ -4,7 +4,8 @@
 use crate::arrays::Reopened;
 use crate::error::io as failed;
 use crate::file::File;
-use crate::open::{OpenOptions, index};
+use crate::index::decode_index;
+use crate::options::OpenOptions;
 use crate::source::{ByteSource, FileSource};
 use crate::workers;
 use holdall_core::Result;
@@ -31,7 +32,7 @@ pub(crate) enum Home {
 impl Home {
     /// Where the file at `path` is, and its name there.
     pub(crate) fn of(path: &Path) -> (Home, &str) {
-        if let Some(url) = crate::http::is_url(path) {
+        if let Some(url) = crate::address::is_url(path) {
             // In keys of object stores `?` and `#` are characters like others.
             let is_key = crate::stores::is_address(url);
             let end = if is_key { None } else { url.find('#') };
@@ -166,7 +167,7 @@ impl OpenOptions {
         let mut shards = Vec::with_capacity(paths.len());
         for path in paths {
             let (source, name) = self.bytes_of(path.as_ref())?;
-            let index = index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
+            let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
             shards.push((Shard::new(name, index), source));
         }
         self.joined(shards, Vec::new(), shown)
@@ -328,7 +329,7 @@ impl OpenOptions {
     /// A file of a model.
     fn shard(&self, home: &Home, name: &str) -> Result<Sourced> {
         let (source, shown) = self.part(home, name, false)?;
-        let index = index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
+        let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
         Ok((Shard::new(name, index), source))
     }
 

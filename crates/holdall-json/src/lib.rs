@@ -76,7 +76,8 @@ crate::error::rules! {
     /// A value of another type than the format wants here.
     pub TYPE: Malformed "json/type" "Every JSON value has the type its format gives it.";
     /// Nested too deeply.
-    pub DEPTH: Limit "json/depth" "JSON nests at most `Limits::depth` levels deep.";
+    pub DEPTH: Limit "json/depth" "JSON nests at most `Limits::depth` levels deep."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// A key twice in one object.
     pub DUPLICATE_KEY: Malformed "json/duplicate-key" "The keys of one JSON object are unique.";
 }

@@ -1,8 +1,8 @@
 //! The reader, token by token.
 
-use crate::error::sort::sort;
 use crate::error::{Error, Result};
 use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
+use holdall_collections::sort;
 use std::ops::Range;
 
 /// Levels beyond which no limit lets JSON nest: values are read, written and dropped recursively.

@@ -11,8 +11,8 @@ use crate::{
     CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
 };
 use bytes::Bytes;
-use holdall_core::error::hash::HashSet;
-use holdall_core::error::sort::sort_by;
+use holdall_collections::HashSet;
+use holdall_collections::sort_by;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::sha256::Sha256;

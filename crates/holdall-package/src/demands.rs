@@ -5,8 +5,8 @@ use crate::description::{Description, Example};
 use crate::fields::Warnings;
 use crate::markdown::Markup;
 use crate::rules::*;
+use holdall_collections::HashSet;
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::HashSet;
 use holdall_core::model::Warning;
 
 /// How the architectures of targets start.

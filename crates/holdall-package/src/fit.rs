@@ -6,8 +6,8 @@ use crate::fields::Warnings;
 use crate::tensors::{TensorKind, TensorRow};
 use crate::value::ValueType;
 use crate::warnings::SELF_TEST;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::{HashMap, HashSet};
 
 /// What is known of a tensor without its bytes.
 #[derive(Clone)]

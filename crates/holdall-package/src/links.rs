@@ -4,7 +4,7 @@ use crate::LINKS_NAME;
 use crate::fields::{self, Fields};
 use crate::manifest::hash_of;
 use crate::rules::*;
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 

@@ -2,7 +2,7 @@
 
 use crate::rules::*;
 use crate::{LINKS_NAME, MANIFEST_NAME, paths};
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
 
 /// The rows of a `MANIFEST`, in the order of the bytes of their paths.
@@ -21,9 +21,9 @@ impl Manifest {
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Manifest> {
         let (len, most) = (bytes.len() as u64, limits.text_len);
         if len > most {
-            return Err(
-                TOO_MANY_FILES.broken(format!("`MANIFEST` has {len} bytes, at most {most}"))
-            );
+            let message = format!("`MANIFEST` has {len} bytes, at most {most}");
+            let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
+            return Err(TOO_MANY_FILES.broken(message).with_remedy(raise));
         }
         let text = std::str::from_utf8(bytes).map_err(|e| {
             MANIFEST.broken(format!("`MANIFEST`: byte {} is not UTF-8", e.valid_up_to()))

@@ -3,7 +3,7 @@
 //! Blocks are told apart as far as this needs: code is passed over, and what is left is cut at blank lines. Time is
 //! linear in the text, whatever it is.
 
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 
 /// Parentheses in an address that may be open at once.
 const MAX_OPEN: u32 = 32;

@@ -2,8 +2,8 @@
 
 use crate::description::{DimSpec, ShapeSpec, ValueSpec};
 use crate::value::ValueType;
+use holdall_collections::HashSet;
 use holdall_core::error::Result;
-use holdall_core::error::hash::HashSet;
 use holdall_core::wire::protobuf::{Field, Fields, varints};
 
 holdall_core::error::rules! {

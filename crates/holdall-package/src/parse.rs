@@ -8,7 +8,7 @@ use crate::fields::{self, Fields, Warnings};
 use crate::rules::*;
 use crate::value::ValueType;
 use crate::{CARTON_TOML, paths, warnings};
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::Warning;

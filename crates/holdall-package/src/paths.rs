@@ -2,7 +2,7 @@
 
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 

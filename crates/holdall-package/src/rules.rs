@@ -103,7 +103,8 @@ holdall_core::error::rules! {
     /// Too many files.
     pub TOO_MANY_FILES: Limit "carton/too-many-files"
         "A package has at most `Limits::files` files, and `MANIFEST` at most `Limits::text_len` \
-         bytes.";
+         bytes."
+        remedies [RaiseLimit { limit: "files", at_least: None }];
 }
 
 /// Codes of warnings: what is odd about a package but does not make it bad.

@@ -4,7 +4,7 @@ use crate::fields::{self, Fields};
 use crate::rules::*;
 use crate::value::ValueType;
 use crate::{TENSOR_INDEX, paths};
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::element_count;

@@ -11,7 +11,7 @@ use crate::description::{
 use crate::links::Links;
 use crate::manifest::Manifest;
 use crate::tensors::{TensorKind, TensorRow};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::wire::toml::Value;
 use std::fmt::Write as _;
 

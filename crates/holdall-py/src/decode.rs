@@ -6,7 +6,7 @@ use holdall::schema::record::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG, U
 use holdall::schema::{
     Array, Entry, Enum, Kind, Len, Path, PlaceWidth, Scalar, Schema, Struct, TypeId, Union,
 };
-use holdall::{Result, Tensor};
+use holdall::{Remedy, Result, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyList, PyString};
 use std::cell::Cell;
@@ -179,7 +179,8 @@ impl<'py> Decode<'_, 'py> {
 pub(crate) fn too_large(tensor: &Tensor) -> holdall::Error {
     let e = TOO_LARGE.broken("the values asked for stand for more bytes than the limit");
     let e = e.in_tensor(tensor.name()).in_source(tensor.file().name());
-    e.with_hint("ask for fewer records at a time, or give `limits` a larger decoded_len")
+    let raise = Remedy::RaiseLimit { limit: "decoded_len", at_least: None };
+    e.with_hint("ask for fewer records at a time").with_remedy(raise)
 }
 
 fn first<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
+use std::io;
 
 /// What a caller did that cannot be, and the code under which it can be told.
 pub(crate) fn misuse(py: Python<'_>, code: &str, message: &str, hint: Option<&str>) -> PyErr {
@@ -16,7 +17,7 @@ pub(crate) fn misuse(py: Python<'_>, code: &str, message: &str, hint: Option<&st
 /// The error as an instance of the class of its kind. An exception that a Python object raised on the
 /// way (a writer, say) comes out as it is.
 pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
-    let behind = e.io().and_then(std::io::Error::get_ref);
+    let behind = e.io().and_then(io::Error::get_ref);
     if let Some(raised) = behind.and_then(|e| e.downcast_ref::<PyErr>()) {
         return raised.clone_ref(py);
     }
@@ -32,10 +33,29 @@ pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
         range,
         hint: hint.as_deref(),
         remedies: e.remedies(),
-        errno: e.io().and_then(std::io::Error::raw_os_error),
+        errno: e.io().and_then(errno),
     };
     build(py, &text, &fields).unwrap_or_else(|e| e)
 }
+
+/// Returns the number that Python's `errno` has for an error of the operating system, where it has one.
+fn errno(e: &io::Error) -> Option<i32> {
+    // The numbers of Windows are others than those of `errno`.
+    if let Some(number) = e.raw_os_error().filter(|_| cfg!(not(windows))) {
+        return Some(number);
+    }
+    Some(match e.kind() {
+        io::ErrorKind::NotFound => ENOENT,
+        io::ErrorKind::PermissionDenied => EACCES,
+        io::ErrorKind::AlreadyExists => EEXIST,
+        _ => return None,
+    })
+}
+
+/// The same on every system that Python runs on.
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
 
 #[derive(Default)]
 struct Fields<'a> {

@@ -95,7 +95,7 @@ mod _holdall {
     #[pymodule_export]
     use super::records::{record_types, sample, sample_among};
     #[pymodule_export]
-    use super::remedies::remedies;
+    use super::remedies::{limit_remedies, remedies};
     #[cfg(all(feature = "carton", feature = "stores"))]
     #[pymodule_export]
     use super::remote::NativeStaged;

@@ -1,11 +1,12 @@
 //! What Python says in words, as the library's options.
 
-use crate::errors::misuse;
+use crate::errors::{Raise as _, misuse};
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Cast, Check, Durability, EncodeOptions, ExternalData, Io, Layouts, Limits,
-    OpenOptions, Overflow, Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
+    Algorithm, Cast, Check, Durability, EncodeOptions, Encoding, ExternalData, Io, Layouts, Limit,
+    Limits, NameCase, OpenOptions, Overflow, Reform, Rename, Select, Sharing, Work, WriteOptions,
+    formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -17,7 +18,7 @@ fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
     misuse(py, "python/option", &message, None)
 }
 
-/// How a file is opened: `io`, `check`, and a dict of limits.
+/// How a file is opened: `io`, `check`, and a dict of limits by the names in [`holdall::LIMITS`].
 pub(crate) fn open(
     py: Python<'_>,
     io: &str,
@@ -36,23 +37,13 @@ pub(crate) fn open(
     let mut held = Limits::default();
     for (key, value) in limits.into_iter().flatten() {
         let key = key.cast_into::<PyString>()?;
-        let value: u64 = value.extract()?;
         match key.to_str()? {
-            "manifest_len" => held.manifest_len = value,
-            "header_len" => held.header_len = value,
-            "tensors" => held.tensors = value,
-            "rank" => held.rank = usize::try_from(value)?,
-            "depth" => held.depth = usize::try_from(value)?.min(128),
-            "schema_nodes" => held.schema_nodes = value,
-            "attribute_values" => held.attribute_values = value,
-            "decoded_len" => held.decoded_len = value,
-            "expansion" => held.expansion = value,
-            "skip_unknown" => held.skip_unknown = value != 0,
-            "zstd_window_log" => held.zstd_window_log = u32::try_from(value)?,
-            other => {
-                let known = "manifest_len, header_len, tensors, rank, depth, schema_nodes, \
-                             attribute_values, decoded_len, expansion, zstd_window_log, skip_unknown";
-                return Err(unknown(py, "a limit", other, known));
+            // It is no limit, but is given with them.
+            "skip_unknown" => held.skip_unknown = value.is_truthy()?,
+            name => {
+                // An unknown name is told before its value is looked at.
+                Limit::find(name, NameCase::Snake).raise(py)?;
+                held.set(name, NameCase::Snake, value.extract()?).raise(py)?;
             }
         }
     }
@@ -144,10 +135,14 @@ impl Writing<'_> {
         if let Some(attributes) = &self.attributes {
             options = options.with_attributes(value::from_mapping(attributes)?);
         }
-        match self.encoding.as_deref() {
-            None | Some("raw") => {}
-            Some("zstd") => options = options.with_zstd(self.level.unwrap_or(3)),
-            Some(other) => return Err(unknown(py, "encoding", other, "\"raw\", \"zstd\"")),
+        if let Some(name) = self.encoding.as_deref() {
+            let known = Encoding::from_name(name).filter(|encoding| encoding.is_writable());
+            let Some(encoding) = known else {
+                let known: Vec<_> =
+                    Encoding::writable().map(|encoding| format!("\"{encoding}\"")).collect();
+                return Err(unknown(py, "encoding", name, &known.join(", ")));
+            };
+            options = options.with_encoding(encoding, self.level);
         }
         match self.digest.as_deref() {
             None => {}

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList};
 pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
     let text = match remedy {
         Remedy::RaiseLimit { limit, at_least } => {
-            let most = at_least.map_or_else(|| "…".to_owned(), |n| n.to_string());
+            let most = at_least.map_or_else(|| "N".to_owned(), |n| n.to_string());
             return Some(format!(
                 "if you trust the file, raise the limit: limits={{\"{limit}\": {most}}}"
             ));
@@ -100,6 +100,23 @@ pub(crate) fn listed<'py>(py: Python<'py>, all: &[Remedy]) -> PyResult<Bound<'py
         list.append(dict)?;
     }
     Ok(list)
+}
+
+/// Each limit that a remedy may name: its name, the remedy's words without a value, and those with one. They are the limits of the
+/// table, and those that remedies of rules name. For the test that `limits=` accepts what is suggested.
+#[pyfunction]
+pub(crate) fn limit_remedies() -> Vec<(&'static str, Option<String>, Option<String>)> {
+    let of_rules = holdall::rules().flat_map(|rule| rule.remedies);
+    let named = of_rules.filter_map(|remedy| match remedy {
+        Remedy::RaiseLimit { limit, .. } => Some(*limit),
+        _ => None,
+    });
+    let mut names: Vec<&str> =
+        holdall::LIMITS.iter().map(|limit| limit.name).chain(named).collect();
+    names.sort_unstable();
+    names.dedup();
+    let words = |limit, at_least| spelled(&Remedy::RaiseLimit { limit, at_least });
+    names.into_iter().map(|name| (name, words(name, None), words(name, Some(20)))).collect()
 }
 
 /// One remedy of each kind: its name, its words in Python, and those in Rust. For the test that the table is whole.

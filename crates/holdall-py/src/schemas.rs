@@ -351,7 +351,7 @@ pub(crate) fn schema_check<'py>(
     let schema = match given(py, &schema, Reading::ByContent) {
         Ok(SchemaOrFile::Schema(schema)) => *schema,
         Ok(SchemaOrFile::File(file)) => py.detach(|| convert::schema(&file)).raise(py)?,
-        Err(e) if e.is_instance(py, &py.import("holdall.errors")?.getattr("Malformed")?) => {
+        Err(e) if e.is_instance(py, &py.import("holdall.errors")?.getattr("MalformedError")?) => {
             let d = report_of(py, &CheckReport::default())?;
             d.set_item("finding_count", 1)?;
             d.set_item("findings", [(py.None(), py.None(), e.into_value(py))])?;

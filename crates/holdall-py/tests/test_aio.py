@@ -50,7 +50,7 @@ def test_what_there_is(path, tmp_path):
         assert (await aio.build(tmp_path / "r.mt", ({"id": n} for n in range(10)), kind)).records == ("records", 10)
         async with aio.open(tmp_path / "r.mt") as f:
             assert await f.records("records", lambda r: [x["id"] for x in r.where("id>=8")]) == [8, 9]
-        with pytest.raises(holdall.MissingFile):
+        with pytest.raises(holdall.MissingFileError):
             await aio.open(tmp_path / "none")
 
     run(all_of_it())
@@ -187,9 +187,9 @@ def test_an_error_is_told_once():
 def test_what_is_wrong_is_raised_where_it_is_awaited(path, tmp_path):
     async def wrong():
         (tmp_path / "cut.zt").write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(holdall.Malformed):
+        with pytest.raises(holdall.MalformedError):
             await aio.open(tmp_path / "cut.zt")
-        with pytest.raises(holdall.MissingFile):
+        with pytest.raises(holdall.MissingFileError):
             async with aio.open(tmp_path / "none.zt"):
                 raise AssertionError
         async with aio.open(path) as f:
@@ -199,7 +199,7 @@ def test_what_is_wrong_is_raised_where_it_is_awaited(path, tmp_path):
             assert (await f.read("w1"))[0] == 1
         # Closing twice is closing once; what is closed says so.
         await f.close()
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             await f.load()
         with pytest.raises(holdall.HoldallError):
             await aio.convert(path, path)

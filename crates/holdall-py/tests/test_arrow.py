@@ -167,7 +167,7 @@ def test_batches_come_as_they_are_asked_for(file):
     first = reader.read_next_batch()
     assert len(first) == 300 and [len(b) for b in reader] == [300, 300, 100]
     assert pa.table(r.arrow(batch=1)).column("id").to_pylist() == list(range(1000))
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         r.arrow(batch=0)
 
 
@@ -178,7 +178,7 @@ def test_columns_alone(file):
     assert table["at.lat"].to_pylist() == [n / 2 for n in range(1000)]
     assert table["pet.cat.lives"].to_pylist()[:4] == [None, 1, None, 3]
     assert table["box[1]"].to_pylist()[:3] == [0, -1, -2] and table["tags"][2].as_py() == ["t0", "t1"]
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         r.arrow("nope")
 
 
@@ -222,9 +222,9 @@ def test_tensors_without_a_copy(path):
         assert v.to_pylist() == list(range(10))
         assert v.buffers()[1].address == f["v"].numpy().__array_interface__["data"][0]
         assert pa.array(f["flags"]).to_pylist() == [n % 3 == 0 for n in range(10)]
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             pa.array(f["one"])
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             f["rows"].__arrow_c_array__()
     gc.collect()
     assert v.to_pylist() == list(range(10))  # The map stays for as long as it is looked into.

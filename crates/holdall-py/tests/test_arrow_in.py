@@ -89,10 +89,10 @@ def test_what_records_have_not_is_refused(tmp_path):
         pa.table({"x": pa.array([[1, None]], pa.list_(pa.int8()))}),
         pa.table({"x": pa.array([1], pa.duration("s"))}),
     ]:
-        with pytest.raises(holdall.Unsupported) as e:
+        with pytest.raises(holdall.UnsupportedError) as e:
             holdall.schema.infer(odd)
         assert e.value.code == "python/arrow" and "`x`" in str(e.value)
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.build(tmp_path / "x.mt", pa.table({"x": pa.array([1], pa.duration("s"))}), {"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int64": True}}})
     assert not (tmp_path / "x.mt").exists()
 
@@ -109,7 +109,7 @@ def test_records_become_files_of_others(tmp_path, how):
         assert read.to_pylist() == pa.table(r).to_pylist()
         # Small batches are not small row groups.
         assert how != "to_parquet" or parquet.ParquetFile(target).num_row_groups == 1
-        with pytest.raises(holdall.Misuse) as e:
+        with pytest.raises(holdall.UsageError) as e:
             getattr(r.arrow("id"), how)(target)
         assert e.value.code == "write/exists"
         getattr(r.where("id>=2").arrow("id"), how)(target, overwrite=True)
@@ -173,7 +173,7 @@ def test_what_has_no_types_needs_a_schema(tmp_path):
             holdall.build(tmp_path / "a.mt", given)
         with pytest.raises(TypeError, match="holdall.schema.infer"):
             holdall.Dataset(given)
-    with pytest.raises(holdall.MissingFile):
+    with pytest.raises(holdall.MissingFileError):
         holdall.schema.infer(tmp_path / "nothing.parquet")
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_file_of_columns_says_so(tmp_path):
     for name in ("a.parquet", "a.arrow"):
         columns_at(tmp_path / name)
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-20])
-        with pytest.raises(holdall.Malformed) as e:
+        with pytest.raises(holdall.MalformedError) as e:
             holdall.build(tmp_path / "a.mt", tmp_path / name)
         assert e.value.code == "input/columns" and name in str(e.value)
         assert not (tmp_path / "a.mt").exists()

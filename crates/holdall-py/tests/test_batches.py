@@ -135,17 +135,17 @@ def test_it_goes_on_where_it_stopped(paths):
 def test_what_cannot_be_read_is_refused(paths, tmp_path):
     holdall.build(tmp_path / "c.mt", [{"id": "x"}], {**KIND, "TypeDef:Struct": ["id"], "required": ["id"], "properties": {"id": {"TypeDef:String": True}}})
     for wrong, sources, options in [
-        (holdall.Misuse, paths, {"batch": 0}),
-        (holdall.Misuse, [], {"batch": 1}),
-        (holdall.Misuse, paths, {"batch": 1, "rank": 2, "ranks": 2}),
-        (holdall.NotFound, paths, {"batch": 1, "columns": ["nope"]}),
-        (holdall.NotFound, paths, {"batch": 1, "path": "nope"}),
-        (holdall.Misuse, [paths[0], tmp_path / "c.mt"], {"batch": 1, "columns": ["id"]}),
+        (holdall.UsageError, paths, {"batch": 0}),
+        (holdall.UsageError, [], {"batch": 1}),
+        (holdall.UsageError, paths, {"batch": 1, "rank": 2, "ranks": 2}),
+        (holdall.NotFoundError, paths, {"batch": 1, "columns": ["nope"]}),
+        (holdall.NotFoundError, paths, {"batch": 1, "path": "nope"}),
+        (holdall.UsageError, [paths[0], tmp_path / "c.mt"], {"batch": 1, "columns": ["id"]}),
     ]:
         with pytest.raises(wrong):
             list(holdall.Batches(sources, **options))
     holdall.save(tmp_path / "none.zt", {"w": np.ones(2)})
-    with pytest.raises(holdall.NotFound) as e:
+    with pytest.raises(holdall.NotFoundError) as e:
         list(holdall.Batches(tmp_path / "none.zt", batch=1))
     assert e.value.code == "records/which-dataset"
 

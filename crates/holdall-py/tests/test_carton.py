@@ -43,7 +43,7 @@ def test_accepted(path):
                     assert file.urls
                     continue
                 if file.target and package.files[file.target].place == "links":
-                    with pytest.raises(holdall.NotFound) as info:
+                    with pytest.raises(holdall.NotFoundError) as info:
                         package.read(name)
                     assert info.value.code == "links/offline"
                     continue
@@ -108,13 +108,13 @@ def test_a_card_escapes_what_the_package_says(tmp_path):
 
 def test_names_that_are_not_there(xor):
     with carton.open(xor) as p:
-        with pytest.raises(holdall.NotFound, match="did you mean") as info:
+        with pytest.raises(holdall.NotFoundError, match="did you mean") as info:
             p.read("model/model.onn")
         assert info.value.code == "package/no-file" and isinstance(info.value, KeyError)
         with pytest.raises(KeyError, match="did you mean"):
             p.files["model/model.onn"]
         assert p.files.get("nope") is None and "nope" not in p.files
-        with pytest.raises(holdall.NotFound) as info:
+        with pytest.raises(holdall.NotFoundError) as info:
             p.values["nope"]
         assert info.value.code == "package/no-tensor"
         for odd in ("\ud800", 3, None):
@@ -127,14 +127,14 @@ def test_names_that_are_not_there(xor):
 
 
 def test_what_is_no_package(tmp_path, zt):
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         carton.open(zt)
     assert info.value.code == "package/no-package"
     with pytest.raises(FileNotFoundError):
         carton.open(tmp_path / "nope.carton")
     (tmp_path / "empty.carton").write_bytes(b"")
     for source in (tmp_path / "empty.carton", b"", b"PK\x05\x06"):
-        with pytest.raises(holdall.Malformed):
+        with pytest.raises(holdall.MalformedError):
             carton.open(source)
     with pytest.raises(TypeError, match="binary mode"):
         carton.open(open(__file__))
@@ -142,7 +142,7 @@ def test_what_is_no_package(tmp_path, zt):
         carton.open(3)
     with pytest.raises(TypeError, match="list of words"):
         carton.open("a.carton", allow="http")
-    with pytest.raises(holdall.Misuse, match="private-hosts"):
+    with pytest.raises(holdall.UsageError, match="private-hosts"):
         carton.open("a.carton", allow=["htp"])
 
 
@@ -156,7 +156,7 @@ def test_closed(xor):
         lambda: p.read("carton.toml"), lambda: p.open("carton.toml"), lambda: p.verify(), lambda: p.warnings,
         lambda: p.tensors, lambda: list(values), lambda: p.unpack("nowhere"), lambda: p.load(), lambda: p.__enter__(),
     ):  # fmt: skip
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             use()
         assert info.value.code == "python/closed"
     assert x.sum() == 4 and p.name == "xor"
@@ -169,7 +169,7 @@ def test_folder(tmp_path, xor):
         assert folder.hash is None and folder.name == p.name and set(folder.files) < set(p.files)
         assert folder.files["carton.toml"].place == "disk"
         assert np.array_equal(folder.values["x"], p.values["x"])
-        with pytest.raises(holdall.Unsupported) as info:
+        with pytest.raises(holdall.UnsupportedError) as info:
             folder.tensors
         assert "values" in info.value.hint
         assert folder.verify().unhashed == len(folder.files)
@@ -178,7 +178,7 @@ def test_folder(tmp_path, xor):
         assert sorted(f.name for f in (tmp_path / "model").iterdir()) == ["model.onnx"]
         with carton.open(tmp_path / "out") as out:
             assert out.hash == p.hash and out.verify().verdict == "sound"
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             p.unpack(tmp_path / "out")
         assert info.value.code == "package/place" and "overwrite=True" in info.value.hint
         seen = []
@@ -193,14 +193,14 @@ def test_verify_finds_changed_bytes(xor, tmp_path):
     with carton.open(data, name="changed") as p:
         report = p.verify()
         assert not report and report.verdict == "bad" and report.finding_count == 1
-        with pytest.raises(holdall.Integrity, match="changed!/model/model.onnx") as info:
+        with pytest.raises(holdall.IntegrityError, match="changed!/model/model.onnx") as info:
             report.raise_if_bad()
         assert info.value.code == "carton/hash"
-        with pytest.raises(holdall.Integrity):
+        with pytest.raises(holdall.IntegrityError):
             p.read("model/model.onnx")
-        with pytest.raises(holdall.Integrity):
+        with pytest.raises(holdall.IntegrityError):
             p.unpack(tmp_path / "out")
-        with pytest.raises(holdall.Integrity):
+        with pytest.raises(holdall.IntegrityError):
             p.load()
         assert not (tmp_path / "out").exists()
     with carton.open(ROOT / "corpus/accept/carton/made-misfits.carton") as p:
@@ -232,7 +232,7 @@ def test_strictly_what_is_demanded_is_found(tmp_path):
     assert usual and [w.code for w in usual.warnings] == wanted and not usual.findings
     assert not strict and [e.code for e in strict.findings] == wanted
     assert "`@misc/a.png`, which is not in the package" in str(strict.findings[-1])
-    with pytest.raises(holdall.Malformed):
+    with pytest.raises(holdall.MalformedError):
         strict.raise_if_bad()
 
 
@@ -244,16 +244,16 @@ def test_tensor_files_inside(tmp_path, arrays, zt):
         assert g.name == inside and g.io == "map"
         for name, array in arrays.items():
             assert np.array_equal(f[name].numpy(), array) and np.array_equal(g[name][...], array)
-        with pytest.raises(holdall.Unsupported):
+        with pytest.raises(holdall.UnsupportedError):
             p.open("carton.toml")
     assert np.array_equal(holdall.load(inside)["w"], arrays["w"])
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         holdall.open(f"{tmp_path}/w.carton!/model/b.zt")
     data = bytearray((tmp_path / "w.carton").read_bytes())
     data[data.find(zt.read_bytes()) + 100] ^= 1
     with carton.open(data) as p:
         p.open("model/a.zt")
-    with carton.open(data, check="all") as p, pytest.raises(holdall.Integrity):
+    with carton.open(data, check="all") as p, pytest.raises(holdall.IntegrityError):
         p.open("model/a.zt")
 
 

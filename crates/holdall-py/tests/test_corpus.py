@@ -10,13 +10,13 @@ from conftest import ACCEPT, REJECT
 import holdall
 
 KINDS = {
-    "malformed": holdall.Malformed,
-    "integrity": holdall.Integrity,
-    "unsupported": holdall.Unsupported,
-    "limit": holdall.Limit,
-    "not_found": holdall.NotFound,
-    "misuse": holdall.Misuse,
-    "io": holdall.Io,
+    "malformed": holdall.MalformedError,
+    "integrity": holdall.IntegrityError,
+    "unsupported": holdall.UnsupportedError,
+    "limit": holdall.LimitError,
+    "not_found": holdall.NotFoundError,
+    "misuse": holdall.UsageError,
+    "io": holdall.FileIoError,
 }
 
 
@@ -51,7 +51,7 @@ def check_dense(t, digest):
     """All ways to an array give the same bytes, and those are the file's."""
     try:
         view = t.numpy()
-    except holdall.Unsupported as e:
+    except holdall.UnsupportedError as e:
         assert e.code in ("python/dtype", "python/shape")
         return
     assert not view.flags.writeable and view.shape == t.shape

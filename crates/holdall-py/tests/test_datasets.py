@@ -133,7 +133,7 @@ def test_columns_become_records(tmp_path):
         assert r.column("when").tolist() == given["when"].astype("M8[ns]").tolist()
         assert [row.tolist() for row in r.values("boxes")] == [[1, 2, 3], []]
         assert r.values("at") == [{"x": 1.0, "y": None}, {"x": 2.0, "y": 4.0}]
-    with pytest.raises(holdall.Misuse, match="column `b` has 1 values, column `a` 2"):
+    with pytest.raises(holdall.UsageError, match="column `b` has 1 values, column `a` 2"):
         holdall.Dataset({"a": [1, 2], "b": [1]}, schema)
     with pytest.raises(TypeError, match="column `a`"):
         holdall.Dataset({"a": "text"}, schema)
@@ -143,10 +143,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
     schema = struct(["id"], id=kind("Int8"), t={"TypeDef:Tensor": {"dtype": "F32", "shape": [2]}})
     out = tmp_path / "out.zt"
     for rows, error, code in [
-        ([{"id": 1}, {"id": 300}], holdall.Misuse, "record/range"),
-        ([{"id": 1, "x": 2}], holdall.Misuse, "record/unknown-member"),
-        ([{"id": None}], holdall.Misuse, "record/type"),
-        ([{"id": 1, "t": [1.0]}], holdall.Misuse, "python/shape"),
+        ([{"id": 1}, {"id": 300}], holdall.UsageError, "record/range"),
+        ([{"id": 1, "x": 2}], holdall.UsageError, "record/unknown-member"),
+        ([{"id": None}], holdall.UsageError, "record/type"),
+        ([{"id": 1, "t": [1.0]}], holdall.UsageError, "python/shape"),
         ([{"id": 1, "t": datetime.datetime(2024, 1, 1)}], TypeError, None),
     ]:
         with pytest.raises(error) as info:
@@ -155,11 +155,11 @@ def test_what_does_not_fit_is_refused(tmp_path):
         if str(code).startswith("record/"):
             assert info.value.tensor == "r" and f"line {len(rows)}" in str(info.value)
         assert not out.exists() and not list(tmp_path.iterdir())
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         holdall.save(out, {"r": holdall.Dataset([{"id": 9}], {**schema, "properties": {**schema["properties"],
             "id": {"TypeDef:Int8": True, "maximum": 3}}}, check=True)})  # fmt: skip
     assert info.value.code == "record/keyword"
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.save(tmp_path / "out.safetensors", {"r": holdall.Dataset([{"id": 1}], schema)})
     holdall.save(out, {"r": holdall.Dataset([{"id": 1, "x": 2}], schema, ignore_unknown=True)})
 
@@ -236,8 +236,8 @@ def test_runs_of_another_content_are_refused(tmp_path):
         ([1], "utf-8", TypeError, "text is a str"),
         (["x"], "bytes", TypeError, "not str"),
         ([float("nan")], "json", ValueError, "JSON"),
-        ([[1.5]], "int8", holdall.Misuse, "run 0"),
-        ([[1], [300]], "uint8", holdall.Misuse, "run 1"),
+        ([[1.5]], "int8", holdall.UsageError, "run 0"),
+        ([[1], [300]], "uint8", holdall.UsageError, "run 1"),
         ([np.zeros((1, 1))], "float64", TypeError, "one dimension"),
     ]:
         with pytest.raises(error, match=text):
@@ -249,7 +249,7 @@ def test_runs_of_another_content_are_refused(tmp_path):
     for of in (b"bytes", 3, {"a": 1}):
         with pytest.raises(TypeError, match="runs are a path or an iterable"):
             holdall.Runs(of, "json")
-    with pytest.raises(holdall.Misuse, match="element type of whole bytes"):
+    with pytest.raises(holdall.UsageError, match="element type of whole bytes"):
         holdall.save(out, {"b": holdall.Runs([], "float4_e2m1fn")})
 
 

@@ -48,11 +48,11 @@ def test_shapes(declared):
     assert declared("x", "float32").shape == "*"
     assert declared("x", "float32", ["n", 2]).shape == ("n", 2)
     for size in (-1, 2**63, 2**64, 2**70):
-        e = refused(lambda: declared("x", "float32", (2, size)), holdall.Misuse, "dimension 1 of input 0 'x'", str(size))
+        e = refused(lambda: declared("x", "float32", (2, size)), holdall.UsageError, "dimension 1 of input 0 'x'", str(size))
         assert e.code == "python/shape"
     for symbol in ("", "a b", " a", "a\n", "\0"):
-        refused(lambda: declared("x", "float32", (symbol,)), holdall.Misuse, "dimension 0 of input 0 'x'")
-        refused(lambda: declared("x", "float32", symbol), holdall.Misuse, "the shape of input 0 'x'")
+        refused(lambda: declared("x", "float32", (symbol,)), holdall.UsageError, "dimension 0 of input 0 'x'")
+        refused(lambda: declared("x", "float32", symbol), holdall.UsageError, "the shape of input 0 'x'")
     for size in (True, 1.0, b"n", (1,)):
         refused(lambda: declared("x", "float32", (size,)), TypeError, "dimension 0 of input 0 'x'", repr(size))
     refused(lambda: declared("x", "float32", 3), TypeError, "input 0 'x'", "(3,), with a comma")
@@ -72,14 +72,14 @@ def test_element_types(declared):
     for dtype in ("string", str, np.str_, np.dtype("U3")):
         assert declared("x", dtype, ()).dtype == "string"
     for dtype in (np.float16, "float16", "f4", np.bool_, np.dtype([("a", "f4")]), np.dtype("O"), "\ud800"):
-        e = refused(lambda: declared("x", dtype, ()), holdall.Misuse, "input 0 'x'", "float32")
+        e = refused(lambda: declared("x", dtype, ()), holdall.UsageError, "input 0 'x'", "float32")
         assert e.code == "python/dtype"
     for dtype in (None, 3, float, object):
         refused(lambda: declared("x", dtype, ()), TypeError, "dtype of input 0 'x'", repr(dtype))
 
 
 def test_names_and_specs(declared, pack):
-    refused(lambda: declared("", "float32", ()), holdall.Misuse, "the name of input 0 is empty")
+    refused(lambda: declared("", "float32", ()), holdall.UsageError, "the name of input 0 is empty")
     refused(lambda: declared(3, "float32", ()), TypeError, "the name of input 0")
     refused(lambda: declared("x", "float32", (), 3), TypeError, "the description of input 0 'x'")
     for wrong in ("x", [3], ["xy"], [("x",)], [("x", "int8", (), None, None, 1)], {"x": "int8"}, 3, carton.Spec("x", "int8")):
@@ -95,9 +95,9 @@ def test_texts_and_options(pack):
         refused(lambda: pack(**{what: 3}), TypeError, f"{what} is a text, not int")
     refused(lambda: pack(platforms=[3]), TypeError, "platforms")
     for value in (2**70, 2**63, -(2**63) - 1):
-        e = refused(lambda: pack(options={"b": value}), holdall.Misuse, "the option 'b'")
+        e = refused(lambda: pack(options={"b": value}), holdall.UsageError, "the option 'b'")
         assert e.code == "python/option"
-        refused(lambda: carton.load(pack().path, options={"b": value}), holdall.Misuse, "the option 'b'")
+        refused(lambda: carton.load(pack().path, options={"b": value}), holdall.UsageError, "the option 'b'")
     with carton.open(pack(options={"b": 2**63 - 1, "c": -(2**63), "d": True}).path) as p:
         assert p.runner.options == {"b": 2**63 - 1, "c": -(2**63), "d": True}
     for wrong in (3, "b", [("b", 1)], {3: 1}):
@@ -112,7 +112,7 @@ def test_self_tests(pack):
         refused(lambda: of(rtol=wrong), TypeError, "rtol of self-test 1 is a number")
         refused(lambda: carton.test(of().path, atol=wrong if wrong is not None else "x"), TypeError, "atol is a number")
     for wrong in (-1, float("nan")):
-        refused(lambda: of(atol=wrong), holdall.Misuse, "atol of self-test 1")
+        refused(lambda: of(atol=wrong), holdall.UsageError, "atol of self-test 1")
     refused(lambda: of(name=3), TypeError, "name of self-test 1")
     assert carton.test(of(rtol=np.float32(0.5), atol=0).path)
 
@@ -128,7 +128,7 @@ def test_links_and_sizes(pack, tmp_path):
         refused(lambda: shrink(links={"model/w": wrong}), TypeError, "links['model/w']")
     refused(lambda: shrink(links={3: url}), TypeError, "a path in links")
     for wrong in (-1, 2**64, 2**70):
-        refused(lambda: shrink(base_url=url, at_least=wrong), holdall.Misuse, "at_least", str(wrong))
+        refused(lambda: shrink(base_url=url, at_least=wrong), holdall.UsageError, "at_least", str(wrong))
     for wrong in ("a", 1.5, True, None):
         refused(lambda: shrink(base_url=url, at_least=wrong), TypeError, "at_least")
     refused(lambda: shrink(base_url=3), TypeError, "base_url")

@@ -98,7 +98,7 @@ def test_what_functions_raise_is_raised(tmp_path, photos):
     with pytest.raises(TypeError, match="gives int32"):
         schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "position_ids": lambda a: a}})
     assert not out.exists()
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {"position_ids": "resize"}})
     assert info.value.code == "evolve/converter"
 

@@ -68,7 +68,7 @@ def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:
     assert report.tensors == 2 and report.left_out_count == 1 and not report.is_whole
     assert report.left_out[0].tensor == "bad" and report.refused is None
     assert sorted(holdall.load(target)) == ["a", "z"]
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.salvage(source, target)
     # Cut short, it does not open; what is there comes out all the same.
     source.write_bytes(broken()[:-4])

@@ -22,7 +22,7 @@ def test_blocks_of_gguf_are_numbers(tmp_path):
         assert (t.layout, t.shape) == ("gguf.q6_k", (4, 512))
         numbers = t.dequantize()
         assert numbers.shape == (4, 512) and numbers.dtype == np.float32
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             t.numpy()
         np.testing.assert_array_equal(f["plain.i64"].numpy(), [0, 1, 2])
     again = tmp_path / "again.gguf"
@@ -35,7 +35,7 @@ def test_arrays_are_written_as_gguf(tmp_path):
     holdall.save(tmp_path / "a.gguf", arrays, attributes={"general.architecture": "llama", "n": 3})
     loaded = holdall.load(tmp_path / "a.gguf")
     assert {name: a.tolist() for name, a in loaded.items()} == {name: a.tolist() for name, a in arrays.items()}
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.save(tmp_path / "b.gguf", {"w": np.zeros(3, dtype="u2")})
 
 
@@ -56,7 +56,7 @@ def test_what_would_run_is_refused(tmp_path):
         for path in (accepted("torch_state.pt").parents[2] / "reject" / "pytorch").iterdir()
         if path.name == "pytorch.global.system.pt"
     ]
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         holdall.open(path)
     assert e.value.code == "pytorch/global"
     with holdall.open(path, limits={"skip_unknown": True}) as f:
@@ -76,10 +76,10 @@ def test_a_list_of_shards_is_one_file(tmp_path):
     holdall.convert(paths, tmp_path / "all.zt")
     assert not holdall.diff(paths, tmp_path / "all.zt")
     assert list(holdall.open(paths[:1])) == ["b"] and holdall.open(paths[:1]).name == str(paths[0])
-    with pytest.raises(holdall.Malformed) as e:
+    with pytest.raises(holdall.MalformedError) as e:
         holdall.open([*paths, paths[0]])
     assert e.value.code == "index/duplicate-name"
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         holdall.open([])
     with pytest.raises(TypeError):
         holdall.open([b"bytes of a file", 1])
@@ -87,7 +87,7 @@ def test_a_list_of_shards_is_one_file(tmp_path):
 
 def test_records_are_no_file_of_another_format(tmp_path):
     holdall.save(tmp_path / "a.mt", {"r": np.zeros(2, [("x", "<f4")])})
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.mt", tmp_path / "a.parquet")
     assert e.value.code == "write/extension" and "to_parquet" in e.value.hint
 
@@ -185,7 +185,7 @@ def test_files_of_ztensor_2_are_written(tmp_path, options):
             assert f.format == "ztensor2" and f.attributes["n"] == [1, {"b": 2, "a": None}]
             for name, wanted in tensors.items():
                 np.testing.assert_array_equal(f[name].numpy(), wanted)
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.save(tmp_path / "no.zt", tensors, format="ztensor2", attributes={"": 1})
 
 
@@ -246,5 +246,5 @@ def test_structured_arrays_are_datasets(tmp_path, save):
 
 def test_arrays_of_objects_in_fields_are_refused(tmp_path):
     np.save(tmp_path / "o.npy", np.array([(1, None)], [("a", "i4"), ("b", "O")]), allow_pickle=True)
-    with pytest.raises(holdall.Unsupported, match="npy/dtype|objects"):
+    with pytest.raises(holdall.UnsupportedError, match="npy/dtype|objects"):
         holdall.open(tmp_path / "o.npy")

@@ -44,10 +44,10 @@ def test_floats_become_blocks_of_gguf(tmp_path: Path) -> None:
         assert {t.name: t.layout for t in file.values()} == {"w": "gguf.q8_0", "norm": "dense", "odd": "dense"}
         error = np.abs(w.astype(np.float64) - file["w"].dequantize().astype(np.float64))
     assert told.max_error == error.max()
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize={"odd": "q4_0"})
     assert e.value.code == "convert/not-formed"
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize="iq4_xs")
     assert e.value.code == "convert/form-rule"
 
@@ -74,16 +74,16 @@ def test_files_have_at_most_so_many_tensors(tmp_path: Path) -> None:
         report = holdall.convert(tmp_path / "a.zt", tmp_path / format, max_shard_tensors=2, format=format)
         assert len(report.files) == count
         assert sorted(holdall.load(tmp_path / format)) == list("abcde")
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.convert(tmp_path / "a.zt", tmp_path / "none", max_shard_tensors=0)
 
 
 def test_wrong_forms_are_refused(tmp_path: Path) -> None:
     holdall.save(tmp_path / "a.zt", {"ids": np.zeros((2, 2), np.int32)})
     for how in ({"sparse": "group:4:32"}, {"quantize": "csr"}, {"sparse": 3}):
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", **how)  # type: ignore[arg-type]
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize={"ids": "group:4:32"})
     assert e.value.code == "convert/not-formed"
     assert not (tmp_path / "b.zt").exists()
@@ -106,8 +106,8 @@ def test_models_are_written_in_several_files(tmp_path: Path) -> None:
     assert report.files == [f"model-0000{no}-of-00002.gguf" for no in (1, 2)]
     assert holdall.load(tmp_path / "parts").keys() == arrays.keys()
     assert holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt").files == []
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.convert(tmp_path / "a.zt", tmp_path / "x", max_shard_size="much")
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=1, overwrite=False)
     assert e.value.code == "shards/place"

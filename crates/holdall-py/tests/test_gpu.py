@@ -83,11 +83,11 @@ def test_every_byte_is_where_the_model_says(tmp_path, name, how):
             assert all(page.offset % 256 == 0 for page in tensor.components["data"].pages)
         assert model.nbytes == sum(buffer.size for buffer in device.buffers)
         assert device.queue.most <= 64 << 20 and device.queue.waiting == 0
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         model["enc.layer.8.u8"].binding
     assert info.value.code == "gpu/pages"
     assert model["w"].binding["size"] == 48 and list(model.view("enc.layer.0")) == ["u8"]
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         model["x"]
     holdall.save(tmp_path / "n.safetensors", {name: data["w"] for name in ("layers[0].w", "layers[1].w", "layers2")})
     nested = holdall.gpu.load_model(Device(), tmp_path / "n.safetensors")
@@ -102,7 +102,7 @@ def test_parts_lie_by_their_roles(tmp_path):
     holdall.save(tmp_path / "s.zt", {"s": sparse.csr_array(np.eye(4, dtype="f4"))})
     model = holdall.gpu.load_model(Device(), tmp_path / "s.zt")
     assert read(model["s"].components["values"]) == np.ones(4, "f4").tobytes()
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         model["s"].binding
     assert info.value.code == "gpu/component"
 
@@ -120,10 +120,10 @@ def test_what_goes_wrong_leaves_nothing_on_the_device(tmp_path):
     damaged[start + 100] ^= 1
     path.write_bytes(damaged)
     device = Device()
-    with holdall.open(path, check="all") as file, pytest.raises(holdall.Integrity):
+    with holdall.open(path, check="all") as file, pytest.raises(holdall.IntegrityError):
         holdall.gpu.load_model(device, file)
     assert not any(buffer.is_there for buffer in device.buffers)
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.gpu.load_model(device, path, usage=0x80)
 
 

@@ -31,7 +31,7 @@ def test_lists_of_texts(echo):
         with pytest.raises(TypeError, match="input 's' has texts and"):
             echo(s=mixed)
     for ragged in (["a", ["b"]], [["a"], ["b", "c"]], [["a"], []], [["a"], [["b"]]]):
-        with pytest.raises(holdall.Misuse, match="input 's' makes no array") as info:
+        with pytest.raises(holdall.UsageError, match="input 's' makes no array") as info:
             echo(s=ragged)
         assert info.value.code == "python/shape"
     # One long text among many short ones costs what it is long, not that for each.
@@ -55,7 +55,7 @@ def test_lists_of_scalars(echo):
     deep = []
     for _ in range(2000):
         deep = [deep]
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         echo(f=deep)
     # Arrays in a list are the tensors of a nested one.
     assert [part.tolist() for part in echo(f=[np.zeros(1, np.float32), np.ones(2, np.float32)])] == [[0], [1, 1]]

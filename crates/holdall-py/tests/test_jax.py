@@ -42,6 +42,6 @@ def test_arrays_outlive_the_file(tmp_path):
 
 
 def test_what_files_do_not_have(tmp_path):
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         holdall.save(tmp_path / "a.zt", {"w": jnp.ones(4, dtype="int4")})
     assert e.value.code == "python/dtype" and not (tmp_path / "a.zt").exists()

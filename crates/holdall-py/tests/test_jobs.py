@@ -58,7 +58,7 @@ def test_what_raises_is_tried_again(folder, tmp_path):
     assert not done.bad and done.done == 2 and rows(out)["m2.zt"]["names"] == ["w"]
     assert holdall.jobs.run("verify", folder / "none.zt", tmp_path / "none.ndjson").bad
     for how in ({"work": "paint"}, {"engine": "steam"}, {"paths": str(folder / "*.none")}):
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.jobs.run(**{"work": "verify", "paths": paths, "out": out, **how})
 
 
@@ -78,7 +78,7 @@ def test_what_could_not_be_read_is_read_again(folder, tmp_path, monkeypatch):
 
     def cut_off(path, **how):
         if path.endswith("m2.zt"):
-            raise holdall.Io("the line is cut off", code="io/read", kind="io")
+            raise holdall.FileIoError("the line is cut off", code="io/read", kind="io")
         return whole(path, **how)
 
     monkeypatch.setattr(_engines, "open", cut_off)
@@ -153,9 +153,9 @@ def test_no_file_is_converted_into_another(folder, tmp_path):
         (folder / "m0.*", {"into": tmp_path / "made"}),
         (folder / "*.zt", {}),
     ]:
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.jobs.run("convert", paths, tmp_path / "out.ndjson", **how)
-    with pytest.raises(holdall.Misuse, match="into"):
+    with pytest.raises(holdall.UsageError, match="into"):
         holdall.jobs.run("verify", folder / "*.zt", tmp_path / "out.ndjson", into=tmp_path / "made")
     assert (folder / "m0.zt").read_bytes() == before and not (tmp_path / "made").exists()
     assert not (tmp_path / "out.ndjson").exists()

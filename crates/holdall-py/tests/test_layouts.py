@@ -52,18 +52,18 @@ def test_tensors_of_a_described_layout_have_values(made: Path) -> None:
 
 def test_without_a_description_it_is_said_what_helps(made: Path) -> None:
     with holdall.open(made / "w.zt") as file:
-        with pytest.raises(holdall.Unsupported, match="layouts=") as e:
+        with pytest.raises(holdall.UnsupportedError, match="layouts=") as e:
             file["w"].to_dense()
         assert e.value.code == "file/unknown-layout"
         assert {"do": "describe_layout"} in e.value.remedies
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             file["w"].dequantize()
 
 
 def test_what_is_wrong_with_a_description_is_told_by_line(made: Path) -> None:
     bad = made / "bad.toml"
     bad.write_text(DESCRIPTION.replace("bits = 4", "bits = 99"))
-    with pytest.raises(holdall.Malformed, match="line 8: `layouts.quantized_4bit.components.data.bits`") as e:
+    with pytest.raises(holdall.MalformedError, match="line 8: `layouts.quantized_4bit.components.data.bits`") as e:
         holdall.open(made / "w.zt", layouts=bad)
     assert e.value.code == "layouts/description"
     assert e.value.source == str(bad)

@@ -151,7 +151,7 @@ def test_closing_under_readers(zt, arrays):
                 try:
                     if not np.array_equal(t.numpy(copy=True), arrays["w"]):
                         odd.append("bytes")
-                except holdall.Misuse as e:
+                except holdall.UsageError as e:
                     if e.code != "python/closed":
                         odd.append(e)
                     return
@@ -172,7 +172,7 @@ def test_threads_that_share_a_writer(tmp_path):
             try:
                 w.add(f"{i}.{k}", np.full(100, i))
                 done.append((i, k))
-            except holdall.Misuse:
+            except holdall.UsageError:
                 pass
 
     threads = [threading.Thread(target=write, args=(i,)) for i in range(4)]

@@ -103,7 +103,7 @@ def test_wrong_inputs():
             "signature/input-rank": lambda: model(X[0]),
             "signature/input-size": lambda: model(np.zeros((1, 3), np.float32)),
         }.items():
-            with pytest.raises(holdall.Misuse) as info:
+            with pytest.raises(holdall.UsageError) as info:
                 call()
             assert info.value.code in (code, "signature/position"), info.value
             assert isinstance(info.value, ValueError) and "examples/xor" in info.value.source
@@ -123,7 +123,7 @@ def test_wrong_inputs():
             model.run({3: X})
         with pytest.raises(TypeError, match="in the declared order and by name"):
             model(X, x=X)
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             model([[1, 2], [3]])
         # And it still works.
         assert model(X)["label"].tolist() == [0, 1, 1, 0]
@@ -151,7 +151,7 @@ def test_a_python_model(double):
     assert wrong.outputs[0].first == (None, [1], "2", "3") and wrong.outputs[0].differing == 1
     assert "3 self-tests: 2 passed, 1 failed" in str(tests) and "1 of 2 too far" in str(tests)
     assert carton.test(double, atol=1.5)
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         carton.test(double, rtol=-1)
 
 
@@ -161,18 +161,18 @@ def test_what_a_model_prints_and_raises(tmp_path, capfd):
     loud = python_model(path, "import sys\ndef run(inputs):\n    print('out'); print('err', file=sys.stderr); return 1 / 0")
     lines = []
     with carton.load(loud, log=lambda *line: lines.append(line)) as model:
-        with pytest.raises(holdall.Malformed, match="division by zero") as info:
+        with pytest.raises(holdall.MalformedError, match="division by zero") as info:
             model(x=[1.0])
         assert info.value.code == "runner/failed" and info.value.source == str(loud)
     assert ("out", False) in lines and ("err", True) in lines
-    with carton.load(loud) as model, pytest.raises(holdall.Malformed):
+    with carton.load(loud) as model, pytest.raises(holdall.MalformedError):
         model(x=[1.0])
     assert "ZeroDivisionError" in capfd.readouterr().err
 
     def raises(line, is_error):
         raise RuntimeError("of the log")
 
-    with carton.load(loud, log=raises) as model, pytest.raises(holdall.Malformed):
+    with carton.load(loud, log=raises) as model, pytest.raises(holdall.MalformedError):
         model(x=[1.0])
 
 
@@ -205,26 +205,26 @@ def test_loading_fails(tmp_path, double):
     unknown.mkdir()
     (unknown / "w").write_bytes(b"w")
     carton.pack(unknown, runner="nobody", framework_version="1")
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         carton.load(tmp_path / "u.carton")
     assert info.value.code == "run/no-runner"
     carton.pack(unknown, runner="noop", framework_version="1", platforms=["z80-unknown-none"], overwrite=True)
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         carton.load(tmp_path / "u.carton")
     assert info.value.code == "run/platform"
-    with pytest.raises(holdall.Malformed) as info:
+    with pytest.raises(holdall.MalformedError) as info:
         carton.load(python_model(tmp_path / "b", "raise ImportError('no such thing')"), log=lambda *a: None)
     assert info.value.code == "python/load" and "no such thing" in str(info.value)
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         carton.load(double, python=tmp_path / "nope")
     assert info.value.code == "python/interpreter"
     for timeout in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             carton.load(double, timeout=timeout)
     for wrong in ({"timeout": "1"}, {"log": 3}, {"runners": 3}, {"options": 3}):
         with pytest.raises((TypeError, ValueError)):
             carton.load(double, **wrong)
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         carton.load(double, options={"x": []})
     with carton.load(XOR, options={"num_threads": 1, "nope": 2}) as model:
         assert len(model.warnings) == 1 and "nope" in model.warnings[0]
@@ -234,11 +234,11 @@ def test_a_timeout_ends_the_model(tmp_path):
     slow = python_model(tmp_path / "slow", "import time\ndef run(inputs): time.sleep(60)")
     with carton.load(slow, timeout=1.5) as model:
         start = time.monotonic()
-        with pytest.raises(holdall.Malformed) as info:
+        with pytest.raises(holdall.MalformedError) as info:
             model(x=[1.0])
         assert info.value.code == "runner/timeout" and "timeout=SECONDS" in info.value.hint
         assert time.monotonic() - start < 20
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             model(x=[1.0])
         assert info.value.code == "run/closed"
 
@@ -266,7 +266,7 @@ def test_a_model_streams(tmp_path, double):
         answers = model.stream(n)
         next(answers)
         for use in (lambda: model.run(n), lambda: model.stream(n), lambda: model.test()):
-            with pytest.raises(holdall.Misuse) as info:
+            with pytest.raises(holdall.UsageError) as info:
                 use()
             assert info.value.code == "python/streaming" and "`stream`" in info.value.hint
         # One by another thread waits.
@@ -281,7 +281,7 @@ def test_a_model_streams(tmp_path, double):
         other = threading.Thread(target=lambda: seen.extend(outputs["y"].tolist() for outputs in model.stream(n)))
         other.start()
         time.sleep(0.1)
-        with pytest.raises(holdall.Misuse, match="still being taken"):
+        with pytest.raises(holdall.UsageError, match="still being taken"):
             model.run(n)
         answers.close()
         other.join(20)
@@ -300,7 +300,7 @@ def test_a_model_streams(tmp_path, double):
             break
         assert model.run(n)["y"].tolist() == [2]
         wrong = model.stream({"n": np.array(["a"])})
-        with pytest.raises(holdall.Malformed) as info:
+        with pytest.raises(holdall.MalformedError) as info:
             list(wrong)
         assert info.value.code == "runner/failed"
         with pytest.raises(holdall.HoldallError) as info:
@@ -309,7 +309,7 @@ def test_a_model_streams(tmp_path, double):
         assert model.run(n)["y"].tolist() == [2]
     with carton.load(double) as model:
         assert [outputs["y"].tolist() for outputs in model.stream([[1, 2.5]])] == [[2, 5]]
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             list(model.stream({"z": [1.0]}))
         assert info.value.code.startswith("signature/")
 
@@ -321,7 +321,7 @@ def test_a_stream_that_does_not_end_is_left_and_closed(tmp_path):
     with carton.load(endless) as model:
         for outputs in model.stream(n):
             break
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             model.run({"n": np.array([1, 0])})
         assert info.value.code == "run/closed"
     with carton.load(endless) as model:
@@ -345,7 +345,7 @@ def test_closed(double):
     assert model.closed
     stream = lambda: model.stream({"x": [1.0]})  # noqa: E731
     for use in (lambda: model(x=[1.0]), stream, lambda: model.test(), lambda: model.warnings, lambda: model.__enter__()):
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             use()
         assert info.value.code == "python/closed"
     with pytest.raises(TypeError, match="pickle the path"):
@@ -534,7 +534,7 @@ def test_a_model_has_a_chosen_environment(tmp_path, monkeypatch):
         with pytest.raises(TypeError):
             names(env=env)
     for env in (["HOLDALL_NOT_SET"], {"A=B": "x"}, {"": "x"}):
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             names(env=env)
         assert info.value.code == "run/environment"
 
@@ -552,7 +552,7 @@ def test_damaged_packages_are_not_run(tmp_path):
     with carton.open(bytes(data)) as package:
         at = data.find(package.read("model/model.onnx"))
     data[at] ^= 1
-    with pytest.raises(holdall.Integrity):
+    with pytest.raises(holdall.IntegrityError):
         carton.test(data)
-    with pytest.raises(holdall.Malformed):
+    with pytest.raises(holdall.MalformedError):
         carton.run(b"", {})

@@ -88,9 +88,9 @@ def test_weights_of_other_types_are_cast(model, tmp_path):
         near = {"f16": 1e-2, "bf16": 1e-1, "f8_e4m3fn": 2.0}[dtype]
         np.testing.assert_allclose(run(out, x), run(model, x), atol=near)
     holdall.save(tmp_path / "w.npz", {"w": np.zeros((64, 32), "f2")})
-    with pytest.raises(holdall.Unsupported, match="f16.*f32"):
+    with pytest.raises(holdall.UnsupportedError, match="f16.*f32"):
         holdall.convert(tmp_path / "w.npz", out, graph=model, overwrite=True)
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.convert(tmp_path / "w.npz", tmp_path / "no.onnx")
     assert {"do": "name_graph"} in e.value.remedies
 

@@ -94,9 +94,9 @@ def test_examples_are_shown(tmp_path):
     for wrong, error in [
         ({"inputs": {"x": x}}, TypeError),
         ([{"inputs": {"x": x}, "text": "?"}], TypeError),
-        ([{"inputs": {"x": "none"}}], holdall.Malformed),
-        ([{"inputs": {"image": tmp_path / "none.png"}}], holdall.Io),
-        ([{"inputs": {"a": png, "b": tmp_path / "m/rose.png"}}], holdall.Misuse),
+        ([{"inputs": {"x": "none"}}], holdall.MalformedError),
+        ([{"inputs": {"image": tmp_path / "none.png"}}], holdall.FileIoError),
+        ([{"inputs": {"a": png, "b": tmp_path / "m/rose.png"}}], holdall.UsageError),
     ]:
         with pytest.raises(error):
             carton.pack(tmp_path / "m", tmp_path / "wrong.carton", **how, examples=wrong)
@@ -173,30 +173,30 @@ def test_pack_refuses(tmp_path, xor):
         assert code is None or info.value.code == code, info.value
         assert not out.exists()
 
-    refused(holdall.Misuse, "package/part", xor, out)
+    refused(holdall.UsageError, "package/part", xor, out)
     refused(FileNotFoundError, None, tmp_path / "nope.onnx", out)
     (tmp_path / "w.bin").write_bytes(b"1")
-    refused(holdall.Misuse, "package/runner", tmp_path / "w.bin", out)
+    refused(holdall.UsageError, "package/runner", tmp_path / "w.bin", out)
     (tmp_path / "empty").mkdir()
-    refused(holdall.Misuse, "package/part", tmp_path / "empty", out, runner="noop", framework_version="1")
-    refused(holdall.Misuse, "package/runner", onnx, out, framework_version="one")
-    refused(holdall.Misuse, "python/option", onnx, out, compress="gzip")
-    refused(holdall.Misuse, "python/option", onnx, out, options={"a": [1]})
-    refused(holdall.Misuse, "python/dtype", onnx, out, inputs=[("x", "float16", (1,))])
-    refused(holdall.Unsupported, "python/dtype", onnx, out, tensors={"x": np.zeros(2, np.float16)})
-    refused(holdall.Unsupported, "python/dtype", onnx, out, tensors={"x": np.array([None])})
-    refused(holdall.Unsupported, "python/dtype", onnx, out, tensors={"x": np.array([b"x"])})
-    refused(holdall.Misuse, "signature/value", onnx, out, tensors={"x": [x, x.astype("f8")]})
-    refused(holdall.Malformed, "carton/reference", onnx, out, self_tests=[{"inputs": {"x": "nope"}}])
+    refused(holdall.UsageError, "package/part", tmp_path / "empty", out, runner="noop", framework_version="1")
+    refused(holdall.UsageError, "package/runner", onnx, out, framework_version="one")
+    refused(holdall.UsageError, "python/option", onnx, out, compress="gzip")
+    refused(holdall.UsageError, "python/option", onnx, out, options={"a": [1]})
+    refused(holdall.UsageError, "python/dtype", onnx, out, inputs=[("x", "float16", (1,))])
+    refused(holdall.UnsupportedError, "python/dtype", onnx, out, tensors={"x": np.zeros(2, np.float16)})
+    refused(holdall.UnsupportedError, "python/dtype", onnx, out, tensors={"x": np.array([None])})
+    refused(holdall.UnsupportedError, "python/dtype", onnx, out, tensors={"x": np.array([b"x"])})
+    refused(holdall.UsageError, "signature/value", onnx, out, tensors={"x": [x, x.astype("f8")]})
+    refused(holdall.MalformedError, "carton/reference", onnx, out, self_tests=[{"inputs": {"x": "nope"}}])
     refused(TypeError, None, onnx, out, self_tests={"inputs": {"x": x}})
     refused(TypeError, None, onnx, out, self_tests=[{"inputs": {"x": x}, "expect": {}}])
     refused(TypeError, None, onnx, out, self_tests=[{"inputs": [x]}])
     refused(TypeError, None, onnx, out, platforms="x86_64-unknown-linux-gnu")
     refused(TypeError, None, onnx, out, tensors=[x])
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 100)
-    with pytest.raises(holdall.Malformed):
+    with pytest.raises(holdall.MalformedError):
         carton.pack(tmp_path / "bad.onnx", out)
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         carton.pack(onnx, xor, overwrite=False)
     assert "overwrite=True" in info.value.hint
     # A test that does not fit the description is packed, and told of.
@@ -286,10 +286,10 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
     )
     assert small.hash == whole.hash and small.linked == 1 and small.nbytes < whole.nbytes
     # Where it is, only as much as is allowed.
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         carton.open(f"{base}/s.carton")
     assert info.value.code == "http/scheme" and not asked
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         holdall.open(f"{base}/s.carton", allow=["http"])
     assert info.value.code == "http/private-host" and 'allow=["private-hosts"]' in info.value.hint and not asked
     with carton.open(f"{base}/s.carton", **web) as p:
@@ -298,9 +298,13 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
         assert p.verify().verdict == "incomplete"
         assert "only linked to" in p._repr_html_()
     with carton.open(folder / "s.carton", offline=True, **web) as p:
-        with pytest.raises(holdall.NotFound) as info:
+        with pytest.raises(holdall.NotFoundError) as info:
             p.read("model/a.zt")
         assert info.value.code == "links/offline"
+    with carton.open(folder / "s.carton", limits={"fetched_len": 100}, **web) as p:
+        with pytest.raises(holdall.Limit) as info:
+            p.fetch()
+        assert info.value.code == "http/too-long" and 'limits={"fetched_len": N}' in info.value.hint
     with carton.open(folder / "s.carton", **web) as p:
         assert p.fetch() == 1
     with carton.open(folder / "s.carton", offline=True) as p:
@@ -312,7 +316,7 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
     back = carton.fetch(folder / "s.carton", tmp_path / "back.carton", offline=True)
     assert back.hash == whole.hash and back.linked == 0
     assert carton.open(tmp_path / "back.carton").verify().verdict == "sound"
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         carton.shrink(whole.path, tmp_path / "n.carton")
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         carton.shrink(whole.path, tmp_path / "n.carton", links={"nope": "https://example.com/x"})

@@ -79,9 +79,9 @@ def test_text_without_pyarrow(records, monkeypatch):
         assert frame["name"].tolist() == some.texts("name") == some.values("name")
         assert str(frame["maybe"].dtype) == "string" and some.texts("maybe") == some.values("maybe")
         assert some.texts("label") == some.values("label")
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         records[[1]].texts("id")
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         records[[1]].texts("none")
 
 

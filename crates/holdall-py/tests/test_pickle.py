@@ -61,7 +61,7 @@ def test_how_it_was_opened(data, tmp_path, monkeypatch):
     assert again.io == "read" and again.name == str(tmp_path / "a.mt")
     holdall.save(tmp_path / "c.zt", {"w": np.zeros(1000)}, encoding="zstd")
     small = pickle.loads(pickle.dumps(holdall.open(tmp_path / "c.zt", limits={"decoded_len": 16})["w"]))
-    with pytest.raises(holdall.Limit):
+    with pytest.raises(holdall.LimitError):
         small.numpy()
 
 
@@ -78,9 +78,9 @@ def test_what_has_no_path(data):
             pickle.dumps(thing)
     with holdall.open(data) as f:
         t = f["w"]
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         pickle.dumps(f)
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         pickle.dumps(t)
 
 

@@ -83,7 +83,7 @@ def test_load_keeps_the_order_that_is_asked_for(zt, arrays):
     assert list(holdall.load(zt, ["w", "c", "ids"])) == ["w", "c", "ids"]
     with pytest.raises(TypeError):
         holdall.load(zt, "w")
-    with pytest.raises(holdall.NotFound) as e:
+    with pytest.raises(holdall.NotFoundError) as e:
         holdall.load(zt, ["ww"])
     assert "did you mean `w`" in e.value.hint
 
@@ -104,7 +104,7 @@ def test_load_into_compares_element_types(path, arrays):
         before = bytes(memoryview(other).cast("B"))
         with holdall.open(path) as f:
             for read in (lambda: f.load_into({"w": other}), lambda: f["w"].read_into(other)):
-                with pytest.raises(holdall.Misuse) as e:
+                with pytest.raises(holdall.UsageError) as e:
                     read()
                 assert e.value.code == "python/buffer" and e.value.tensor == "w" and "raw=True" in e.value.hint
                 assert bytes(memoryview(other).cast("B")) == before
@@ -133,7 +133,7 @@ def test_load_into_refuses(zt, arrays):
         {"w": base[: w.nbytes], "ids": base[w.nbytes - 1 : w.nbytes - 1 + 192]},
     ]
     for buffers in bad:
-        with pytest.raises((holdall.Misuse, TypeError, BufferError)):
+        with pytest.raises((holdall.UsageError, TypeError, BufferError)):
             holdall.load_into(zt, buffers)
 
 
@@ -314,7 +314,7 @@ def test_a_closed_file_is_an_error(zt):
         lambda: t.read_into(np.empty(1)), lambda: t.to_dense(), lambda: f.__enter__(), lambda: f.load_into({"w": 1}),
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(holdall.Misuse) as e:
+        with pytest.raises(holdall.UsageError) as e:
             call()
         assert e.value.code == "python/closed"
     assert t.name == "w" and t.shape == (64, 32) and "closed" in f._repr_html_()
@@ -351,7 +351,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
     _arrays.DTYPES.clear()
     with holdall.open(tmp_path / "a.zt") as f:
         for call in (f["b"].numpy, f.load, lambda: f["b"][0], lambda: np.asarray(f["b"])):
-            with pytest.raises(holdall.Unsupported) as e:
+            with pytest.raises(holdall.UnsupportedError) as e:
                 call()
             assert "ml_dtypes" in e.value.hint and e.value.code == "python/extra"
         assert bytes(f["b"].components["data"].bytes()) == b"\x80\x3f" * 4
@@ -361,10 +361,10 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
 
 def test_errors_are_pickled(zt):
     f = holdall.open(zt)
-    with pytest.raises(holdall.NotFound) as e:
+    with pytest.raises(holdall.NotFoundError) as e:
         f["nope"]
     again = pickle.loads(pickle.dumps(e.value))
-    assert type(again) is holdall.NotFound and str(again) == str(e.value) and again.tensor == "nope"
+    assert type(again) is holdall.MissingNameError and str(again) == str(e.value) and again.tensor == "nope"
 
 
 def test_pictures(zt):

@@ -103,7 +103,7 @@ def test_unions(io):
     assert r.column("circle.r").tolist() == [None, 0.5] and r.column("box.h").tolist() == [3.0, None]
     assert r.values("box") == [{"w": 2.0, "h": 3.0}, None]
     assert r.dtype.names == () and r.dtype.itemsize == 32 and r.numpy().shape == (2,)
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         r.column("")
     assert info.value.code == "python/column" and "values(path)" in info.value.hint
 
@@ -123,7 +123,7 @@ def test_ragged(io):
     back = r[::-1].ragged()
     assert back.values.tolist() == [3, 1, 2] and back.offsets.tolist() == [0, 1, 1, 3]
     assert r[1:].ragged().offsets.tolist() == [0, 0, 1] and r[3:].ragged().values.shape == (0,)
-    with pytest.raises(holdall.Misuse, match="ragged"):
+    with pytest.raises(holdall.UsageError, match="ragged"):
         r.column("")
 
 
@@ -155,7 +155,7 @@ def test_photos(photos, io):
                 r.column(path)
             assert info.value.code == code and info.value.tensor == "records"
         for call in (lambda: r.ragged("tags"), lambda: r.ragged("id"), lambda: r.texts("id"), lambda: r.texts("at")):
-            with pytest.raises(holdall.Misuse) as info:
+            with pytest.raises(holdall.UsageError) as info:
                 call()
             assert info.value.code == "python/column" and "values" in info.value.hint
         for call in (r.column, r.texts, r.ragged, r.values):
@@ -224,13 +224,13 @@ def test_vectors(vector, io):
         assert e.code == vector.get("error", "schema/open-shape")
         return
     if len(data) != size or not stride:
-        with pytest.raises(holdall.Malformed) as info:
+        with pytest.raises(holdall.MalformedError) as info:
             by_hand(vector["schema"], data, heap if has_heap else None, io=io)
         assert info.value.code == "records/size"
         return
     r = by_hand(vector["schema"], data.ljust(stride, b"\0"), heap if has_heap else None, io=io)
     if "error" in vector:
-        with pytest.raises(holdall.Malformed) as info:
+        with pytest.raises(holdall.MalformedError) as info:
             r[0]
         assert info.value.code == vector["error"] and info.value.tensor == "r"
         return
@@ -284,13 +284,13 @@ def test_refused(path):
                 r.numpy(), repr(r)
                 for column, what in r.columns.items():
                     if "string" in what and "[" not in what:
-                        with pytest.raises(holdall.Malformed):
+                        with pytest.raises(holdall.MalformedError):
                             r.column(column), list(r)
                 list(r)
             elif t.layout == "blob":
                 b = t.blob()
                 list(b), b.texts()
-    assert info.value.code == code and type(info.value) in (holdall.Malformed, holdall.Limit)
+    assert info.value.code == code and type(info.value) in (holdall.MalformedError, holdall.LimitError)
 
 
 @IO
@@ -320,7 +320,7 @@ def test_blobs(name, expected, io):
     if name in ("blob-utf-8", "blob-json"):
         assert b.texts()[::-1] == b[::-1].texts() and b.texts()[0] in ("hi", '{"a":1}')
     else:
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             b.texts()
         assert info.value.code == "records/content"
     plain = [x.tolist() if isinstance(x, np.ndarray) else x for x in b]
@@ -352,7 +352,7 @@ def test_many_runs(tmp_path):
             assert sum(map(len, f["big"].blob())) == 40 << 20
             runs = iter(b)
             assert next(runs) == ""
-        with pytest.raises(holdall.Misuse, match="closed"):
+        with pytest.raises(holdall.UsageError, match="closed"):
             list(runs)
 
 
@@ -364,11 +364,11 @@ def test_a_run_that_is_wrong_is_told_of_in_its_turn(tmp_path, content, io):
     with holdall.open(tmp_path / "t.mt", io=io) as f:
         for some in (f["t"].blob(), f["t"].blob()[list(range(99))]):
             found, runs = [], iter(some)
-            with pytest.raises(holdall.Malformed, match="run 70"):
+            with pytest.raises(holdall.MalformedError, match="run 70"):
                 for run in runs:
                     found.append(run)
             assert found == [f"text{at}" for at in range(70)]
-            with pytest.raises(holdall.Malformed, match="run 70"):
+            with pytest.raises(holdall.MalformedError, match="run 70"):
                 some.texts()
 
 
@@ -397,7 +397,7 @@ def test_views_are_of_the_map(photos):
     assert ids.tolist() == [1, 2, 3, 4] and a["id"].tolist() == [1, 2, 3, 4]
     for call in (r.numpy, lambda: r.column("id"), lambda: r[0], lambda: list(r), lambda: r.texts("caption"),
                  lambda: r[1:], lambda: r.values("id"), lambda: r.schema):  # fmt: skip
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             call()
         assert info.value.code == "python/closed"
 
@@ -434,7 +434,7 @@ def test_many_threads_read_one_dataset(photos):
                 for _ in range(10):
                     if list(r) != expected or r.texts("caption") != [e["caption"] for e in expected]:
                         wrong.append("other values")
-            except holdall.Misuse as e:
+            except holdall.UsageError as e:
                 if e.code != "python/closed":
                     wrong.append(e)
 
@@ -503,7 +503,7 @@ def test_texts_that_share_bytes_are_held_to_a_limit(io):
     r = by_hand(STRING, (bytes(8) + (1 << 20).to_bytes(8, "little")) * count, heap, count, io)
     assert len(r[7]["s"]) == 1 << 20
     for call in (lambda: r.texts("s"), lambda: r.values("s"), lambda: r.column("s")):
-        with pytest.raises(holdall.Limit) as info:
+        with pytest.raises(holdall.LimitError) as info:
             call()
         assert info.value.code == "record/too-large" and info.value.tensor == "r"
 
@@ -518,7 +518,7 @@ def test_entries_that_lead_out_of_the_heap(io):
         for call in (lambda: r[0]["s"], lambda: r.texts("s")[0], lambda: r.values("s")[0], lambda: r.column("s")[0]):
             try:
                 assert call() == "abcd"[offset : offset + length] and (sound or not length)
-            except holdall.Malformed as e:
+            except holdall.MalformedError as e:
                 assert not sound and e.code in ("record/entry-bounds", "record/entry-empty")
 
 
@@ -543,12 +543,12 @@ def test_odd_bytes_are_found_in_columns(io):
         if code is None:
             assert r.column(path).tolist() == [None, None]
             continue
-        with pytest.raises(holdall.Malformed) as info:
+        with pytest.raises(holdall.MalformedError) as info:
             r.column(path)
         assert info.value.code == code and "record 1" in str(info.value)
         assert r[:1].column(path).tolist() == [1]
     r = by_hand(schema, good * 2, b"\0\2", 2, io)
-    with pytest.raises(holdall.Malformed) as info:
+    with pytest.raises(holdall.MalformedError) as info:
         r.ragged("a")
     assert info.value.code == "record/bool-byte"
 
@@ -570,7 +570,7 @@ def test_a_schema_that_doubles_is_no_trap():
     calls = (lambda: r.dtype, r.numpy, lambda: r.columns, lambda: r.enums, lambda: r[0], lambda: list(r),
              lambda: r.values("x"), lambda: r.column("x"), r._repr_html_)  # fmt: skip
     for call in calls:
-        with pytest.raises(holdall.Limit) as info:
+        with pytest.raises(holdall.LimitError) as info:
             call()
         assert info.value.tensor == "r" and info.value.code in ("python/dtype", "schema/too-large")
     assert r.column("n").tolist() == [7] and r.values("n") == [7] and repr(r).endswith("1 record of 1 bytes: struct>")
@@ -582,16 +582,16 @@ def test_what_is_no_array_says_where_to_look(photos):
         calls = (t.numpy, t.to_dense, lambda: t[0], t.torch, f.load, lambda: holdall.load(photos), lambda: np.asarray(t),
                  lambda: holdall.load(photos, dense=True), lambda: t.read_into(bytearray(3)))  # fmt: skip
         for call in calls:
-            with pytest.raises((holdall.Unsupported, holdall.Misuse)) as info:
+            with pytest.raises((holdall.UnsupportedError, holdall.UsageError)) as info:
                 call()
             assert info.value.tensor == "records"
             assert "records()" in info.value.hint, info.value
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             t.blob()
         assert info.value.code == "file/wrong-layout"
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         corpus("flat").records()
-    with pytest.raises((holdall.Unsupported, holdall.Misuse)) as info:
+    with pytest.raises((holdall.UnsupportedError, holdall.UsageError)) as info:
         corpus("blob-json").numpy()
     assert "blob()" in info.value.hint
 
@@ -616,7 +616,7 @@ def test_changed_bytes_end_in_exceptions(name):
             outcomes.add("read")
         except (holdall.HoldallError, UnicodeError) as e:
             outcomes.add(type(e).__name__)
-    assert {"Malformed", "read"} <= outcomes, outcomes
+    assert {"MalformedError", "read"} <= outcomes, outcomes
 
 
 def use(r):
@@ -625,7 +625,7 @@ def use(r):
         for call in (r.column, r.texts, r.ragged, r.values):
             try:
                 call(path)
-            except (holdall.Misuse, holdall.NotFound):
+            except (holdall.UsageError, holdall.NotFoundError):
                 pass
 
 

@@ -58,10 +58,10 @@ def test_a_runner_of_ones_own(tripling):
         assert model([1, 2])["y"].tolist() == [3, 6]
         big = np.arange(2_000_000, dtype=np.int32)
         assert np.array_equal(model(big)["y"], 3 * big)
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         carton.load(package)
     assert e.value.code == "run/no-runner"
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         carton.load(package, runners=runners, options={"broken": 1})
     assert e.value.code == "runner/framework"
     for wrong in ([command], {"tripling": "python3"}, {"tripling": []}, {1: command}):
@@ -85,7 +85,7 @@ def test_the_users_file_names_runners(tripling, tmp_path, monkeypatch):
     monkeypatch.setenv("HOLDALL_CONFIG", str(config))
     assert carton.test(package)
     config.write_text("runners = 3")
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         carton.test(package)
     assert e.value.code == "run/config"
 
@@ -98,10 +98,10 @@ def test_a_folder_is_loaded_by_two_words(tmp_path):
         assert package.inputs[0].shape == ("n",) and package.runner.name == "python"
         with package.load() as model:
             assert model([1])["y"].tolist() == [2]
-    with pytest.raises(holdall.Malformed) as e:
+    with pytest.raises(holdall.MalformedError) as e:
         carton.load(tmp_path)
     assert e.value.code == "carton/missing-file"
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         carton.load(tmp_path, runner="python")
     assert e.value.code == "package/runner"
     with pytest.raises(TypeError):
@@ -121,7 +121,7 @@ def test_a_call_of_a_graph_is_ended(tmp_path):
     endless = ROOT / "crates/holdall-run/tests/onnx/endless.onnx"
     (tmp_path / "model.onnx").write_bytes(endless.read_bytes())
     with carton.load(tmp_path, runner="onnx", timeout=5) as model:
-        with pytest.raises(holdall.Malformed) as e:
+        with pytest.raises(holdall.MalformedError) as e:
             model(np.ones(1, np.float32))
     assert e.value.code == "runner/timeout"
 

@@ -137,7 +137,7 @@ def test_without_torch():
         import holdall.torch as ht
 
         for call in (lambda: ht.load_file("x"), lambda: ht.load(b"")):
-            with pytest.raises(holdall.Unsupported) as e:
+            with pytest.raises(holdall.UnsupportedError) as e:
                 call()
             assert e.value.code == "python/extra"
 

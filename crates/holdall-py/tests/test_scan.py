@@ -49,5 +49,5 @@ def test_zips_folders_and_what_cannot_be_told(tmp_path: Path) -> None:
     (tmp_path / "x.pt").write_bytes(b"7z\xbc\xaf\x27\x1c")
     found = holdall.scan(tmp_path / "x.pt")
     assert not found and found.unread[0].code == "pickle/packed"
-    with pytest.raises(holdall.Io):
+    with pytest.raises(holdall.FileIoError):
         holdall.scan(tmp_path / "nothing")

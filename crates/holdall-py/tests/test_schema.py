@@ -90,8 +90,8 @@ def test_what_does_not_fit_is_refused(tmp_path):
     refused(TypeError, None, [{"id": 1}], None)
     refused(TypeError, None, {"id": 1})
     refused(TypeError, None, [{"id": 1}], file_members=["name"])
-    refused(holdall.Misuse, "python/option", tmp_path / "r.csv", form="xml")
-    refused(holdall.MissingFile, None, tmp_path / "r.csv")
+    refused(holdall.UsageError, "python/option", tmp_path / "r.csv", form="xml")
+    refused(holdall.MissingFileError, None, tmp_path / "r.csv")
 
     def broken():
         yield {"id": 1}
@@ -113,7 +113,7 @@ def test_files_become_members_and_blobs(tmp_path):
     with holdall.open(tmp_path / "o.zt") as f:
         assert f["records"].records()[0]["name"] == "content"
         assert bytes(f["all"].blob()[0]) == b"content" and f["all_names"].blob()[0] == "a.txt"
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         holdall.build(tmp_path / "o.zt", [{"id": 1, "name": "../x"}], KIND, files=tmp_path, file_members="name", overwrite=True)
     assert info.value.code == "build/file-name"
 
@@ -157,7 +157,7 @@ def test_records_are_sorted_counted_and_grouped(built):
         assert r[:10].sort("name").values("id") == list(range(10))
         assert r[:3].groups("id", "name") == [((0, "n0"), 1), ((1, "n1"), 1), ((2, "n2"), 1)]
         assert r.where("id<2").groups("id") == [(0, 1), (1, 1)]
-        with pytest.raises(holdall.NotFound) as info:
+        with pytest.raises(holdall.NotFoundError) as info:
             r.sort("nam")
         assert "did you mean `name`?" in info.value.hint
 
@@ -175,14 +175,14 @@ def test_members_become_files_and_files_members(tmp_path):
         assert r.export("image", tmp_path / "out") == ["0.png", "1.png"]
         assert (tmp_path / "out/1.png").read_bytes() == r[1]["image"]
         assert r.where("id=8").export("image", tmp_path / "out", names="id") == ["8.png"]
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             r.export("image", tmp_path / "out")
         assert info.value.code == "write/exists"
         assert len(r.export("image", tmp_path / "out", overwrite=True)) == 2
-        with pytest.raises(holdall.Misuse) as info:
+        with pytest.raises(holdall.UsageError) as info:
             r.export("id", tmp_path / "out")
         assert info.value.code == "records/file-member"
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         holdall.schema.infer(tmp_path / "t.csv", file_members=["imag"])
 
 
@@ -206,7 +206,7 @@ def test_schemas_are_inferred(tmp_path, built):
     assert "TypeDef:Uint8" in schema.infer(ROWS, tight=True)["properties"]["id"]
     enums = schema.infer([{"a": "x"}, {"a": "y"}], enums=2)
     assert enums["properties"]["a"]["enum"] == ["x", "y"]
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         schema.infer([{"a": 1}, {"a": "x"}])
     assert info.value.code == "infer/mixed"
     assert schema.infer([{"a": 1}, {"a": "x"}], first=1)["TypeDef:Struct"] == ["a"]
@@ -228,7 +228,7 @@ def test_schemas_are_laid_out(tmp_path, built):
     tensor = {"TypeDef:Tensor": {"dtype": "F32", "shape": ["n"]}}
     assert schema.layout(tensor, symbols={"n": 3}, reading="record")[0].size == 12
     for wrong, options in [("schema/unknown-path", {"path": "x"}), ("schema/unknown-symbol", {"symbols": {"m": 1}})]:
-        with pytest.raises(holdall.NotFound) as info:
+        with pytest.raises(holdall.NotFoundError) as info:
             schema.layout(KIND, **options)
         assert info.value.code == wrong
     with pytest.raises(TypeError):
@@ -286,13 +286,13 @@ def test_models_are_migrated(tmp_path):
     w = np.arange(6, dtype="f4")
     holdall.save(path, {"w1": w, "w2": w + 1})
     new = {"properties": {"up": {"TypeDef:Tensor": {"dtype": "F32", "shape": [6]}}}}
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         schema.migrate(path, new, out, rename={"up": "w1"})
     assert info.value.code == "evolve/drops-member" and not out.exists()
     report = schema.migrate(path, new, out, rename={"up": "w1"}, drop=True)
     assert (report.tensors, report.records, report.dropped) == (1, 0, ("w2",))
     assert np.array_equal(holdall.load(out)["up"], w)
-    with pytest.raises(holdall.NotFound) as info:
+    with pytest.raises(holdall.NotFoundError) as info:
         schema.migrate(path, new, out, rename={"up": "w3"}, drop=True)
     assert info.value.code == "schema/unknown-path"
 
@@ -380,7 +380,7 @@ def test_formats_and_keywords_of_ones_own_are_checked(tmp_path):
     assert [finding.record for finding in schema.check(kind, path, **own).findings] == [1, 2]
     with pytest.raises(ZeroDivisionError):
         schema.check(kind, rows, formats={"upper": lambda text: 1 / 0})
-    with pytest.raises(holdall.Misuse) as info:
+    with pytest.raises(holdall.UsageError) as info:
         schema.check(kind, rows, keywords={"TypeDef:Money": lambda own, value: True})
     assert info.value.code == "schema/own-keyword"
 

@@ -23,7 +23,7 @@ def test_patterns(model):
     assert set(found) == {"layers.1.weight", "ids"}
     with holdall.open(model) as f:
         assert list(f.load(include=["ids"])) == ["ids"]
-    with pytest.raises(holdall.NotFound):
+    with pytest.raises(holdall.NotFoundError):
         holdall.load(model, include=["layer.*"])
     with pytest.raises(TypeError):
         holdall.load(model, ["ids"], include=["ids"])
@@ -61,7 +61,7 @@ def test_bfloat16(model):
 def test_what_is_not_dense(tmp_path):
     sparse = pytest.importorskip("scipy.sparse")
     holdall.save(tmp_path / "s.zt", {"s": sparse.eye_array(4, format="csr"), "d": np.ones(2)})
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.load(tmp_path / "s.zt", dtype="float32")
     found = holdall.load(tmp_path / "s.zt", dtype="float32", dense=True)
     assert list(found) == list(holdall.load(tmp_path / "s.zt", dense=True))

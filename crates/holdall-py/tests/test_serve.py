@@ -70,13 +70,13 @@ def test_files_are_served_over_both(models):
             with pytest.raises(holdall.HoldallError) as info:
                 holdall.open(server.url(name), allow=ALLOW)
             assert info.value.code == "net/no-file", name
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             server.url()
         with pytest.raises(TypeError):
             pickle.dumps(server)
     assert server.closed and "closed" in repr(server) and server.wait(0)
     server.close()
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         server.files and server.url("models/layers.zt")
     comes(lambda: {access.by for access in seen} == {"quic", "http"})
     comes(lambda: any(a.name == "models/layers.zt" and a.done == "whole" and a.sent > 0 for a in seen))
@@ -104,10 +104,10 @@ def test_who_may_ask_and_how(models, tmp_path):
     with holdall.serve([file], tokens=listed, identity=key, only="quic") as server:
         assert server.sha256 == pin
         assert len(holdall.open(server.url(token="two"), allow=ALLOW)) == 12
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             server.url(http=True)
     with holdall.serve(file, plain_http=False) as server:
-        with pytest.raises(holdall.Misuse, match="plain text"):
+        with pytest.raises(holdall.UsageError, match="plain text"):
             server.url(http=True)
         with pytest.raises(urllib.error.HTTPError) as refused:
             get(server.url(https=True).replace("https://", "http://"))
@@ -127,20 +127,20 @@ def test_who_may_ask_and_how(models, tmp_path):
             assert answer.read() == file.read_bytes()
         with pytest.raises(TypeError):
             server.url(https=True, token="sesame")
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             server.url()
 
 
 def test_what_cannot_be_served_is_refused(models, tmp_path):
     for paths, how, error in [
-        ([], {}, holdall.Misuse),
+        ([], {}, holdall.UsageError),
         (tmp_path / "none", {}, holdall.HoldallError),
-        ([models, models], {}, holdall.Misuse),
-        (models, {"listen": "localhost"}, holdall.Misuse),
-        (models, {"only": "ftp"}, holdall.Misuse),
-        (models, {"tokens": ["with space"]}, holdall.Misuse),
+        ([models, models], {}, holdall.UsageError),
+        (models, {"listen": "localhost"}, holdall.UsageError),
+        (models, {"only": "ftp"}, holdall.UsageError),
+        (models, {"tokens": ["with space"]}, holdall.UsageError),
         (models, {"tokens": "text"}, TypeError),
-        (models, {"patience": -1}, holdall.Misuse),
+        (models, {"patience": -1}, holdall.UsageError),
         (models, {"key": "key"}, TypeError),
         (models, {"identity": models / "layers.zt"}, holdall.HoldallError),
     ]:
@@ -222,11 +222,11 @@ def test_a_stream_that_is_left_ends(models):
         name, first = next(arriving)
         assert name.startswith("layers.") and arriving.left == 11 and "11 left" in repr(arriving)
         arriving.prefer("layers.11.w")
-        with pytest.raises(holdall.NotFound):
+        with pytest.raises(holdall.NotFoundError):
             arriving.prefer("layers.12.w")
         arriving.close()
         assert next(arriving, None) is None and arriving.left == 0 and first.shape == (64, 64)
-        with pytest.raises(holdall.NotFound):
+        with pytest.raises(holdall.NotFoundError):
             f.stream(["layers.12.w"])
         with pytest.raises(TypeError):
             f.stream("layers.1.w")
@@ -240,7 +240,7 @@ def test_a_stream_that_is_left_ends(models):
         next(lost)
         f.close()
         assert len(list(lost)) == 11    # What was begun goes on.
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             f.stream()
 
 
@@ -253,7 +253,7 @@ def test_what_is_damaged_ends_a_stream(tmp_path):
     data[start] ^= 1
     path.write_bytes(data)
     with holdall.open(path, io="read") as f, f.stream(["b"]) as arriving:
-        with pytest.raises(holdall.Integrity):
+        with pytest.raises(holdall.IntegrityError):
             list(arriving)
         assert list(arriving) == []
 
@@ -273,5 +273,5 @@ def test_numbers_are_told_and_bytes_of_a_second_are_bounded(tmp_path):
     with holdall.serve(path) as server:
         assert server.metrics is None and "blake3" not in server.url()
     for odd in [{"rate": 0}, {"rate_of_all": 0}, {"metrics": "here"}]:
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.serve(path, **odd)

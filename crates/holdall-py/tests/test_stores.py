@@ -87,7 +87,7 @@ def test_a_file_goes_to_a_store_and_comes_from_there(store: Any) -> None:
         holdall.save(path, {"w": array})
         raise ZeroDivisionError
     assert len(store.objects) == 1
-    with pytest.raises(holdall.Misuse) as e, holdall.staged("s3://bucket/a b/w.zt", **options(store)):
+    with pytest.raises(holdall.UsageError) as e, holdall.staged("s3://bucket/a b/w.zt", **options(store)):
         pass
     assert e.value.code == "write/exists"
 
@@ -116,9 +116,9 @@ def test_runs_of_a_blob_far_away_are_read_together(store: Any) -> None:
 
 def test_errors_have_codes_and_no_secrets(store: Any) -> None:
     for opened in (holdall.open, carton.open):
-        with pytest.raises(holdall.NotFound) as e:
+        with pytest.raises(holdall.NotFoundError) as e:
             opened("s3://bucket/none.zt", **options(store))
         assert e.value.code == "stores/no-object" and SECRET not in repr(e.value) + str(e.value)
-        with pytest.raises(holdall.Misuse) as wrong:
+        with pytest.raises(holdall.UsageError) as wrong:
             opened("s3://bucket/none.zt", storage_options={"sekret": SECRET})
         assert wrong.value.code == "stores/option" and SECRET not in repr(wrong.value) + str(wrong.value)

@@ -114,7 +114,7 @@ def test_without_ml_dtypes(tmp_path, monkeypatch):
     with holdall.open(tmp_path / "a.mt") as f:
         r = f["a"].records()
         for call in (r.numpy, lambda: r.dtype, lambda: r.column("h")):
-            with pytest.raises(holdall.Unsupported) as e:
+            with pytest.raises(holdall.UnsupportedError) as e:
                 call()
             assert e.value.code == "python/extra" and e.value.tensor == "a"
         assert r.column("n").tolist() == [1, 1] and r[0] == {"h": 1.0, "n": 1} and "bfloat16" in repr(r)
@@ -161,7 +161,7 @@ def test_what_no_record_holds_is_refused(tmp_path):
         assert (info.value.code, info.value.tensor) == (code, "a"), a.dtype
     with pytest.raises(TypeError):
         holdall.save(tmp_path / "a.mt", {"a": Odd()})
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         holdall.save(tmp_path / "a.safetensors", {"a": np.zeros(2, [("a", "u1")])})
     assert info.value.tensor == "a"
     assert not list(tmp_path.iterdir())

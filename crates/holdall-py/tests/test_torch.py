@@ -134,7 +134,7 @@ def test_torch_lends_its_memory(tmp_path):
     holdall.open(tmp_path / "a.zt")["w"].read_into(parameter)
     assert same(parameter, w)
     for wrong in (torch.zeros(3, 2, dtype=torch.bfloat16).T, torch.zeros(2, 3), torch.zeros(2, 3, device="meta")):
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.load_into(tmp_path / "a.zt", {"w": wrong})
 
 
@@ -184,7 +184,7 @@ def test_what_cannot_be_stored(tmp_path):
     }
     for code, values in wrong.items():
         for value in values:
-            with pytest.raises(holdall.Unsupported) as e:
+            with pytest.raises(holdall.UnsupportedError) as e:
                 holdall.save(tmp_path / "a.zt", {"w": value})
             assert e.value.code == code, value
     assert not (tmp_path / "a.zt").exists()
@@ -197,7 +197,7 @@ def test_types_that_torch_lacks(tmp_path):
         w.add("odd", np.zeros((2, 3), ml_dtypes.float4_e2m1fn))
     with holdall.open(tmp_path / "a.zt") as f:
         for t in f.values():
-            with pytest.raises(holdall.Unsupported) as e:
+            with pytest.raises(holdall.UnsupportedError) as e:
                 t.torch()
             assert e.value.code == "python/dtype"
 
@@ -266,18 +266,18 @@ def test_sparse_entries_in_any_order_and_twice(tmp_path):
             assert f[name].torch().to_dense().tolist() == f[name].to_dense().tolist(), name
         assert f["turned"].torch().layout == torch.sparse_csr
         assert bits(f["small"].torch().values()) == bits(small)
-        with pytest.raises(holdall.Unsupported) as e:
+        with pytest.raises(holdall.UnsupportedError) as e:
             f["small-twice"].torch()
         assert e.value.tensor == "small-twice"
-        with pytest.raises(holdall.Malformed) as e:
+        with pytest.raises(holdall.MalformedError) as e:
             f["outside"].torch()
         assert e.value.code == "sparse/index-bounds"
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             f["q"].torch()
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         ht.load_file(tmp_path / "a.zt")
     assert e.value.tensor == "q"
-    with pytest.raises(holdall.Unsupported) as e:
+    with pytest.raises(holdall.UnsupportedError) as e:
         holdall.save(tmp_path / "a.safetensors", {"s": twice})
     assert e.value.code == "safetensors/layout"
 

@@ -133,10 +133,10 @@ def test_there_and_back(torch, tmp_path):
     out = Tensor(np.zeros((3, 4), np.float32), torch.float32)
     holdall.load_into(path, {"w": out})
     assert np.array_equal(out.a, base)
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.load_into(path, {"w": Tensor(np.zeros((4, 3), np.float32).T, torch.float32)})
     other = Tensor(np.zeros((3, 4), np.int64)[:, :2].copy(), torch.int64)
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.load_into(path, {"w": other})
     assert "float32" in str(e.value) and "int64" in str(e.value)
     holdall.load_into(path, {"w": other}, raw=True)
@@ -153,12 +153,12 @@ def test_tied_tensors_and_types_that_this_torch_lacks(torch, tmp_path):
     holdall.save(tmp_path / "a.zt", {"a": w, "b": w, "h": np.ones(2, np.float16)})
     with holdall.open(tmp_path / "a.zt") as f:
         assert f["a"].location == f["b"].location
-        with pytest.raises(holdall.Unsupported) as e:
+        with pytest.raises(holdall.UnsupportedError) as e:
             f["h"].torch()
         assert e.value.code == "python/dtype"
     sparse = Tensor(np.ones(1, np.float32), torch.float32)
     sparse.layout = "sparse_coo"
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.save(tmp_path / "b.zt", {"a": sparse})
 
 

@@ -54,11 +54,6 @@ def test_everything_public_has_a_docstring():
                 assert not public or inspect.getdoc(value), f"{name}.{member}"
 
 
-def test_all_is_sorted_and_there():
-    assert holdall.__all__ == sorted(set(holdall.__all__))
-    assert all(hasattr(holdall, name) for name in holdall.__all__)
-
-
 TYPED = """
 from typing import Any
 import numpy as np

@@ -86,7 +86,7 @@ def test_what_is_no_array(value, tmp_path):
     ],
 )  # fmt: skip
 def test_elements_that_no_file_holds(value, tmp_path):
-    with pytest.raises(holdall.Unsupported) as info:
+    with pytest.raises(holdall.UnsupportedError) as info:
         holdall.save(tmp_path / "a.zt", {"x": value})
     assert ("holdall.Runs" in (info.value.hint or "")) == (value.dtype.kind == "U")
     assert not (tmp_path / "a.zt").exists()
@@ -145,7 +145,7 @@ def test_tied_elements_that_are_packed_have_one_memory(tmp_path):
     assert np.shares_memory(found["a"], found["b"]) and found["b"].dtype == packed.dtype
     apart = holdall.load(tmp_path / "b.zt", tied="copy")
     assert not np.shares_memory(apart["a"], apart["b"])
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.load(tmp_path / "b.zt", tied="auto")
 
 
@@ -172,7 +172,7 @@ def test_targets(tmp_path, arrays):
     with open(tmp_path / "file", "wb") as out:
         holdall.save(out, small, format="zt")
     assert (tmp_path / "file").read_bytes() == whole
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         holdall.save(Quiet(), small)
     with pytest.raises(TypeError):
         holdall.save(3, small, format="zt")
@@ -198,7 +198,7 @@ def test_what_a_target_raises_comes_out():
 def test_overwriting(tmp_path):
     path = tmp_path / "a.zt"
     holdall.save(path, {"a": np.ones(1)})
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.save(path, {"a": np.zeros(1)}, overwrite=False)
     assert e.value.code == "write/exists" and "overwrite=True" in e.value.hint
     assert holdall.load(path)["a"][0] == 1
@@ -224,7 +224,7 @@ def test_attributes_that_cannot_be():
     endless = []
     endless.append(endless)
     for bad in ({"a": object()}, {3: 1}, {"a": 2**64}, {"a": endless}, {"a": {"b": {1, 2}}}):
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             holdall.save_bytes({"a": np.ones(1)}, format="zt", attributes=bad)
     with pytest.raises(TypeError):
         holdall.save_bytes({"a": np.ones(1)}, format="zt", attributes=[1])
@@ -245,7 +245,7 @@ def test_digests_encodings_alignment(tmp_path):
     holdall.save(path, tensors, digest="none")
     with holdall.open(path) as f:
         assert f["a"].components["data"].digest is None
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         holdall.save(tmp_path / "a.safetensors", tensors, encoding="zstd")
     assert "--" not in e.value.hint
 
@@ -254,7 +254,7 @@ def test_what_a_format_cannot_hold_leaves_nothing(tmp_path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(b"before")
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(holdall.Unsupported):
+    with pytest.raises(holdall.UnsupportedError):
         holdall.save(path, {"a": sparse.eye_array(3, format="csr")})
     assert path.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
 
@@ -284,7 +284,7 @@ def test_writer_that_is_declared(tmp_path):
         w.write(np.array([1, 2], np.int32))
         w.add("b", np.array([[True, False]]))
     assert list(holdall.load(tmp_path / "a.safetensors")["a"]) == [1, 2]
-    with pytest.raises(holdall.Misuse) as e:
+    with pytest.raises(holdall.UsageError) as e:
         with holdall.Writer(tmp_path / "b.safetensors") as w:
             w.add("a", np.ones(1))
     assert e.value.code == "write/declare" and "declare()" in e.value.hint and not (tmp_path / "b.safetensors").exists()
@@ -296,11 +296,11 @@ def test_writer_gives_up(tmp_path):
         with holdall.Writer(path) as w:
             w.add("a", np.ones(1))
             raise RuntimeError
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         with holdall.Writer(path) as w:
             w.begin("a", (2,), "int32")
             w.write(np.ones(1, np.int32))
-    with pytest.raises(holdall.Misuse):
+    with pytest.raises(holdall.UsageError):
         with holdall.Writer(path) as w:
             w.begin("a", (1,), "int32")
             w.write(np.ones(2, np.int32))
@@ -308,7 +308,7 @@ def test_writer_gives_up(tmp_path):
     w.abort()
     w.abort()
     for call in (w.close, lambda: w.add("a", np.ones(1)), lambda: w.write(b"x")):
-        with pytest.raises(holdall.Misuse) as e:
+        with pytest.raises(holdall.UsageError) as e:
             call()
         assert e.value.code == "python/closed"
     assert not list(tmp_path.iterdir())
@@ -324,9 +324,9 @@ def test_sparse(tmp_path):
         w.add("csc", m.tocsc())
         w.add_csr("parts", m.shape, m.indptr, m.indices, m.data)
         w.add_coo("places", m.shape, np.stack(m.tocoo().coords), m.tocoo().data)
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             w.add_coo("negative", m.shape, [[-1], [0]], np.ones(1))
-        with pytest.raises(holdall.Misuse):
+        with pytest.raises(holdall.UsageError):
             w.add_coo("floats", m.shape, [[1.0], [0]], np.ones(1))
     with holdall.open(tmp_path / "a.zt") as f:
         assert f["csr"].layout == "sparse_csr" and f["coo"].layout == "sparse_coo"
@@ -334,11 +334,11 @@ def test_sparse(tmp_path):
             assert (t.scipy() != m).nnz == 0
             assert np.array_equal(t.to_dense(), m.toarray())
             assert t.verify().verdict == "sound"
-            with pytest.raises(holdall.Misuse):
+            with pytest.raises(holdall.UsageError):
                 t.numpy()
-            with pytest.raises(holdall.Misuse):
+            with pytest.raises(holdall.UsageError):
                 t[0]
-        with pytest.raises(holdall.Unsupported):
+        with pytest.raises(holdall.UnsupportedError):
             f.load()
         assert np.array_equal(f.load(dense=True)["csc"], m.toarray())
 
@@ -348,9 +348,9 @@ def test_sparse_indices_outside_the_shape(tmp_path):
         w.add_coo("bad", (2, 2), [[5], [0]], np.ones(1))
     with holdall.open(tmp_path / "a.zt") as f:
         for call in (f["bad"].to_dense, f["bad"].scipy):
-            with pytest.raises((holdall.Malformed, holdall.Unsupported)) as e:
+            with pytest.raises((holdall.MalformedError, holdall.UnsupportedError)) as e:
                 call()
-            assert isinstance(e.value, holdall.Malformed)
+            assert isinstance(e.value, holdall.MalformedError)
 
 
 def test_quantized(tmp_path):
@@ -381,12 +381,12 @@ def test_what_cannot_be_saved_is_named(tmp_path, extension):
     good = np.zeros(2)
     wrongs = [np.array([None]), np.array(["text"]), np.array([b"x"]), np.array(["2026-01-01"], "M8[D]"), np.ma.array([1.0])]
     for wrong in wrongs:
-        with pytest.raises(holdall.Unsupported, match="tensor 'labels'") as info:
+        with pytest.raises(holdall.UnsupportedError, match="tensor 'labels'") as info:
             holdall.save(tmp_path / f"a.{extension}", {"w": good, "labels": wrong})
         assert (info.value.tensor, info.value.code) == ("labels", "python/dtype") and info.value.hint
         assert not list(tmp_path.iterdir())
     with holdall.Writer(tmp_path / "b.zt") as w:
-        with pytest.raises(holdall.Unsupported, match="tensor 'labels'") as info:
+        with pytest.raises(holdall.UnsupportedError, match="tensor 'labels'") as info:
             w.add("labels", wrongs[0])
         assert info.value.tensor == "labels"
 

@@ -180,7 +180,7 @@ def test_changed_bytes_end_in_exceptions(tmp_path, arrays, extension):
             outcomes.add("read")
         except (holdall.HoldallError, UnicodeError) as e:
             outcomes.add(type(e).__name__)
-    assert "Malformed" in outcomes and "read" in outcomes
+    assert "MalformedError" in outcomes and "read" in outcomes
 
 
 if __name__ == "__main__":

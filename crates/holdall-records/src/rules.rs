@@ -35,7 +35,8 @@ holdall_core::error::rules! {
         "Files are made of members that are bytes or text, and are named by text, enums and numbers.";
     /// What records are sorted or counted by is too much.
     pub SORTED: Limit "records/sorted"
-        "The values that records are sorted or counted by take at most `Limits::decoded_len` bytes.";
+        "The values that records are sorted or counted by take at most `Limits::decoded_len` bytes."
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// Nothing to make a schema of.
     pub NO_RECORDS: Misuse "infer/no-records"
         "A schema is inferred from at least one record.";
@@ -56,7 +57,8 @@ holdall_core::error::rules! {
     /// A file of columns that is too much.
     pub COLUMNS_LIMIT: Limit "input/columns-limit"
         "The part of a Parquet or Arrow file that must be in memory at once takes at most `Limits::decoded_len` bytes, or `Limits::expansion` times what is stored."
-        hint "write the file with smaller row groups or batches";
+        hint "write the file with smaller row groups or batches"
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// A file of columns that is not for here.
     pub COLUMNS_UNSUPPORTED: Unsupported "input/columns-unsupported"
         "A Parquet file is not encrypted, and is uncompressed or compressed with Snappy, zstd or LZ4; an Arrow file is little-endian IPC."
@@ -84,7 +86,8 @@ holdall_core::error::rules! {
         "A tensor that is compared with a schema has a known decoded length.";
     /// The text of a schema is too long.
     pub SCHEMA_LEN: Limit "input/schema-len"
-        "The text of a schema is no longer than the header of a file may be.";
+        "The text of a schema is no longer than the header of a file may be."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
 }
 
 pub use holdall_schema::rules::WHICH_DATASET;

@@ -2,7 +2,7 @@
 
 use crate::ahead::Ahead;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{SINGLE_FRAME_MAX, check_decoded_len};
+use holdall_core::codec::{SINGLE_FRAME_MAX, check_decoded_len};
 use holdall_core::{ByteOrder, Encoding, Result, Role};
 use holdall_io::Tensor;
 use holdall_io::source::Access;

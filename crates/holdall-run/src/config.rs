@@ -9,7 +9,7 @@
 
 use crate::process::program::Program;
 use crate::rules::CONFIG;
-use crate::runner::Runners;
+use crate::runners::Runners;
 use holdall::error::Shown as _;
 use holdall::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Config {
     pub fn read(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
-            .map_err(|e| crate::model::io(e, "reading").in_source(path.display()))?;
+            .map_err(|e| crate::rules::io(e, "reading").in_source(path.display()))?;
         Config::parse(&text).map_err(|e| e.in_source(path.display()))
     }
 

@@ -1,6 +1,6 @@
 //! The folder of a model that is loaded.
 
-use crate::model::io;
+use crate::rules::io;
 use holdall::Result;
 use holdall_io::temporary::{Temporary, set_read_only};
 use std::path::{Path, PathBuf};

@@ -44,6 +44,7 @@
 //! It brings four crates, and no code of the library itself.
 #![deny(unsafe_code)]
 
+mod builtin;
 #[cfg(unix)]
 pub mod config;
 mod folder;
@@ -54,17 +55,24 @@ pub mod onnx;
 pub mod process;
 #[cfg(unix)]
 pub mod python;
+pub mod requirements;
 pub mod rules;
 pub mod runner;
+mod runner_settings;
+mod runners;
 pub mod self_test;
+mod settings;
 
 #[cfg(unix)]
 pub use config::Config;
-pub use model::{LogLine, Model, Settings};
+pub use model::Model;
 #[cfg(unix)]
 pub use process::program::Program;
-pub use runner::{Load, Loaded, Named, Runner, Runners};
+pub use runner::{Load, Loaded, Named, Runner};
+pub use runner_settings::{Cancelled, Log, LogLine, RunnerSettings};
+pub use runners::Runners;
 pub use self_test::{OutputReport, TestReport, self_tests};
+pub use settings::Settings;
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static holdall::Rule> {

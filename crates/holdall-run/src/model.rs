@@ -1,157 +1,17 @@
 //! A model: loaded once, run as often as wanted, its inputs and outputs checked against its description.
 
 use crate::folder::Folder;
-use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
-use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
+use crate::requirements::{check_compat, platform, version};
+use crate::rules::{CLOSED, NOTHING, PLATFORM, REQUIREMENT};
+use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner_settings::Span;
+use crate::settings::Settings;
 use holdall::carton::signature::{self, Call};
 use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::{Error, Result};
 use semver::VersionReq;
-use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// A line that a model, or a runner in a process of its own, printed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LogLine {
-    /// Whether it was printed on standard error.
-    pub is_error: bool,
-    /// The line, without its end; what is not UTF-8 is replaced.
-    pub text: String,
-}
-
-/// Takes the lines that models print, from any thread.
-pub type Log = Arc<dyn Fn(LogLine) + Send + Sync>;
-
-/// Says whether loading or a call is no longer wanted, from any thread, about ten times a second.
-pub type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// A caller's choices.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Settings {
-    /// The runners that may be used.
-    pub runners: Runners,
-    /// Options that come before the package's.
-    pub options: Vec<(String, OptionValue)>,
-    /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
-    pub python: Option<OsString>,
-    /// Variables for a runner's process besides those that every one gets: of a value, or of the one that this
-    /// process has for it. No others are passed.
-    pub environment: Vec<(OsString, Option<OsString>)>,
-    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
-    pub timeout: Duration,
-    /// Where lines that the model prints go; nowhere when there is none.
-    pub log: Option<Log>,
-    /// Asked while a runner loads or runs. Once it says yes, the wait ends with
-    /// [`CANCELLED`], and the model can no longer be used.
-    pub cancelled: Option<Cancelled>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            runners: Runners::default(),
-            options: Vec::new(),
-            python: None,
-            environment: Vec::new(),
-            timeout: Duration::from_secs(600),
-            log: None,
-            cancelled: None,
-        }
-    }
-}
-
-impl std::fmt::Debug for Settings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settings")
-            .field("runners", &self.runners)
-            .field("options", &self.options)
-            .field("python", &self.python)
-            // Values may be secrets.
-            .field("environment", &self.environment.iter().map(|(n, _)| n).collect::<Vec<_>>())
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Settings {
-    /// The runners that may be used.
-    pub fn with_runners(mut self, runners: Runners) -> Settings {
-        self.runners = runners;
-        self
-    }
-
-    /// An option for the runner; it comes before the package's.
-    pub fn with_option(mut self, name: impl Into<String>, value: OptionValue) -> Settings {
-        self.options.push((name.into(), value));
-        self
-    }
-
-    /// The Python interpreter.
-    pub fn with_python(mut self, python: impl Into<OsString>) -> Settings {
-        self.python = Some(python.into());
-        self
-    }
-
-    /// Sets a variable in the environment of a runner's process.
-    pub fn with_variable(
-        mut self,
-        name: impl Into<OsString>,
-        value: impl Into<OsString>,
-    ) -> Settings {
-        self.environment.push((name.into(), Some(value.into())));
-        self
-    }
-
-    /// Passes a variable of this process to a runner's: its value when the model is loaded.
-    pub fn with_own_variable(mut self, name: impl Into<OsString>) -> Settings {
-        self.environment.push((name.into(), None));
-        self
-    }
-
-    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
-    pub fn with_timeout(mut self, timeout: Duration) -> Settings {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Where lines that the model prints go.
-    pub fn with_log(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Settings {
-        self.log = Some(Arc::new(log));
-        self
-    }
-
-    /// Asks this whether loading or a call is no longer wanted.
-    pub fn with_cancelled(
-        mut self,
-        cancelled: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Settings {
-        self.cancelled = Some(Arc::new(cancelled));
-        self
-    }
-
-    /// Fails once the awaited result is no longer wanted.
-    pub(crate) fn check_wanted(cancelled: Option<&Cancelled>) -> Result<()> {
-        match cancelled.is_some_and(|cancelled| cancelled()) {
-            true => Err(CANCELLED.broken("the model was no longer wanted")),
-            false => Ok(()),
-        }
-    }
-}
-
-/// What the time limit is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Span {
-    /// Each answer of a call.
-    Answer,
-    /// All of a call.
-    Whole,
-}
 
 /// A model that was loaded.
 pub struct Model {
@@ -210,7 +70,7 @@ impl Model {
             temporary,
             options: &prepared.options,
             requirement: &prepared.requirement,
-            settings,
+            settings: &settings.runner,
         })?;
         let mut warnings = prepared.warnings;
         warnings.extend_from_slice(loaded.warnings());
@@ -402,42 +262,4 @@ impl<'a> Prepared<'a> {
             .collect();
         Ok(Prepared { runner, options, requirement, warnings })
     }
-}
-
-/// Whether the folder `model` is of a version that the runner knows, where it says which those are.
-pub(crate) fn check_compat(
-    description: &Description,
-    runner: &str,
-    known: Option<&[u64]>,
-) -> Result<()> {
-    let compat = description.runner.compat_version;
-    match known.filter(|known| !known.contains(&compat)) {
-        None => Ok(()),
-        Some(known) => Err(COMPAT.broken(format!(
-            "`runner_compat_version` is {compat}, the runner `{runner}` knows {known:?}"
-        ))),
-    }
-}
-
-/// A framework of the wrong version.
-pub(crate) fn version(runner: &str, requirement: &VersionReq, has: &str) -> Error {
-    VERSION.broken(format!("the package requires `{requirement}`, the runner `{runner}` has {has}"))
-}
-
-/// The target triple of this build, as `required_platforms` names it.
-pub fn platform() -> String {
-    let arch = std::env::consts::ARCH;
-    match std::env::consts::OS {
-        "linux" if cfg!(target_env = "musl") => format!("{arch}-unknown-linux-musl"),
-        "linux" => format!("{arch}-unknown-linux-gnu"),
-        "macos" => format!("{arch}-apple-darwin"),
-        "windows" => format!("{arch}-pc-windows-msvc"),
-        os => format!("{arch}-unknown-{os}"),
-    }
-}
-
-/// An operating system error that happened while doing `what`.
-#[cold]
-pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
-    IO.broken(what.to_string()).because(e)
 }

@@ -1,5 +1,8 @@
 //! What can go wrong when a model is loaded or run. `docs/spec/runner.md` speaks of every one.
 
+use holdall::Error;
+use std::fmt::Display;
+
 holdall::error::rules! {
     /// The rules of models that are loaded and run.
     pub static RULES;
@@ -126,4 +129,10 @@ holdall::error::rules! {
     /// ONNX Runtime cannot be loaded.
     pub ONNX_LIBRARY: Misuse "onnx/library"
         "The ONNX Runtime library that is named can be loaded, is version 1.17 or later, and is the only one in the process.";
+}
+
+/// An operating system error that happened while doing `what`.
+#[cold]
+pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
+    IO.broken(what.to_string()).because(e)
 }

@@ -1,13 +1,10 @@
 //! Runners: what loads a model and runs it.
 
-use crate::model::Settings;
-use crate::rules::NO_RUNNER;
+use crate::runner_settings::RunnerSettings;
+use holdall::Result;
 use holdall::carton::{Description, OptionValue, TensorValue};
-use holdall::error::Shown as _;
-use holdall::{Error, Result};
 use semver::VersionReq;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Values by name: the inputs or the outputs of a call.
 pub type Named = Vec<(String, TensorValue)>;
@@ -57,8 +54,8 @@ pub struct Load<'a> {
     pub options: &'a [(String, OptionValue)],
     /// The framework versions that are required.
     pub requirement: &'a VersionReq,
-    /// The caller's choices.
-    pub settings: &'a Settings,
+    /// The caller's choices that the runner is told.
+    pub settings: &'a RunnerSettings,
 }
 
 impl Load<'_> {
@@ -94,65 +91,5 @@ pub trait Loaded: Send {
     /// What is odd, as found by the runner: options that it does not know.
     fn warnings(&self) -> &[String] {
         &[]
-    }
-}
-
-/// The runners that may be used.
-#[derive(Clone)]
-pub struct Runners(Vec<Arc<dyn Runner>>);
-
-impl Default for Runners {
-    /// Those in the box.
-    fn default() -> Runners {
-        let mut all = Runners::none().with(crate::noop::Noop);
-        #[cfg(feature = "run-onnx")]
-        {
-            all = all.with(crate::onnx::Onnx);
-        }
-        #[cfg(unix)]
-        {
-            all = all.with(crate::python::Python);
-        }
-        all
-    }
-}
-
-impl Runners {
-    /// None at all.
-    pub fn none() -> Runners {
-        Runners(Vec::new())
-    }
-
-    /// Adds one. It comes before those of the same name that are there.
-    pub fn with(mut self, runner: impl Runner + 'static) -> Runners {
-        self.0.insert(0, Arc::new(runner));
-        self
-    }
-
-    /// Names of all.
-    pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.0.iter().map(|r| r.name()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
-
-    /// The one of that name.
-    ///
-    /// # Errors
-    /// [`NO_RUNNER`]
-    pub fn find(&self, name: &str) -> Result<&dyn Runner, Error> {
-        self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
-            let names = self.names().join(", ");
-            NO_RUNNER
-                .broken(format!("the package is for the runner `{}`", name.shown()))
-                .with_hint(format!("there are {names}"))
-        })
-    }
-}
-
-impl std::fmt::Debug for Runners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Runners").field(&self.names()).finish()
     }
 }

@@ -186,7 +186,7 @@ fn what_is_no_runner_is_told() {
 fn failed(program: &Program, package: Option<&Package>) -> Vec<&'static str> {
     let settings = Settings::default().with_timeout(Duration::from_secs(5));
     let mut told = 0;
-    let trials = check(program, package, &settings, &mut |_| told += 1).unwrap();
+    let trials = check(program, package, &settings.runner, &mut |_| told += 1).unwrap();
     assert_eq!(told, trials.len());
     trials.iter().filter(|t| t.error.is_some()).map(|t: &Trial| t.name).collect()
 }

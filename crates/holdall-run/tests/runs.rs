@@ -48,7 +48,7 @@ fn what_a_package_requires_is_held_before_anything_runs() {
     assert_eq!(code(&|d| d.runner.framework_version = "seven".to_owned()), "run/requirement");
     assert_eq!(code(&|d| d.runner.compat_version = 99), "run/compat-version");
     assert_eq!(code(&|d| d.required_platforms = vec!["wasm".to_owned()]), "run/platform");
-    let here = holdall_run::model::platform();
+    let here = holdall_run::requirements::platform();
     load(&|d| d.required_platforms = vec!["wasm".to_owned(), here.clone()]).unwrap();
 }
 

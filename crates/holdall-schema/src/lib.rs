@@ -14,6 +14,7 @@
 )]
 
 mod access;
+pub mod calendar;
 #[cfg(feature = "validate")]
 mod check;
 pub mod code;

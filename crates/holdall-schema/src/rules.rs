@@ -26,9 +26,11 @@ crate::error::rules! {
     pub SIZE_OVERFLOW: Malformed "schema/size-overflow" "Sizes fit in 63 bits.";
     /// Over the limit of nodes.
     pub TOO_LARGE: Limit "schema/too-large"
-        "A schema has at most `Limits::schema_nodes` nodes, and a question about its paths visits at most as many.";
+        "A schema has at most `Limits::schema_nodes` nodes, and a question about its paths visits at most as many."
+        remedies [RaiseLimit { limit: "schema_nodes", at_least: None }];
     /// Over the limit of nesting.
-    pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep.";
+    pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Not a JSON Schema.
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
     /// A keyword that an older draft means something else by.

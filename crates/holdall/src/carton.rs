@@ -7,11 +7,19 @@
 pub use holdall_carton::{
     Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, Form,
     Inferred, Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile,
-    PackageReport, PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe, Reference,
-    Runner, SelfTest, ShapeSpec, Strictness, TensorKind, TensorRow, TensorValue, Tolerance,
-    UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped, onnx, onnx_files,
-    package_diff, package_path, rules,
+    PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe,
+    Reference, Runner, SelfTest, ShapeSpec, Strictness, TensorKind, TensorRow, TensorValue,
+    Tolerance, UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped, onnx, onnx_files,
+    package_diff, package_path,
 };
 /// The format of packages, as a file of tensors.
 pub use holdall_formats::carton::FORMAT;
 pub use holdall_package::{Comparison, Number, compare, signature, value};
+
+/// Rules of packages that only exist where there are files.
+pub mod rules {
+    pub use holdall_carton::rules::{DECLARED, OUTPUT_INSIDE, PLACE, RUNNER};
+    pub use holdall_io::package::rules::{
+        LINK_OUT, NO_FILE, NO_PACKAGE, NO_TENSOR, NOT_HERE, PART,
+    };
+}

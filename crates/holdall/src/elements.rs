@@ -5,7 +5,7 @@
 //! through all of a component checks its digest apart: [`Tensor::check_digest`].
 
 use bytes::Bytes;
-use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
+use holdall_core::codec::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::Computed;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::described::Described;
@@ -171,7 +171,7 @@ impl Elements {
         let pieces = match &self.place {
             Place::File(f) if !self.is_random() || f.is_remote() => Some(match f.is_remote() {
                 true => f.tensor.pieces(&f.component.role)?,
-                false => Pieces::checked(&f.tensor, f.component.clone(), None)?,
+                false => f.tensor.component_pieces(f.component.clone(), None)?,
             }),
             _ => None,
         };
@@ -209,18 +209,19 @@ impl InFile {
     ) -> Result<T> {
         let c = &self.component;
         let placed = |e| self.tensor.place(e, c);
+        let (sources, limits) = (self.tensor.file().sources(), self.tensor.file().limits());
         if let Some(table) = &self.table {
-            let bytes = frames_range(&self.tensor, c, table, range).map_err(placed)?;
+            let bytes = frames_range(sources, limits, c, table, range).map_err(placed)?;
             return work(&bytes);
         }
-        let source = self.tensor.file().sources().at(c.stored.source);
+        let source = sources.at(c.stored.source);
         let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
         if plain && source.terms().access == Access::Copied {
             memory.resize((range.end - range.start) as usize, 0);
             source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
             return work(memory);
         }
-        let bytes = holdall_io::executor::range(&self.tensor, c, range).map_err(placed)?;
+        let bytes = holdall_io::executor::range(sources, limits, c, range).map_err(placed)?;
         work(&bytes)
     }
 

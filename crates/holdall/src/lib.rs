@@ -52,17 +52,15 @@ pub use convert::{Convert, ConvertReport, ExternalData, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
 pub use form::{Form, Reform, Reformed};
-#[cfg(feature = "carton")]
-pub use holdall_carton::{OpenOptions, open};
 pub use holdall_core::layout::cast::{FloatType, Overflow};
 pub use holdall_core::layout::described::Layouts;
 /// Headers of `.npy` files.
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
-    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, Layout, Limits,
-    LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec, Value,
-    Warning, Window, layout, model, read,
+    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, LIMITS, Layout,
+    Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role, Rule, Stop,
+    Stored, TensorInfo, TensorSpec, Value, Warning, Window, layout, model, read,
 };
 pub use holdall_formats::{FORMATS, Format};
 /// What is in tar archives and zips.
@@ -79,15 +77,14 @@ pub use holdall_io::select;
 pub use holdall_io::{
     Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
     Faults, File, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, ModelFolder,
-    Number, Pieces, Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
+    Number, OpenOptions, Pieces, Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions,
+    Writer, format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,
-    model_file, read_layouts,
+    model_file, open, read_layouts,
     select::{Cast, Glob, Rename, Select},
 };
-#[cfg(not(feature = "carton"))]
-pub use holdall_io::{OpenOptions, open};
 /// Strict JSON, as schemas, records and headers are read.
 pub use holdall_json as json;
 pub use holdall_records::{Blob, Records, TensorRecords};

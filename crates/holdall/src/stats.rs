@@ -1,4 +1,4 @@
-//! What the values of a tensor are like: extremes, moments, oddities, a histogram.
+//! Statistics of a tensor's values: min, max, mean, std, counts of special values, and a histogram.
 
 use crate::elements::{Elements, step};
 pub use holdall_core::layout::stats::{Histogram, Measure, Stats};
@@ -49,6 +49,16 @@ const HELD: u64 = 64 << 20;
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
 /// of complex ones the magnitudes. Of quantized and described ones the stored form is held in memory; of sparse ones the places of
 /// entries, where those do not rise. Digests are checked as those of a load are: all of the tensor is read.
+///
+/// ```no_run
+/// # fn main() -> holdall::Result<()> {
+/// let file = holdall::open("model.safetensors")?;
+/// let stats = holdall::stats(&file.tensor("embed.weight")?, &holdall::StatsOptions::new())?;
+/// println!("min {:?}, max {:?}", stats.min.map(|n| n.to_f64()), stats.max.map(|n| n.to_f64()));
+/// println!("mean {:?}, std {:?}, {} NaN", stats.mean, stats.std, stats.nan);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],

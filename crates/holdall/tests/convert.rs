@@ -110,7 +110,7 @@ fn compressed_components_are_passed_on_as_they_are() {
     let b = holdall::open(&b).unwrap();
     for x in a.tensors() {
         let y = b.tensor(x.name()).unwrap();
-        assert_eq!(y.component(&Role::Data).unwrap().encoding, Encoding::Zstd);
+        assert_eq!(y.component(&Role::Data).unwrap().encoding, Encoding::ZSTD);
         assert_eq!(x.stored(&Role::Data).unwrap(), y.stored(&Role::Data).unwrap());
     }
     same(&source, &b);

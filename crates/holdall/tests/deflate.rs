@@ -34,7 +34,7 @@ fn every_way_gives_the_same_bytes() {
         let c = x.components().next().unwrap();
         assert_eq!(
             (c.encoding, c.decoded_len, &c.digest),
-            (Encoding::Deflate, Some(LEN as u64), &None)
+            (Encoding::DEFLATE, Some(LEN as u64), &None)
         );
         assert!(x.bytes(&Role::Data).unwrap() == content);
         let mut pieces = Vec::new();

@@ -236,7 +236,7 @@ fn what_stays_keeps_its_encoding_digest_and_alignment() {
             assert!(new.stored.start.is_multiple_of(1024));
         }
         let new = after.tensor("new").unwrap();
-        assert_eq!(new.component(&Role::Data).unwrap().encoding, holdall::Encoding::Zstd);
+        assert_eq!(new.component(&Role::Data).unwrap().encoding, holdall::Encoding::ZSTD);
         assert_eq!(new.bytes(&Role::Data).unwrap(), bytes_of(500));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::make::{copied, dense, file, noise, part};
 use holdall::{DType, File, Role};
-use holdall_core::codec::zstd::{FRAME_LEN, SINGLE_FRAME_MAX};
+use holdall_core::codec::{FRAME_LEN, SINGLE_FRAME_MAX};
 
 const LEN: u64 = SINGLE_FRAME_MAX + 2 * FRAME_LEN + 1234;
 
@@ -46,13 +46,10 @@ fn a_range_is_what_the_whole_has_there() {
 fn damaged(at: usize, damage: impl Fn(&mut [u8])) -> [File; 2] {
     let mut data = part(Role::Data, DType::U8, bytes()).zstd();
     let len = data.stored.len() as u64;
-    let table = holdall_core::codec::zstd::SeekTable::len_from_footer(
-        &data.stored[data.stored.len() - 9..],
-        len,
-    )
-    .unwrap();
+    let table =
+        holdall_core::codec::zstd::table_len(&data.stored[data.stored.len() - 9..], len).unwrap();
     let read = &data.stored[(len - table) as usize..];
-    let frames = holdall_core::codec::zstd::SeekTable::read(read, len, LEN).unwrap();
+    let frames = holdall_core::codec::zstd::read_table(read, len, LEN).unwrap();
     let stored = &frames.frames()[at].stored;
     damage(&mut data.stored[stored.start as usize..stored.end as usize]);
     sources(file("ztensor@1.2.0", &[dense("w", &[LEN], data)]))

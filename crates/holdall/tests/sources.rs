@@ -126,13 +126,13 @@ fn over_three() -> Three {
         let (encoding, order) = match n % 3 {
             0 => (Encoding::Raw, ByteOrder::Little),
             1 => (Encoding::Raw, ByteOrder::Big),
-            _ => (Encoding::Zstd, ByteOrder::Little),
+            _ => (Encoding::ZSTD, ByteOrder::Little),
         };
         let mut stored = bytes.clone();
         if order == ByteOrder::Big {
             stored.chunks_exact_mut(4).for_each(<[u8]>::reverse);
         }
-        if encoding == Encoding::Zstd {
+        if encoding == Encoding::ZSTD {
             let mut out = Vec::new();
             holdall_core::codec::zstd::Encoder::new(1).unwrap().frame(&stored, &mut out).unwrap();
             stored = out;

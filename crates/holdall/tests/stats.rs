@@ -37,7 +37,7 @@ fn a_handful_of_floats() {
     assert_eq!((s.min, s.max), (Some(Number::Float(-2.0)), Some(Number::Float(4.0))));
     assert!(close(s.mean, 0.6) && close(s.std, 3.84f64.sqrt()), "{s:?}");
     let h = s.histogram.unwrap();
-    assert_eq!((h.low, h.high, h.counts.len()), (-2.0, 4.0, 16));
+    assert_eq!((h.min, h.max, h.counts.len()), (-2.0, 4.0, 16));
     // Bins of 0.375: -2 in the first, 0 in the sixth, 1 in the ninth, 4 in the last.
     let filled: Vec<(usize, u64)> =
         h.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (i, *n)).collect();

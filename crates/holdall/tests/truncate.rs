@@ -189,7 +189,7 @@ fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, plac
         }
         let len = c.decoded_len.unwrap_or(bytes.len() as u64);
         assert_eq!(bytes.len() as u64, len, "{place}: {}", tensor.name());
-        if c.encoding == Encoding::Zstd && len <= 64 << 10 {
+        if c.encoding == Encoding::ZSTD && len <= 64 << 10 {
             let mut decoder = zstd::Decoder::new(&stored[..]).unwrap();
             decoder.window_log_max(31).unwrap();
             let mut decoded = Vec::new();

@@ -147,7 +147,7 @@ fn long_components_are_frames_with_a_seek_table() {
     let file = holdall::open(&path).unwrap();
     let tensor = file.tensor("t9").unwrap();
     let c = tensor.component(&Role::Data).unwrap();
-    assert_eq!(c.encoding, Encoding::Zstd);
+    assert_eq!(c.encoding, Encoding::ZSTD);
     let stored = tensor.stored(&Role::Data).unwrap();
     assert_eq!(stored[stored.len() - 4..], 0x8F92_EAB1u32.to_le_bytes());
     // Any zstd decoder passes over the table.

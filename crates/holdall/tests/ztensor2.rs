@@ -138,7 +138,7 @@ fn compressed_parts_are_seekable() {
             if c.encoding == Encoding::Raw && tensor.name() == "none" {
                 continue;
             }
-            assert_eq!(c.encoding, Encoding::Zstd, "{}", tensor.name());
+            assert_eq!(c.encoding, Encoding::ZSTD, "{}", tensor.name());
             assert_eq!(c.digest.as_ref().unwrap().algorithm(), Some(Algorithm::Xxh3));
             let stored = tensor.file().index().source_len();
             assert!(c.stored.end < stored && c.stored.start % 4096 == 0);
@@ -152,7 +152,7 @@ fn compressed_parts_are_seekable() {
             .unwrap();
         let back = holdall::open(place("back.zt")).unwrap();
         let c = back.tensor("long").unwrap().component(&Role::Data).unwrap();
-        assert_eq!(c.encoding, Encoding::Zstd);
+        assert_eq!(c.encoding, Encoding::ZSTD);
         assert_eq!(*back.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
     }
     // SHA-256 is of what is decoded, too: of raw parts that is checked.

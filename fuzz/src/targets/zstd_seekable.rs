@@ -5,7 +5,7 @@ use crate::frames::{is_wide_block, may_have_empty_block};
 use crate::limits;
 use crate::take::{Put, Take};
 use holdall::{Encoding, ErrorKind, Result};
-use holdall_core::codec::zstd::{Decoder, SEEK_FOOTER_LEN, SeekTable, Stream};
+use holdall_core::codec::zstd::{Decoder, FOOTER_LEN, Stream, read_table, table_len};
 
 /// Bytes that are declared at most, less 1.
 const MOST: u32 = 1 << 20;
@@ -63,10 +63,10 @@ fn stream(stored: &[u8], declared: usize, step: usize, room: usize) -> Result<Op
 
 /// All frames of the seek table, where there is one and each decodes to its share.
 fn by_table(decoder: &mut Decoder, stored: &[u8], declared: usize) -> Option<Vec<u8>> {
-    let footer = stored.get(stored.len().checked_sub(SEEK_FOOTER_LEN as usize)?..)?;
-    let len = SeekTable::len_from_footer(footer, stored.len() as u64)? as usize;
+    let footer = stored.get(stored.len().checked_sub(FOOTER_LEN as usize)?..)?;
+    let len = table_len(footer, stored.len() as u64)? as usize;
     let table = &stored[stored.len() - len..];
-    let table = SeekTable::read(table, stored.len() as u64, declared as u64)?;
+    let table = read_table(table, stored.len() as u64, declared as u64)?;
     let mut out = vec![0; declared];
     let mut end = (0, 0);
     for frame in table.frames() {
@@ -87,7 +87,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(file) = crate::open(file) else { return Vec::new() };
     let mut out = Vec::new();
     for t in file.tensors() {
-        for c in t.components().filter(|c| c.encoding == Encoding::Zstd) {
+        for c in t.components().filter(|c| c.encoding == Encoding::ZSTD) {
             let (Ok(decoded), Ok(stored)) = (t.bytes(&c.role), t.stored(&c.role)) else { continue };
             if decoded.len() < MOST as usize {
                 let mut put = Put::default();

@@ -14,9 +14,9 @@ export interface StatsOptions extends RunOptions {
   onProgress?: ((done: number, all: number) => void) | undefined
 }
 
-/** What the values of a tensor are like: the numbers from `min` on are over the finite ones. */
+/** Statistics of a tensor's values: the fields from `min` on cover the finite values. */
 export interface Stats {
-  /** What the numbers are: of complex elements, the magnitudes. */
+  /** What the numbers measure: of complex elements, the magnitudes. */
   measure: 'value' | 'magnitude'
   /** Values in all: of a sparse tensor, the zeros that are not stored too. */
   count: number
@@ -26,14 +26,16 @@ export interface Stats {
   nan: number
   inf: number
   negInf: number
-  /** Exact, for 64-bit integers too; `null` where no value is finite. */
+  /** The smallest finite value, exact even for 64-bit integers; `null` if no value is finite. */
   min: Element | null
+  /** The largest finite value, exact even for 64-bit integers; `null` if no value is finite. */
   max: Element | null
+  /** The mean of the finite values. */
   mean: number | null
   /** The standard deviation of the population. */
   std: number | null
-  /** How many values lie in each of some bins of equal width. */
-  histogram: { low: number; high: number; counts: number[] } | null
+  /** The number of finite values in each of several bins of equal width from `min` to `max`. */
+  histogram: { min: number; max: number; counts: number[] } | null
 }
 
 /** The element that the core wrote. */
@@ -67,7 +69,7 @@ export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats
     if (hasMore) await pass(false)
     const told = own.json<Record<string, Written>>('stats_finish')
     const count = (name: string) => nearest(told[name] as number)
-    const { histogram } = told as unknown as { histogram: { low: number; high: number; counts: (number | { $int: string })[] } | null }
+    const { histogram } = told as unknown as { histogram: { min: number; max: number; counts: (number | { $int: string })[] } | null }
     return {
       ...(told as unknown as Stats),
       count: count('count'), zeros: count('zeros'), impliedZeros: count('impliedZeros'),

@@ -182,7 +182,7 @@ export const ReferenceList = <K extends Kind<any>>(
 ): Kind<Static<K>[]> => kind({ type: 'array', items }, options)
 
 /**
- * A type of TypeScript that stands for a kind, for `holdall ts-to-schema`. Whatever is a `T` will do for it: what says the kind
+ * A type of TypeScript that stands for a kind, for `holdall-ts-to-schema`. Whatever is a `T` will do for it: what says the kind
  * is nowhere at run time.
  */
 export type Branded<T, Name extends string, Of = unknown> = T & { readonly '~kind'?: Name; readonly '~of'?: Of }

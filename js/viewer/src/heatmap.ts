@@ -218,9 +218,9 @@ export class Heatmap {
     return null
   }
 
-  /** Ends of the colours from what came first: three deviations around the mean, the same on both sides of zero where it has both. */
+  /** Ends of the colours from what came first: three times the standard deviation around the mean, the same on both sides of zero where it has both. */
   #guess(values: ArrayLike<number>): void {
-    let [n, mean, squares, low, high] = [0, 0, 0, Infinity, -Infinity]
+    let [n, mean, squares, min, max] = [0, 0, 0, Infinity, -Infinity]
     const step = Math.max(1, Math.floor(values.length / 65_536))
     for (let at = 0; at < values.length; at += step) {
       const x = values[at]!
@@ -229,11 +229,11 @@ export class Heatmap {
       const apart = x - mean
       mean += apart / n
       squares += apart * (x - mean)
-      if (x < low) low = x
-      if (x > high) high = x
+      if (x < min) min = x
+      if (x > max) max = x
     }
-    if (n === 0) [low, high] = [-1, 1]
-    const [from, to] = rangeOf(low, high, mean, Math.sqrt(squares / Math.max(1, n)))
+    if (n === 0) [min, max] = [-1, 1]
+    const [from, to] = rangeOf(min, max, mean, Math.sqrt(squares / Math.max(1, n)))
     this.setRange(from, to)
   }
 
@@ -327,11 +327,11 @@ export class Heatmap {
 }
 
 /** The ends of the colours. */
-export function rangeOf(low: number, high: number, mean: number, std: number): [number, number] {
-  const [from, to] = [Math.max(low, mean - 3 * std), Math.min(high, mean + 3 * std)]
-  if (low < 0 && high > 0) {
+export function rangeOf(min: number, max: number, mean: number, std: number): [number, number] {
+  const [from, to] = [Math.max(min, mean - 3 * std), Math.min(max, mean + 3 * std)]
+  if (min < 0 && max > 0) {
     const far = Math.max(Math.abs(from), Math.abs(to))
     return [-far, far]
   }
-  return from < to ? [from, to] : low < high ? [low, high] : [low - 1, low + 1]
+  return from < to ? [from, to] : min < max ? [min, max] : [min - 1, min + 1]
 }

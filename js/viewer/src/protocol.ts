@@ -1,5 +1,7 @@
 /** What the page and its worker tell each other. */
 
+import type { Limits } from 'holdall'
+
 /** An error as the page shows it. */
 export interface Trouble {
   code: string
@@ -74,7 +76,7 @@ export interface RecordsPage {
 /** What the worker does. Elements come as numbers, magnitudes where they are complex. */
 export interface Methods {
   init(wasm: ArrayBuffer): void
-  open(slot: number, from: From, limits: Record<string, number>): FileFacts
+  open(slot: number, from: From, limits: Limits): FileFacts
   /** Whether files are of one model. */
   isModel(files: [string, File][]): boolean
   tensor(slot: number, at: number): TensorFacts

@@ -308,7 +308,7 @@ export function picture(image: Uint8Array, type: string, says: string): HTMLElem
 /** Numbers and a histogram. */
 function figures(found: any): HTMLElement {
   const rows: [string, string][] = [
-    ['least', short(found.min)], ['greatest', short(found.max)], ['mean', short(found.mean)], ['deviation', short(found.std)],
+    ['min', short(found.min)], ['max', short(found.max)], ['mean', short(found.mean)], ['std', short(found.std)],
     ['zeros', share(found.zeros, found.count)],
   ]
   if (found.nan > 0) rows.push(['no number', count(found.nan)])
@@ -321,18 +321,18 @@ function figures(found: any): HTMLElement {
   const most = Math.max(1, ...histogram.counts)
   const n = histogram.counts.length
   const width = 640 / n
-  const step = (histogram.high - histogram.low) / n
+  const step = (histogram.max - histogram.min) / n
   const bars = histogram.counts.map((value: number, at: number) => {
     const height = value === 0 ? 0 : Math.max(1, (value / most) * 128)
     const bar = svg('rect', { x: at * width + 0.5, y: 130 - height, width: Math.max(1, width - 1), height, rx: 1 })
     const title = document.createElementNS('http://www.w3.org/2000/svg', 'title')
-    title.textContent = `${short(histogram.low + at * step)} to ${short(histogram.low + (at + 1) * step)}: ${count(value)}`
+    title.textContent = `${short(histogram.min + at * step)} to ${short(histogram.min + (at + 1) * step)}: ${count(value)}`
     bar.append(title)
     return bar
   })
   const picture = svg('svg', { viewBox: '0 0 640 130', preserveAspectRatio: 'none', role: 'img', 'aria-label': `histogram of ${count(found.count)} values` }, ...bars)
   return h('div', { class: 'figures' }, list, h('div', { class: 'box bars' }, picture,
-    h('div', { class: 'ends' }, h('span', {}, short(histogram.low)), h('span', {}, n > 1 ? short((histogram.low + histogram.high) / 2) : ''), h('span', {}, short(histogram.high)))))
+    h('div', { class: 'ends' }, h('span', {}, short(histogram.min)), h('span', {}, n > 1 ? short((histogram.min + histogram.max) / 2) : ''), h('span', {}, short(histogram.max)))))
 }
 
 const share = (n: number, all: number): string =>

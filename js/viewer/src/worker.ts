@@ -1,4 +1,4 @@
-import { HoldallError, init, open, type Tensor, type TensorFile, type Value } from 'holdall'
+import { HoldallError, init, open, type Limits, type Tensor, type TensorFile, type Value } from 'holdall'
 import { openArchive } from 'holdall/archive'
 import { diff, stats } from 'holdall/reports'
 import type { Ask, Cell, FileFacts, From, Methods, Picture, RecordsPage, TensorFacts, Trouble } from './protocol.js'
@@ -66,7 +66,7 @@ function fact(tensor: Tensor): string {
   return components.length === 0 ? layout : `${type} [${shape.join(', ')}]${note}`
 }
 
-async function opened(slot: number, from: From, limits: Record<string, number>): Promise<FileFacts> {
+async function opened(slot: number, from: From, limits: Limits): Promise<FileFacts> {
   await files[slot]?.close()
   whole = undefined
   const file = await open(Array.isArray(from) ? new Map(from) : from, { limits, ...(from instanceof File ? { name: from.name } : {}) })

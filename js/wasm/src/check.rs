@@ -5,7 +5,7 @@ use crate::json::{self, CALL, Object};
 use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::records::{Runs, kind};
 use holdall_core::layout::sparse::{Coo, Csr, Tiles};

@@ -2,7 +2,7 @@
 
 use crate::json::{self, CALL, Object};
 use crate::{Answer, le};
-use holdall_core::codec::zstd::SeekTable;
+use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
 use holdall_core::read::{Chunk, Chunked, Extent, join};

@@ -3,7 +3,7 @@
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
-use holdall_core::{Component, Error, Limits, LogicalType, TensorInfo, Value, Warning};
+use holdall_core::{Component, Error, Limit, Limits, LogicalType, NameCase, TensorInfo, Value, Warning};
 use holdall_formats::Format;
 use holdall_json::write_string;
 use std::fmt::Write as _;
@@ -138,9 +138,13 @@ pub(crate) fn error(e: &Error) -> String {
         list(e.remedies(), out, |remedy, out| {
             let mut one = Object::new().text("do", remedy.name());
             for (name, detail) in remedy.details() {
+                let key = NameCase::Camel.spell(name);
                 one = match detail {
-                    Detail::Text(text) => one.text(name, text),
-                    Detail::Number(n) => one.number(name, n),
+                    Detail::Text(text) if name == "limit" => {
+                        one.text(&key, &NameCase::Camel.spell(text))
+                    }
+                    Detail::Text(text) => one.text(&key, text),
+                    Detail::Number(n) => one.number(&key, n),
                 };
             }
             out.push_str(&one.finish());
@@ -251,46 +255,26 @@ pub(crate) fn value(of: &Value, out: &mut String) {
     }
 }
 
-/// Limits by their names; the rest is as it is by default.
+/// Limits by their names in camelCase, and what is no limit but given with them; the rest is as it is by default.
 pub(crate) fn limits(text: &[u8]) -> Result<Limits, Error> {
-    let text = std::str::from_utf8(text).map_err(|_| CALL.broken("limits are JSON"))?;
-    let given = Attributes::from_json(text, 2)?;
+    let wrong = || CALL.broken("limits are an object of numbers");
+    let text = std::str::from_utf8(text).map_err(|_| wrong())?;
+    let given = Attributes::from_json(text, 1).map_err(|_| wrong())?;
     let mut limits = Limits::default();
     for (name, value) in given.iter() {
-        if let Value::Bool(on) = value {
-            match name {
-                "salvage" => limits.salvage = *on,
-                "skip_unknown" => limits.skip_unknown = *on,
-                _ => return Err(unknown(name)),
+        match (name, value) {
+            ("salvage", Value::Bool(on)) => limits.salvage = *on,
+            ("skipUnknown", Value::Bool(on)) => limits.skip_unknown = *on,
+            _ => {
+                // An unknown name is told before its value is looked at.
+                Limit::find(name, NameCase::Camel)?;
+                let n = value.as_integer().and_then(|n| u64::try_from(n).ok());
+                let n = n.ok_or_else(|| {
+                    CALL.broken(format!("the limit `{name}` is not a whole number"))
+                })?;
+                limits.set(name, NameCase::Camel, n)?;
             }
-            continue;
-        }
-        let n = value.as_integer().and_then(|n| u64::try_from(n).ok());
-        let Some(n) = n else {
-            return Err(CALL.broken(format!("the limit `{name}` is not a whole number")));
-        };
-        let small = || usize::try_from(n).unwrap_or(usize::MAX);
-        match name {
-            "manifest_len" => limits.manifest_len = n,
-            "header_len" => limits.header_len = n,
-            "text_len" => limits.text_len = n,
-            "files" => limits.files = n,
-            "tensors" => limits.tensors = n,
-            "rank" => limits.rank = small(),
-            "depth" => limits.depth = small(),
-            "schema_nodes" => limits.schema_nodes = n,
-            "attribute_values" => limits.attribute_values = n,
-            "decoded_len" => limits.decoded_len = n,
-            "expansion" => limits.expansion = n,
-            // It is the host that fetches.
-            "fetched_len" => {}
-            "zstd_window_log" => limits.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX),
-            _ => return Err(unknown(name)),
         }
     }
     Ok(limits)
-}
-
-fn unknown(name: &str) -> Error {
-    CALL.broken(format!("there is no limit `{name}`"))
 }

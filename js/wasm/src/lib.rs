@@ -98,11 +98,11 @@ impl State {
     }
 }
 
-/// Sets what nobody can guess of hashes: see `holdall_core::error::hash`.
+/// Sets the secret seed of hash maps: see `holdall_collections::seed`.
 #[unsafe(no_mangle)]
 pub extern "C" fn seed(a: u64, b: u64) {
     #[cfg(target_family = "wasm")]
-    holdall_core::error::hash::seed([a, b]);
+    holdall_collections::seed([a, b]);
     let _ = (a, b);
 }
 

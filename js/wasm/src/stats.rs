@@ -83,8 +83,8 @@ fn shown(stats: &Stats) -> String {
             None => out.push_str("null"),
             Some(found) => {
                 let one = Object::new()
-                    .with("low", real(Some(found.low)))
-                    .with("high", real(Some(found.high)))
+                    .with("min", real(Some(found.min)))
+                    .with("max", real(Some(found.max)))
                     .with("counts", |out| {
                         json::list(found.counts.iter().copied(), out, json::integer)
                     });

@@ -144,7 +144,7 @@ fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<d
         Coding::Identity => Box::new(wire),
         Coding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::new(wire)?;
-            decoder.window_log_max(limits.zstd_window_log)?;
+            decoder.window_log_max(limits.zstd_window_log.clamp(10, 31))?;
             Box::new(decoder)
         }
         Coding::Gzip => Box::new(MultiGzDecoder::new(wire)),

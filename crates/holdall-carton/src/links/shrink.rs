@@ -2,13 +2,13 @@
 
 use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
-use crate::read::reading;
-use crate::rules::NO_FILE;
 use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_io::Work;
 use holdall_io::http::{Policy, Url};
+use holdall_io::package::read::reading;
+use holdall_io::package::rules::NO_FILE;
 use holdall_io::sink::{Durability, FileSink, Sink as _};
 use holdall_package::{CARTON_TOML, TENSOR_INDEX};
 use std::fs;
@@ -252,7 +252,7 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
 }
 
 fn shown(url: &str) -> String {
-    holdall_io::http::shown(url.as_ref())
+    holdall_io::address::shown(url.as_ref())
 }
 
 /// A path of a package as part of an address.

@@ -1,19 +1,20 @@
 //! What a package is made of, before it is written.
 
 use super::Follow;
-use crate::folder::{self, Links};
-use crate::origin::{Stored, on_disk};
-use crate::package::At;
-use crate::read::{fill, reading};
 use crate::unpack::relative;
 use crate::{
-    Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType, rules,
+    Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType,
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::error::io;
+use holdall_io::package::At;
+use holdall_io::package::folder::{self, Links};
+use holdall_io::package::origin::{Stored, on_disk};
+use holdall_io::package::read::{fill, reading};
+use holdall_io::package::rules::PART;
 use holdall_package::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
     rules::NO_TENSOR_INDEX, unmet, write,
@@ -116,7 +117,7 @@ fn failed(e: std::io::Error, what: &str, path: &Path) -> Error {
 
 #[cold]
 fn part(message: String) -> Error {
-    rules::PART.broken(message)
+    PART.broken(message)
 }
 
 /// The files in a folder and its folders, but for `MANIFEST` and `LINKS`; symbolic links followed.
@@ -191,7 +192,7 @@ pub(super) fn complete(
     }
     if !files.contains_key(CARTON_TOML) {
         let message = "there is no `carton.toml`, and no description was given";
-        return Err(rules::PART.broken(message).with_remedy(Remedy::NameRunner));
+        return Err(PART.broken(message).with_remedy(Remedy::NameRunner));
     }
     if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));

@@ -1,13 +1,13 @@
 //! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
 
 use super::{Content, Follow, Packer};
-use crate::rules::{PART, RUNNER};
-use crate::{
-    Description, Example, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec,
-};
+use crate::rules::RUNNER;
+use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result, Warning};
+use holdall_io::OpenOptions;
 use holdall_io::error::io;
+use holdall_io::package::rules::PART;
 use std::path::{Path, PathBuf};
 
 /// How a path is packed, and what the package says of itself in place of what the model or a `carton.toml`

@@ -2,8 +2,6 @@
 
 use super::Packing;
 use super::parts::{Part, Source};
-use crate::origin::Stored;
-use crate::read::{fill, reading};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
@@ -11,6 +9,8 @@ use holdall_core::wire::zip::{EntryKind, Method};
 use holdall_core::{Error, Result};
 use holdall_io::Work;
 use holdall_io::error::CHANGED;
+use holdall_io::package::origin::Stored;
+use holdall_io::package::read::{fill, reading};
 use holdall_io::sink::{FileSink, Sink};
 use holdall_io::source::read_part;
 use holdall_package::{Sum, sha256};

@@ -53,7 +53,7 @@ pub(crate) struct InspectArgs {
     #[arg(long, visible_alias = "all")]
     no_group: bool,
 
-    /// Add minimum, maximum, mean, standard deviation, zeros, NaN and infinities; with -t, a histogram
+    /// Add min, max, mean, std, zeros, NaN and infinities; with -t, a histogram
     #[arg(long, conflicts_with = "plain")]
     stats: bool,
 

@@ -1,4 +1,4 @@
-//! `--stats`: what the values of tensors are like, as columns, as lines with a histogram, as JSON.
+//! `--stats`: statistics of tensors' values, as columns, as lines with a histogram, as JSON.
 
 use crate::exit::Failure;
 use crate::number;
@@ -66,8 +66,8 @@ pub(super) fn cells(stats: Option<&Stats>) -> [Cell; 7] {
         Cell::styled(Grouped(n).to_string(), style)
     };
     [
-        Cell::new(extreme(s.min)),
-        Cell::new(extreme(s.max)),
+        Cell::new(number_text(s.min)),
+        Cell::new(number_text(s.max)),
         number(s.mean),
         number(s.std),
         Cell::new(share(s.zeros, s.count)),
@@ -76,7 +76,7 @@ pub(super) fn cells(stats: Option<&Stats>) -> [Cell; 7] {
     ]
 }
 
-fn extreme(x: Option<Number>) -> String {
+fn number_text(x: Option<Number>) -> String {
     match x {
         None => "-".to_owned(),
         Some(Number::Integer(i)) => i.to_string(),
@@ -104,8 +104,10 @@ pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
         _ => "",
     };
     let mut out = vec![
-        ("range", format!("{} to {}{of}", extreme(s.min), extreme(s.max))),
-        ("mean", format!("{}, standard deviation {}", float(s.mean), float(s.std))),
+        ("min", format!("{}{of}", number_text(s.min))),
+        ("max", number_text(s.max)),
+        ("mean", float(s.mean)),
+        ("std", float(s.std)),
         ("zeros", zeros_line(s)),
     ];
     let odd = [("NaN", s.nan), ("inf", s.inf), ("-inf", s.neg_inf)];
@@ -151,9 +153,9 @@ fn histogram(h: &Histogram) -> Vec<String> {
         let block = |n: &u64| BLOCKS[height(*n).saturating_sub(line * 8).min(8) as usize];
         out.push(h.counts.iter().map(block).collect::<String>().trim_end().to_owned());
     }
-    let (low, high) = (number::short(h.low), number::short(h.high));
-    let room = h.counts.len().saturating_sub(low.len() + high.len()).max(1);
-    out.push(format!("{low}{}{high}", " ".repeat(room)));
+    let (min, max) = (number::short(h.min), number::short(h.max));
+    let room = h.counts.len().saturating_sub(min.len() + max.len()).max(1);
+    out.push(format!("{min}{}{max}", " ".repeat(room)));
     out
 }
 

@@ -93,7 +93,7 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     });
     let program = Program::new(name, args.command.clone());
     let mut printed = Ok(());
-    let trials = check::check(&program, package.as_ref(), &settings, &mut |trial| {
+    let trials = check::check(&program, package.as_ref(), &settings.runner, &mut |trial| {
         if !session.json() && printed.is_ok() {
             printed = told(session, trial);
         }

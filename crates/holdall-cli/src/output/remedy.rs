@@ -1,7 +1,7 @@
 //! Remedies as options of the command.
 
 use holdall::error::Shown as _;
-use holdall::{Error, Remedy};
+use holdall::{Error, NameCase, Remedy};
 
 /// What can be done about an error, in words of the command.
 pub(crate) fn advice(e: &Error) -> Option<String> {
@@ -12,7 +12,7 @@ pub(crate) fn advice(e: &Error) -> Option<String> {
 pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
     let text = match remedy {
         Remedy::RaiseLimit { limit, at_least } => {
-            let name = limit.replace('_', "-");
+            let name = NameCase::Kebab.spell(limit);
             let most = at_least.map_or_else(|| "N".to_owned(), |n| n.to_string());
             return Some(format!(
                 "if you trust the file, raise the limit: `--limit {name}={most}`"

@@ -1,7 +1,9 @@
 //! Records whose members lie otherwise than one after the other in little-endian bytes, put so.
 
-use super::filter::BROKEN;
-use crate::error::Result;
+use super::pipeline::BROKEN;
+use super::{Codec, Collected, DecodedLen, StreamDecoder};
+use crate::error::{Result, Rule};
+use crate::limits::Limits;
 
 /// How records are stored, and what becomes of them: their members one after the other, little-endian; bytes between them are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +100,37 @@ impl Members {
         let mut out = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
         records.for_each(|record| take(&self.steps, record, &mut out));
         Ok(out)
+    }
+}
+
+impl Codec for Members {
+    fn decoded_len(&self, stored_len: u64) -> DecodedLen {
+        DecodedLen::Exactly(Members::decoded_len(self, stored_len))
+    }
+
+    fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
+        let own = self.clone();
+        Collected::new(limits, move |stored, _| own.decode(stored))
+    }
+
+    fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
+        self.decode(stored)
+    }
+
+    fn chunk_len_before(&self, decoded_len: u64) -> u64 {
+        self.stored_len(decoded_len)
+    }
+
+    fn describes_elements(&self) -> bool {
+        true
+    }
+
+    fn broken_rule(&self) -> &'static Rule {
+        &BROKEN
+    }
+
+    fn length_rule(&self) -> &'static Rule {
+        &BROKEN
     }
 }
 

@@ -6,8 +6,10 @@
 //! ```
 //! Numbers that take all of their bits stand as they are. Of others the largest that fits stands for the fill value, where there is one.
 
-use super::filter::BROKEN;
-use crate::error::{Error, Result};
+use super::pipeline::BROKEN;
+use super::{Codec, Collected, DecodedLen, StreamDecoder};
+use crate::error::{Error, Result, Rule};
+use crate::limits::Limits;
 
 /// Bytes before the numbers.
 const HEADER: usize = 21;
@@ -44,13 +46,13 @@ impl ScaleOffset {
     }
 
     /// Bytes of a chunk.
-    pub(super) fn decoded_len(&self) -> u64 {
+    fn len(&self) -> u64 {
         self.count.saturating_mul(self.size as u64)
     }
 
     /// The numbers of a chunk of at most so many bytes.
-    pub(super) fn decode(&self, stored: &[u8], most: usize) -> Result<Vec<u8>> {
-        let len = usize::try_from(self.decoded_len()).ok().filter(|len| *len <= most);
+    fn decode(&self, stored: &[u8], most: usize) -> Result<Vec<u8>> {
+        let len = usize::try_from(self.len()).ok().filter(|len| *len <= most);
         let len = len.ok_or_else(|| broken("its numbers are more than a chunk has"))?;
         let cut = || broken("the stored bytes end before the numbers");
         let (header, packed) = stored.split_at_checked(HEADER).ok_or_else(cut)?;
@@ -101,6 +103,30 @@ impl ScaleOffset {
             }
             _ => (distance as f64 / step + f64::from_bits(least)).to_bits(),
         }
+    }
+}
+
+impl Codec for ScaleOffset {
+    /// How many that are is held to the limits; what they say may take no bits.
+    fn decoded_len(&self, _: u64) -> DecodedLen {
+        DecodedLen::AtMost(self.len())
+    }
+
+    fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
+        let own = self.clone();
+        Collected::new(limits, move |stored, most| own.decode(stored, most))
+    }
+
+    fn decode_chunk(&self, stored: &[u8], _: usize, most: usize) -> Result<Vec<u8>> {
+        self.decode(stored, most)
+    }
+
+    fn broken_rule(&self) -> &'static Rule {
+        &BROKEN
+    }
+
+    fn length_rule(&self) -> &'static Rule {
+        &BROKEN
     }
 }
 

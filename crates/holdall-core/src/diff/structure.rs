@@ -1,9 +1,9 @@
 //! What differs before a value is read: names, types, shapes, layouts, attributes.
 
 use super::{AttributeDiff, Diff, TensorDiff};
-use crate::error::hash::HashMap;
 use crate::layout::number::ElementType;
 use crate::model::{Attributes, Index, Layout, TensorInfo, Value};
+use holdall_collections::HashMap;
 
 /// Two tensors of one name, and what differs between them so far.
 #[derive(Debug, Clone)]

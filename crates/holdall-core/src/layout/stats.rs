@@ -1,10 +1,10 @@
-//! What values are like: extremes, moments, oddities, a histogram.
+//! Statistics of values: min, max, mean, std, counts of special values, and a histogram.
 
 use super::dense::Dense;
 use super::number::{Class, ElementType, Number};
 use crate::error::Result;
 
-/// What numbers stand for in a [`Stats`].
+/// What the numbers of a [`Stats`] measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Measure {
@@ -16,12 +16,12 @@ pub enum Measure {
 
 /// Statistics of the values of a tensor.
 ///
-/// Minimum, maximum, mean, deviation and histogram are over the finite values; NaN and infinities
-/// are counted apart.
+/// `min`, `max`, `mean`, `std` and the histogram cover the finite values; NaN and infinities are counted
+/// separately.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What the numbers are.
+    /// What the numbers measure.
     pub measure: Measure,
     /// Values in all: of a sparse tensor, the zeros that are not stored too.
     pub count: u64,
@@ -35,52 +35,53 @@ pub struct Stats {
     pub inf: u64,
     /// Values that are minus infinity.
     pub neg_inf: u64,
-    /// The least finite value, if there is one: exact, for 64-bit integers too.
+    /// The smallest finite value, exact even for 64-bit integers; `None` if no value is finite.
     pub min: Option<Number>,
-    /// The greatest.
+    /// The largest finite value, exact even for 64-bit integers; `None` if no value is finite.
     pub max: Option<Number>,
-    /// Their mean; none where there are no finite values, or sums pass what f64 holds.
+    /// The mean of the finite values; `None` if no value is finite, or a sum overflows `f64`.
     pub mean: Option<f64>,
-    /// Their standard deviation, of the population: divided by their count, not by one less.
+    /// The standard deviation of the population (divided by the count, not by the count minus one); `None`
+    /// where `mean` is.
     pub std: Option<f64>,
-    /// How they are spread, if there are any and bins were asked for.
+    /// The histogram of the finite values; `None` if there are none, or no bins were requested.
     pub histogram: Option<Histogram>,
 }
 
-/// Finite values counted by where they lie between the least and the greatest.
+/// Counts of finite values in bins of equal width from `min` to `max`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// The least value.
-    pub low: f64,
-    /// The greatest.
-    pub high: f64,
-    /// Values in each of as many bins of equal width. A value between two bins belongs to the upper
-    /// one, the greatest to the last. One bin only where all values are the same.
+    /// The start of the first bin: the smallest finite value.
+    pub min: f64,
+    /// The end of the last bin: the largest finite value.
+    pub max: f64,
+    /// The number of values in each bin. A value on the border of two bins belongs to the upper one, and `max`
+    /// to the last. If all values are equal, there is one bin.
     pub counts: Vec<u64>,
 }
 
-/// The least and the greatest, exact.
+/// The smallest and the largest value, exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Extremes {
+enum MinMax {
     Float { min: f64, max: f64 },
     Integer { min: i128, max: i128 },
 }
 
-impl Extremes {
-    /// Of nothing yet.
-    fn of(of: &ElementType) -> Extremes {
+impl MinMax {
+    /// Returns that of no values yet.
+    fn new(of: &ElementType) -> MinMax {
         if of.is_integer() {
-            Extremes::Integer { min: i128::MAX, max: i128::MIN }
+            MinMax::Integer { min: i128::MAX, max: i128::MIN }
         } else {
-            Extremes::default()
+            MinMax::default()
         }
     }
 }
 
-impl Default for Extremes {
-    fn default() -> Extremes {
-        Extremes::Float { min: f64::INFINITY, max: f64::NEG_INFINITY }
+impl Default for MinMax {
+    fn default() -> MinMax {
+        MinMax::Float { min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 }
 
@@ -94,7 +95,7 @@ pub struct Moments {
     nan: u64,
     inf: u64,
     neg_inf: u64,
-    extremes: Extremes,
+    min_max: MinMax,
 }
 
 /// Values that are looked at side by side, which is what a processor does best.
@@ -103,7 +104,7 @@ const LANES: usize = 8;
 impl Moments {
     /// Of no values of that type yet.
     pub fn of(of: &ElementType) -> Moments {
-        Moments { extremes: Extremes::of(of), ..Moments::default() }
+        Moments { min_max: MinMax::new(of), ..Moments::default() }
     }
 
     /// Takes elements.
@@ -111,14 +112,14 @@ impl Moments {
     /// # Errors
     /// As [`ElementType::each_f64`].
     pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
-        let before = self.extremes;
+        let before = self.min_max;
         let mut left = Vec::new();
         of.each_f64(bytes, |values| self.take_values(values, &mut left))?;
         if of.class() == Class::Wide {
             // An f64 does not hold these exactly.
-            self.extremes = before;
+            self.min_max = before;
         }
-        if let (Class::Wide, Extremes::Integer { min, max }) = (of.class(), &mut self.extremes) {
+        if let (Class::Wide, MinMax::Integer { min, max }) = (of.class(), &mut self.min_max) {
             let mut exact = Vec::new();
             for bytes in bytes.chunks(8 << 10) {
                 of.read_i128(bytes, &mut exact)?;
@@ -154,11 +155,11 @@ impl Moments {
             return;
         }
         let (lanes, rest) = values.as_chunks::<LANES>();
-        let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+        let (mut mins, mut maxs) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
         let (mut sums, mut nulls) = ([0.0; LANES], [0u64; LANES]);
         let mut look = |i: usize, x: f64| {
-            low[i] = if x < low[i] { x } else { low[i] };
-            high[i] = if x > high[i] { x } else { high[i] };
+            mins[i] = if x < mins[i] { x } else { mins[i] };
+            maxs[i] = if x > maxs[i] { x } else { maxs[i] };
             sums[i] += x;
             nulls[i] += u64::from(x == 0.0);
         };
@@ -173,18 +174,18 @@ impl Moments {
             (0..LANES).for_each(|i| square(i, lane[i]));
         }
         rest.iter().enumerate().for_each(|(i, &x)| square(i, x));
-        let min = low.into_iter().fold(f64::INFINITY, f64::min);
-        let max = high.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let extremes = match self.extremes {
-            Extremes::Float { .. } => Extremes::Float { min, max },
-            Extremes::Integer { .. } => Extremes::Integer { min: min as i128, max: max as i128 },
+        let min = mins.into_iter().fold(f64::INFINITY, f64::min);
+        let max = maxs.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let min_max = match self.min_max {
+            MinMax::Float { .. } => MinMax::Float { min, max },
+            MinMax::Integer { .. } => MinMax::Integer { min: min as i128, max: max as i128 },
         };
         self.add(&Moments {
             finite: values.len() as u64,
             mean,
             squares: squares.iter().sum(),
             zeros: nulls.iter().sum(),
-            extremes,
+            min_max,
             ..Moments::default()
         });
     }
@@ -203,14 +204,14 @@ impl Moments {
         self.finite += other.finite;
         self.mean += apart * (b / (a + b));
         self.squares += other.squares + apart * apart * (a * b / (a + b));
-        match (&mut self.extremes, other.extremes) {
-            (Extremes::Float { min, max }, Extremes::Float { min: low, max: high }) => {
-                *min = min.min(low);
-                *max = max.max(high);
+        match (&mut self.min_max, other.min_max) {
+            (MinMax::Float { min, max }, MinMax::Float { min: a, max: b }) => {
+                *min = min.min(a);
+                *max = max.max(b);
             }
-            (Extremes::Integer { min, max }, Extremes::Integer { min: low, max: high }) => {
-                *min = low.min(*min);
-                *max = high.max(*max);
+            (MinMax::Integer { min, max }, MinMax::Integer { min: a, max: b }) => {
+                *min = a.min(*min);
+                *max = b.max(*max);
             }
             _ => {}
         }
@@ -218,18 +219,18 @@ impl Moments {
 
     /// Takes zeros that are not stored.
     pub fn add_zeros(&mut self, count: u64) {
-        let extremes = match self.extremes {
-            Extremes::Float { .. } => Extremes::Float { min: 0.0, max: 0.0 },
-            Extremes::Integer { .. } => Extremes::Integer { min: 0, max: 0 },
+        let min_max = match self.min_max {
+            MinMax::Float { .. } => MinMax::Float { min: 0.0, max: 0.0 },
+            MinMax::Integer { .. } => MinMax::Integer { min: 0, max: 0 },
         };
-        self.add(&Moments { finite: count, zeros: count, extremes, ..Moments::default() });
+        self.add(&Moments { finite: count, zeros: count, min_max, ..Moments::default() });
     }
 
     /// What they are like. The histogram is the next pass: [`Bins`].
     pub fn finish(&self, of: &ElementType, implied_zeros: u64) -> Stats {
-        let (min, max) = match self.extremes {
-            Extremes::Float { min, max } => (Number::Float(min), Number::Float(max)),
-            Extremes::Integer { min, max } => (Number::Integer(min), Number::Integer(max)),
+        let (min, max) = match self.min_max {
+            MinMax::Float { min, max } => (Number::Float(min), Number::Float(max)),
+            MinMax::Integer { min, max } => (Number::Integer(min), Number::Integer(max)),
         };
         let some = |n: Number| (self.finite > 0).then_some(n);
         let finite = |x: f64| (self.finite > 0 && x.is_finite()).then_some(x);
@@ -253,11 +254,11 @@ impl Moments {
     }
 }
 
-/// Bins of equal width from the least value to the greatest.
+/// Bins of equal width from the smallest value to the largest.
 #[derive(Debug, Clone)]
 pub struct Bins {
-    low: f64,
-    high: f64,
+    min: f64,
+    max: f64,
     counts: Vec<u64>,
     /// What values are divided by first, so that no difference of two passes f64.
     shrink: f64,
@@ -266,16 +267,16 @@ pub struct Bins {
 impl Bins {
     /// Up to `count` bins for the finite values of which that is known; none where there are none.
     pub fn of(stats: &Stats, count: usize) -> Option<Bins> {
-        let (low, high) = (stats.min?.to_f64(), stats.max?.to_f64());
-        let shrink = if (high - low).is_finite() { 1.0 } else { 2.0 };
-        let count = if low < high { count } else { 1 };
-        Some(Bins { low, high, counts: vec![0; count], shrink })
+        let (min, max) = (stats.min?.to_f64(), stats.max?.to_f64());
+        let shrink = if (max - min).is_finite() { 1.0 } else { 2.0 };
+        let count = if min < max { count } else { 1 };
+        Some(Bins { min, max, counts: vec![0; count], shrink })
     }
 
     /// The bin of a finite value.
     fn place(&self, x: f64) -> usize {
-        let low = self.low / self.shrink;
-        let share = (x / self.shrink - low) / (self.high / self.shrink - low);
+        let min = self.min / self.shrink;
+        let share = (x / self.shrink - min) / (self.max / self.shrink - min);
         // Casts of what is below 0, or no number, give 0.
         ((share * self.counts.len() as f64) as usize).min(self.counts.len() - 1)
     }
@@ -306,7 +307,7 @@ impl Bins {
 
     /// What was counted.
     pub fn finish(self) -> Histogram {
-        Histogram { low: self.low, high: self.high, counts: self.counts }
+        Histogram { min: self.min, max: self.max, counts: self.counts }
     }
 }
 

@@ -11,10 +11,10 @@ use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, War
 use super::interner::Interner;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
-use crate::error::names::in_order;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
+use holdall_collections::in_order;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,10 +48,12 @@ crate::error::rules! {
         "A decoded component is a whole number of elements of its dtype.";
     /// Too many tensors.
     pub TOO_MANY_TENSORS: Limit "index/too-many-tensors"
-        "A file has at most `Limits::tensors` tensors.";
+        "A file has at most `Limits::tensors` tensors."
+        remedies [RaiseLimit { limit: "tensors", at_least: None }];
     /// Too many dimensions.
-    pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions.";
-    /// A compressed component claims to decode to more than zstd can express.
+    pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions."
+        remedies [RaiseLimit { limit: "rank", at_least: None }];
+    /// A compressed component claims to decode to more than its encoding can express.
     pub EXPANSION: Malformed "index/expansion"
         "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \
          4 bytes; Deflate: 1032 for 1).";
@@ -455,7 +457,7 @@ impl IndexBuilder {
         };
         let decoded_len = match c.encoding {
             Encoding::Raw => 0,
-            Encoding::Zstd | Encoding::Deflate | Encoding::DeflateNpy => {
+            Encoding::Coded(_) => {
                 inner.decoded_lens.push(c.decoded_len.unwrap_or(u64::MAX));
                 arena_offset(inner.decoded_lens.len())?
             }

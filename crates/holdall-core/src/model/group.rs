@@ -1,8 +1,7 @@
 //! Putting repeated layers together, so that a model of a thousand tensors can be read on one screen.
 
 use super::TensorInfo;
-use crate::error::hash::HashMap;
-use crate::error::sort::{sort, sort_by};
+use holdall_collections::{HashMap, sort, sort_by};
 use std::hash::Hash;
 
 /// Tensors alike in all but the numbers in their names.

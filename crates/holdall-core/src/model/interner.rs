@@ -2,7 +2,7 @@
 
 use super::builder::TOO_MANY_NAMES;
 use crate::error::Result;
-use crate::error::hash::HashMap;
+use holdall_collections::HashMap;
 use std::hash::Hash;
 
 /// Names given numbers in the order they first come; the last one found is tried first.

@@ -14,11 +14,12 @@ pub mod sha256;
 mod shape;
 mod tensor;
 
+pub use crate::codec::Encoding;
 pub use attributes::{Attributes, Value};
 pub use block::BlockType;
 pub use builder::IndexBuilder;
 pub use digest::{Algorithm, Digest, Hasher, crc32_combine, crc32c, crc32c_combine};
-pub use dtype::{ByteOrder, DType, Encoding, LogicalType};
+pub use dtype::{ByteOrder, DType, LogicalType};
 pub use index::{Index, Row, RowKind, TensorInfo, Tensors, Warning};
 pub use nearest::nearest;
 pub use shape::{element_count, stored_size};

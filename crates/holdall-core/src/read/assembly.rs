@@ -1,6 +1,6 @@
 //! A plan carried out with bytes that come in any order.
 
-use crate::codec::zstd::{Checksums, check_decoded_len};
+use crate::codec::{Checksums, check_decoded_len};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
@@ -107,7 +107,7 @@ impl Assembly {
         Ok(Assembly { plan, decoder, waiting, done, streams, sums, checksums, place })
     }
 
-    /// What is done with zstd's own checksums where no digest vouches for frames.
+    /// What is done with codecs' own checksums where no digest vouches for frames.
     pub fn with_checksums(mut self, checksums: Checksums) -> Assembly {
         self.checksums = checksums;
         self

@@ -1,9 +1,10 @@
 //! Bytes that are put together of chunks: the elements of an array that is stored as a grid of smaller ones.
 
-use crate::codec::filter::{self, Filter};
-use crate::error::sort::sort_by;
+use crate::codec::DecodedLen;
+use crate::codec::pipeline::{self, Step};
 use crate::error::{Error, Result};
 use crate::read::Extent;
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 /// An array that is stored in chunks, as a source of its decoded bytes: elements in row-major order, in the order of bytes that
@@ -11,11 +12,11 @@ use std::ops::Range;
 ///
 /// Chunks cover the array from its first element on, row by row. Those of one size reach beyond its end where it ends inside one.
 /// Where a chunk is missing, elements have the fill value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Chunked {
     grid: Grid,
     fill: Vec<u8>,
-    filters: Vec<Filter>,
+    steps: Vec<Step>,
     edges: Edges,
     /// By their places in the grid, which rise.
     chunks: Vec<Chunk>,
@@ -107,7 +108,7 @@ struct Span {
 /// What becomes of chunks that reach beyond the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edges {
-    /// They went through the filters as all others.
+    /// They went through the steps as all others.
     Filtered,
     /// They are stored as they are.
     Plain,
@@ -120,7 +121,7 @@ pub struct Chunk {
     pub number: u64,
     /// Where its bytes are.
     pub stored: Extent,
-    /// The filters that it did not go through, a bit each.
+    /// The steps that it did not go through, a bit each.
     pub left_out: u32,
 }
 
@@ -336,12 +337,12 @@ impl Chunked {
     /// An array; `fill` is one element. Chunks come in any order.
     ///
     /// # Errors
-    /// [`filter::BROKEN`] where two chunks have one place, where the stored bytes of one cannot be those of a chunk, and where `fill` is
+    /// [`pipeline::BROKEN`] where two chunks have one place, where the stored bytes of one cannot be those of a chunk, and where `fill` is
     /// not one element.
     pub fn new(
         grid: Grid,
         fill: Vec<u8>,
-        filters: Vec<Filter>,
+        steps: Vec<Step>,
         edges: Edges,
         mut chunks: Vec<Chunk>,
     ) -> Result<Chunked> {
@@ -349,13 +350,13 @@ impl Chunked {
         if fill.len() as u64 != grid.width {
             let message =
                 format!("a fill value of {} bytes, elements have {}", fill.len(), grid.width);
-            return Err(filter::BROKEN.broken(message));
+            return Err(pipeline::BROKEN.broken(message));
         }
         if let Some(pair) = chunks.windows(2).find(|pair| pair[0].number == pair[1].number) {
             let message = format!("chunk number {} is stored twice", pair[0].number);
-            return Err(filter::BROKEN.broken(message).at(pair[1].stored.range()));
+            return Err(pipeline::BROKEN.broken(message).at(pair[1].stored.range()));
         }
-        let chunked = Chunked { grid, fill, filters, edges, chunks };
+        let chunked = Chunked { grid, fill, steps, edges, chunks };
         for chunk in &chunked.chunks {
             chunked.check_len(chunk).map_err(|e| e.at(chunk.stored.range()))?;
         }
@@ -390,8 +391,8 @@ impl Chunked {
     }
 
     /// What chunks go through, in order.
-    pub fn filters(&self) -> &[Filter] {
-        &self.filters
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// The chunks that are stored, by their places.
@@ -428,16 +429,16 @@ impl Chunked {
     /// [`filter::RULES`].
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
-        let filters = self.filters_of(chunk);
-        let decoded = filter::decode(filters, chunk.left_out, stored, len);
+        let steps = self.steps_of(chunk);
+        let decoded = pipeline::decode(steps, chunk.left_out, stored, len);
         decoded.map_err(|e| e.at(chunk.stored.range()))
     }
 
     /// Of a chunk that is stored as it is: those of its bytes from the first to the last that are among `bytes` of the array.
     pub fn plain(&self, chunk: &Chunk, bytes: &Range<u64>) -> Option<Range<u64>> {
-        let filters = self.filters_of(chunk);
-        let is_left_out = |number| filter::is_left_out(chunk.left_out, number);
-        if !(0..filters.len()).all(is_left_out) {
+        let steps = self.steps_of(chunk);
+        let is_left_out = |number| pipeline::is_left_out(chunk.left_out, number);
+        if !(0..steps.len()).all(is_left_out) {
             return None;
         }
         let mut found: Option<Range<u64>> = None;
@@ -520,35 +521,31 @@ impl Chunked {
         self.grid.span(chunk.number).stored.iter().product::<u64>() * self.grid.width
     }
 
-    fn filters_of(&self, chunk: &Chunk) -> &[Filter] {
+    fn steps_of(&self, chunk: &Chunk) -> &[Step] {
         let is_plain = self.edges == Edges::Plain && {
             let Span { inside, stored, .. } = self.grid.span(chunk.number);
             inside != stored
         };
-        // How members lie is no matter of chunks.
-        let members = usize::from(matches!(self.filters.first(), Some(Filter::Members(_))));
-        if is_plain { self.filters.get(..members).unwrap_or_default() } else { &self.filters }
+        // How elements lie is no matter of chunks.
+        let of_elements = self.steps.iter().take_while(|step| step.describes_elements()).count();
+        if is_plain { self.steps.get(..of_elements).unwrap_or_default() } else { &self.steps }
     }
 
     /// Refuses a chunk whose stored bytes cannot be those of one: no memory is taken for what a file only says.
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
         let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
-        let passed = self.filters_of(chunk).iter().enumerate().rev();
-        let passed = passed.filter(|(number, _)| !filter::is_left_out(chunk.left_out, *number));
+        let passed = self.steps_of(chunk).iter().enumerate().rev();
+        let passed = passed.filter(|(number, _)| !pipeline::is_left_out(chunk.left_out, *number));
         let (mut most, mut is_exact) = (found, true);
-        for (_, filter) in passed {
-            most = filter.most_decoded(most);
-            match filter {
-                Filter::Fletcher32 if is_exact => most = most.saturating_sub(4),
-                Filter::Deflate | Filter::DeflateNpy | Filter::Lzf => is_exact = false,
-                #[cfg(feature = "scale-offset")]
-                Filter::ScaleOffset(_) => is_exact = false,
-                _ => {}
+        for (_, step) in passed {
+            match step.decoded_len(most) {
+                DecodedLen::Exactly(len) => most = len,
+                DecodedLen::AtMost(len) => (most, is_exact) = (len, false),
             }
         }
         if most < wanted || (is_exact && most != wanted) {
             let message = format!("{found} stored bytes for a chunk of {wanted}");
-            return Err(filter::BROKEN.broken(message));
+            return Err(pipeline::BROKEN.broken(message));
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! A component decoded in order, in bounded memory.
 
 use crate::codec::crc::Crc32;
-use crate::codec::zstd::{Frame, check_decoded_len, most_decoded};
-use crate::codec::{Stream, length_rule};
+use crate::codec::{Frame, StreamDecoder, check_decoded_len, most_decoded};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Algorithm, Component, Digest, Hasher};
@@ -45,7 +44,7 @@ pub struct ComponentDecoder {
     component: Component,
     limits: Limits,
     /// `None` for raw bytes.
-    stream: Option<Stream>,
+    stream: Option<Box<dyn StreamDecoder>>,
     hashers: Vec<Hasher>,
     /// The CRC-32 of what was decoded, where the file gives one.
     decoded_crc: Option<Crc32>,
@@ -83,7 +82,7 @@ impl ComponentDecoder {
     /// # Errors
     /// Limit, when the component decodes to more than `limits` allow.
     pub fn new(c: &Component, digests: Digests, limits: &Limits) -> Result<ComponentDecoder> {
-        let stream = Stream::new(c.encoding, limits);
+        let stream = c.encoding.stream(c.dtype.width(), limits);
         let allowed = most_decoded(c.stored_len(), limits);
         let most = match stream {
             None => c.stored_len(),
@@ -222,14 +221,19 @@ impl ComponentDecoder {
         }
         while *filled < out.len() {
             let (read, written) = stream.decode(&self.input, &mut out[*filled..])?;
-            self.frames.note(&self.input[..read.min(self.input.len())], written, stream);
+            self.frames.note(&self.input[..read.min(self.input.len())], written, &**stream);
             self.input = self.input.split_off(read.min(self.input.len()));
             *filled += written;
             if (read, written) == (0, 0) {
                 if self.pushed < self.component.stored_len() {
                     return Ok(None);
                 }
-                break;
+                let written = stream.flush(&mut out[*filled..])?;
+                if written == 0 {
+                    break;
+                }
+                self.frames.note(&[], written, &**stream);
+                *filled += written;
             }
         }
         let (mut out, filled) = std::mem::take(&mut self.piece);
@@ -270,7 +274,7 @@ impl ComponentDecoder {
         self.frames.check(&self.component)?;
         if let Some(declared) = self.component.decoded_len.filter(|&n| n != self.decoded) {
             let found = self.decoded;
-            let rule = length_rule(self.component.encoding);
+            let rule = self.component.encoding.length_rule();
             return Err(rule.broken(format!("decodes to {found} bytes, declared {declared}")));
         }
         if let Some(crc) = &self.decoded_crc {
@@ -290,7 +294,7 @@ impl ComponentDecoder {
     #[cold]
     fn too_long(&self) -> Error {
         let most = self.most;
-        let rule = length_rule(self.component.encoding);
+        let rule = self.component.encoding.length_rule();
         rule.broken(format!("decodes to more than the declared {most} bytes"))
     }
 }
@@ -316,7 +320,7 @@ impl Frames {
         Frames { are_noted: c.table_extent().is_some(), ..Frames::default() }
     }
 
-    fn note(&mut self, read: &[u8], written: usize, stream: &Stream) {
+    fn note(&mut self, read: &[u8], written: usize, stream: &dyn StreamDecoder) {
         if !self.are_noted || (read.is_empty() && written == 0) {
             return;
         }
@@ -350,7 +354,7 @@ impl Frames {
             at => {
                 let number = at.unwrap_or(self.ends.len().min(said.len()));
                 let message = format!("the seek table is wrong about frame number {number}");
-                Err(length_rule(c.encoding).broken(message))
+                Err(c.encoding.length_rule().broken(message))
             }
         }
     }

@@ -1,8 +1,7 @@
 //! Parts that are decoded alone.
 
-use crate::codec::Decoder;
 use crate::codec::crc::Crc32;
-use crate::codec::zstd::Checksums;
+use crate::codec::{Checksums, Decoder};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::read::Want;
@@ -20,7 +19,7 @@ impl PartDecoder {
         PartDecoder { decoder: Decoder::new(limits), checksums: Checksums::Compare }
     }
 
-    /// Whether frames are compared with zstd's own checksums: not where a digest of the stored bytes vouches
+    /// Whether frames are compared with their codec's own checksums: not where a digest of the stored bytes vouches
     /// for them.
     pub fn set_checksums(&mut self, checksums: Checksums) {
         if self.checksums != checksums {
@@ -36,7 +35,7 @@ impl PartDecoder {
     /// What the encoding finds wrong; another CRC-32 than the file gives for what is decoded.
     pub fn decode(&mut self, want: &Want, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let c = &want.component;
-        self.decoder.decode_into(c.encoding, stored, out)?;
+        self.decoder.decode_into(c.encoding, c.dtype.width(), stored, out)?;
         if c.decoded_crc().is_some() {
             check_decoded(c, Crc32::of_zip(out))?;
         }

@@ -1,11 +1,11 @@
 //! Which bytes to fetch, merged how, in what order, and what each of them is for.
 
-use crate::codec::zstd::{Frame, SeekTable};
-use crate::error::sort::sort_by;
+use crate::codec::{Frame, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::read::{Extent, Terms, Want};
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 /// Compressed components of up to so many decoded bytes are decoded at once; longer ones piece by piece,

@@ -2,11 +2,11 @@
 
 use crate::codec::crc::Crc32;
 use crate::error::Result;
-use crate::error::sort::sort_by;
 use crate::model::{
     Algorithm, Component, Digest, Encoding, Hasher, crc32_combine, crc32c, crc32c_combine,
 };
 use crate::read::{DIGEST, Want};
+use holdall_collections::sort_by;
 
 /// Compares the digest of a component's stored bytes with the one that the file gives.
 ///

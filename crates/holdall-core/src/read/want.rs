@@ -1,11 +1,11 @@
 //! What is wanted of a component.
 
-use crate::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
-use crate::error::hash::HashMap;
+use crate::codec::{SINGLE_FRAME_MAX, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Component, Encoding};
 use crate::read::{ComponentDecoder, Digests, Extent};
+use holdall_collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl Want {
         (raw || self.table.is_some()) && !self.digests.is_sequential()
     }
 
-    /// Whether a digest of its stored bytes vouches for them: then zstd's own checksums need not be compared.
+    /// Whether a digest of its stored bytes vouches for them: then the codec's own checksums need not be compared.
     pub fn is_vouched(&self) -> bool {
         self.digests.any() && self.component.digest.is_some()
     }
@@ -112,11 +112,11 @@ impl Component {
     /// The stored bytes in which its seek table is to be looked for; `None` for a component that has none, and for a
     /// big-endian one, whose frames may end inside elements that are to be turned round.
     pub fn table_extent(&self) -> Option<Extent> {
+        let seek = self.encoding.seek_format()?;
         let is_cut = self.turned_len() > 1;
-        let decoded_len =
-            self.decoded_len.filter(|_| self.encoding == Encoding::Zstd && !is_cut)?;
+        let decoded_len = self.decoded_len.filter(|_| !is_cut)?;
         let len = self.stored_len();
-        let has_one = decoded_len > SINGLE_FRAME_MAX && len >= SEEK_FOOTER_LEN;
+        let has_one = decoded_len > SINGLE_FRAME_MAX && len >= seek.footer_len();
         has_one.then(|| self.stored.part(len.saturating_sub(TABLE_GUESS)..len))
     }
 
@@ -126,17 +126,15 @@ impl Component {
     /// # Errors
     /// The longer run of bytes at the end that must be looked at instead.
     pub fn seek_table(&self, end: &[u8]) -> std::result::Result<Option<SeekTable>, Extent> {
-        let (stored_len, Some(decoded_len)) = (self.stored_len(), self.decoded_len) else {
-            return Ok(None);
-        };
-        let footer = end.len().checked_sub(SEEK_FOOTER_LEN as usize).and_then(|at| end.get(at..));
-        let Some(len) = footer.and_then(|footer| SeekTable::len_from_footer(footer, stored_len))
+        let (Some(seek), Some(decoded_len)) = (self.encoding.seek_format(), self.decoded_len)
         else {
             return Ok(None);
         };
+        let stored_len = self.stored_len();
+        let Some(len) = seek.table_len(end, stored_len) else { return Ok(None) };
         let at = usize::try_from(len).ok().and_then(|len| end.len().checked_sub(len));
         match at.and_then(|at| end.get(at..)) {
-            Some(table) => Ok(SeekTable::read(table, stored_len, decoded_len)),
+            Some(table) => Ok(seek.read_table(table, stored_len, decoded_len)),
             None => Err(self.stored.part(stored_len.saturating_sub(len)..stored_len)),
         }
     }

@@ -60,10 +60,12 @@ crate::error::rules! {
         "An array or map declares no more items than the bytes left can hold, at one byte each.";
     /// Nested too deep.
     pub DEPTH: Limit "cbor/depth"
-        "Arrays, maps and tags nest at most `Limits::depth` deep, and never more than 512.";
+        "Arrays, maps and tags nest at most `Limits::depth` deep, and never more than 512."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// More attribute values than the limit.
     pub TOO_MANY_VALUES: Limit "cbor/too-many-values"
-        "The attributes of a file hold at most `Limits::attribute_values` values.";
+        "The attributes of a file hold at most `Limits::attribute_values` values."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// Another kind of item than its place asks for.
     pub ITEM_KIND: Malformed "cbor/kind"
         "Every item has the kind that its position requires: text, an unsigned integer, an array or a map.";

@@ -7,9 +7,9 @@
 //! ```
 //! What is longer than its place in a table stands behind a u32: how many bytes further on.
 
-use crate::error::sort::sort_by;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
+use holdall_collections::sort_by;
 use std::ops::Range;
 
 crate::error::rules! {

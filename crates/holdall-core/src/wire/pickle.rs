@@ -10,8 +10,8 @@ pub mod opcode;
 pub mod write;
 
 use super::cursor::Cursor;
-use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Result, Shown as _};
+use holdall_collections::{HashMap, HashSet};
 use opcode::{Argument, Missing};
 
 crate::error::rules! {
@@ -26,7 +26,8 @@ crate::error::rules! {
         "A pickle uses only the opcodes that write tensors and plain values.";
     /// Too many values.
     pub TOO_MANY: Limit "pickle/too-many-values"
-        "A pickle makes at most `Limits::attribute_values` values.";
+        "A pickle makes at most `Limits::attribute_values` values."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// Looked for in vain.
     pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is a pickle, a zip, or a file of a known format.";
     /// Hidden in something that is not opened.
@@ -35,9 +36,12 @@ crate::error::rules! {
         hint "unpack it and scan what was in it";
     /// Too long to be followed.
     pub TOO_LONG: Limit "pickle/too-long"
-        "A pickle that is scanned ends within `Limits::header_len` bytes.";
+        "A pickle that is scanned ends within `Limits::header_len` bytes."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
 }
 
+/// Advice where no limit can be raised.
+pub const FIXED: &str = "this bound is fixed: no limit raises it";
 /// Bytes of the longest name of a module, or in one, that is followed.
 pub const MOST_NAME: usize = 256;
 /// How many different things may be named by texts on the stack, or at all where a pickle is only traced.
@@ -288,8 +292,8 @@ impl Machine<'_> {
         if self.taken.saturating_add(count as u64) >= self.most {
             return Err(TOO_MANY.broken(format!("there are more than {} values", self.most)));
         }
-        let id =
-            u32::try_from(count).map_err(|_| TOO_MANY.broken("there are more than 2^32 values"))?;
+        let id = u32::try_from(count)
+            .map_err(|_| TOO_MANY.broken("there are more than 2^32 values").with_hint(FIXED))?;
         self.graph.nodes.push(node);
         Ok(Id(id))
     }
@@ -616,7 +620,8 @@ fn long(bytes: &[u8]) -> Node {
 #[cold]
 /// The error for more names than are followed.
 pub fn too_many_names() -> Error {
-    TOO_MANY.broken(format!("there are more than {MOST_NAMED} different things to import"))
+    let message = format!("there are more than {MOST_NAMED} different things to import");
+    TOO_MANY.broken(message).with_hint(FIXED)
 }
 
 #[cold]

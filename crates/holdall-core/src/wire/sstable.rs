@@ -33,7 +33,8 @@ crate::error::rules! {
     pub ORDER: Malformed "sstable/order" "The keys of a sorted table are in ascending order.";
     /// Too much.
     pub TOO_LONG: Limit "sstable/too-long"
-        "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so do its keys.";
+        "The blocks of a sorted table have at most `Limits::manifest_len` bytes together, and so do its keys."
+        remedies [RaiseLimit { limit: "manifest_len", at_least: None }];
 }
 
 /// Bytes of the footer.

@@ -10,10 +10,10 @@
 //! header says nothing of where the next but one is, so an archive is walked from its start.
 
 use super::cursor::Cursor;
-use crate::error::hash::HashSet;
-use crate::error::{Result, Shown as _};
+use crate::error::{Remedy, Result, Shown as _};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
+use holdall_collections::HashSet;
 use std::ops::Range;
 
 crate::error::rules! {
@@ -36,7 +36,8 @@ crate::error::rules! {
         hint "write the archive anew without sparse files";
     /// Too many files.
     pub TOO_MANY: Limit "tar/too-many-files"
-        "A tar archive has at most `Limits::files` headers, and records of at most `Limits::text_len` bytes.";
+        "A tar archive has at most `Limits::files` headers, and records of at most `Limits::text_len` bytes."
+        remedies [RaiseLimit { limit: "files", at_least: None }];
 }
 
 /// Bytes of a block.
@@ -138,7 +139,8 @@ impl Walk {
         let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
         if is_record && len > limits.text_len {
             let message = format!("a record of {len} bytes, at most {}", limits.text_len);
-            return Err(TOO_MANY.broken(message).at(place).into());
+            let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
+            return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
         }
         match header.kind {
             b'L' => self.next.name = Some(until_nul(&window.bytes(data)?).to_vec()),

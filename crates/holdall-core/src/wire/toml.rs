@@ -11,15 +11,18 @@ crate::error::rules! {
     pub static RULES;
 
     /// The text is too long.
-    pub LEN: Limit "toml/len" "A TOML text has at most `Limits::text_len` bytes.";
+    pub LEN: Limit "toml/len" "A TOML text has at most `Limits::text_len` bytes."
+        remedies [RaiseLimit { limit: "text_len", at_least: None }];
     /// The text is not TOML.
     pub BROKEN: Malformed "toml/broken" "A TOML text is UTF-8 and valid TOML 1.0, without duplicate keys.";
     /// Nested too deeply.
     pub DEPTH: Limit "toml/depth"
-        "Tables, arrays and dotted keys nest at most 64 deep, or `Limits::depth` if that is less.";
+        "Tables, arrays and dotted keys nest at most 64 deep, or `Limits::depth` if that is less."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// More values than allowed.
     pub TOO_MANY_VALUES: Limit "toml/too-many-values"
-        "A TOML text has at most 2^20 tables, keys, values and empty lines, or `Limits::attribute_values` if that is less.";
+        "A TOML text has at most 2^20 tables, keys, values and empty lines, or `Limits::attribute_values` if that is less."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
 }
 
 /// The deepest nesting, whatever the limits say: what the parser takes.

@@ -2,8 +2,8 @@
 
 use super::{ARRAY, CHUNKS, DEPTH, ELEMENT_TYPE, FORMAT, KEY, TOO_MANY};
 use crate::named::Element;
-use holdall_core::error::hash::HashSet;
-use holdall_core::error::{Result, Shown as _};
+use holdall_collections::HashSet;
+use holdall_core::error::{Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::SIZE;
 use holdall_core::model::{
@@ -135,7 +135,9 @@ impl Walk<'_> {
         let left = self.names.checked_sub(len);
         self.names = left.ok_or_else(|| {
             let most = self.limits.header_len;
-            TOO_MANY.broken(format!("names take more than {most} bytes together"))
+            let raise = Remedy::RaiseLimit { limit: "header_len", at_least: None };
+            let message = format!("names take more than {most} bytes together");
+            TOO_MANY.broken(message).with_remedy(raise)
         })?;
         Ok(format!("{prefix}{key}"))
     }
@@ -210,7 +212,8 @@ impl Walk<'_> {
         let (len, most) = (place.end.saturating_sub(place.start), self.limits.text_len);
         if len > most {
             let message = format!("a text of {len} bytes, at most {most}");
-            return Err(TOO_MANY.broken(message).at(place).into());
+            let raise = Remedy::RaiseLimit { limit: "text_len", at_least: Some(len) };
+            return Err(TOO_MANY.broken(message).with_remedy(raise).at(place).into());
         }
         Ok(self.window.bytes(place)?.to_vec())
     }

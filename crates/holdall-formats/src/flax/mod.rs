@@ -65,8 +65,10 @@ holdall_core::error::rules! {
     pub CHUNKS: Malformed "flax/chunks"
         "A chunked array has its mark first, then its shape, then its chunks in order: all of one type, with as many elements together as the shape.";
     /// Nesting.
-    pub DEPTH: Limit "flax/depth" "Maps and lists nest at most `Limits::depth` deep.";
+    pub DEPTH: Limit "flax/depth" "Maps and lists nest at most `Limits::depth` deep."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Too much beside the arrays.
     pub TOO_MANY: Limit "flax/too-many-values"
-        "Names take at most `Limits::header_len` bytes together, a string at most `Limits::text_len`, and there are at most `Limits::attribute_values` values that are not arrays.";
+        "Names take at most `Limits::header_len` bytes together, a string at most `Limits::text_len`, and there are at most `Limits::attribute_values` values that are not arrays."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::kept;
 use bytes::Bytes;
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{SAMPLE, SHAPE_OVERFLOW, TOO_MANY_TENSORS};

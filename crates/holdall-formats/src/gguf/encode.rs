@@ -8,9 +8,9 @@ use super::{
 use crate::header::{Dialect, Slot, Slots, check_values};
 use crate::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
 use bytes::Bytes;
+use holdall_collections::HashSet;
 use holdall_core::encode::UNKNOWN_VERSION;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::hash::HashSet;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::model::{Attributes, Layout, Role, Value};
 

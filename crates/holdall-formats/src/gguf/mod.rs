@@ -77,10 +77,12 @@ holdall_core::error::rules! {
         "The header, with as many key–values and tensors as it says, lies inside the file.";
     /// The header is too long.
     pub HEADER_LIMIT: Limit "gguf/header-limit"
-        "The header has at most `Limits::header_len` bytes.";
+        "The header has at most `Limits::header_len` bytes."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// Too many values.
     pub TOO_MANY_VALUES: Limit "gguf/too-many-values"
-        "Key–values hold at most `Limits::attribute_values` values, array items included.";
+        "Key–values hold at most `Limits::attribute_values` values, array items included."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// An invalid key.
     pub KEY: Malformed "gguf/key" "Keys are UTF-8, not empty, and unique.";
     /// A type of values that is not known.

@@ -6,11 +6,15 @@ use super::datatype::{Dataspace, Datatype, Elements, What};
 use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
-use crate::array::{chunked, schema_of};
-use holdall_core::codec::filter::Filter;
+use crate::array::{self, chunked, schema_of};
+use holdall_core::codec::check_decoded_len;
+use holdall_core::codec::fletcher32::Fletcher32;
+use holdall_core::codec::lzf::Lzf;
 use holdall_core::codec::members::Members;
+use holdall_core::codec::pipeline::Step;
 use holdall_core::codec::scale_offset::ScaleOffset;
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::shuffle::Shuffle;
+use holdall_core::codec::zlib::Zlib;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::model::{Encoding, Value};
 use holdall_core::read::{Chunked, Edges, Grid};
@@ -131,9 +135,11 @@ impl Found<'_, '_> {
                 };
                 let decoded = members.decoded_len(len);
                 let records = decoded.checked_div(members.decoded()).unwrap_or(0);
-                let (stored, raw) = (stored.into(), Encoding::Raw);
-                let filters = vec![Filter::Members(members)];
-                let array = chunked(filters, records, decoded, stored, raw, len, reader.limits)?;
+                let stored = stored.into();
+                let elements =
+                    array::Elements { stored, encoding: Encoding::Raw, len, digest: None };
+                let steps = vec![Step::shared(members)];
+                let array = chunked(steps, false, records, decoded, elements, reader.limits)?;
                 Ok(Data::Chunked(Box::new(array)))
             }
             Stored::At(_, found) => {
@@ -173,7 +179,7 @@ impl Found<'_, '_> {
         &self,
         shape: &[u64],
         chunk: &[u64],
-        mut filters: Vec<Filter>,
+        mut filters: Vec<Step>,
         edges: Edges,
         mut chunks: Vec<holdall_core::read::Chunk>,
     ) -> Result<Data, Stop> {
@@ -181,7 +187,7 @@ impl Found<'_, '_> {
         if let Some(members) = &self.members {
             fill = members.decode(&fill)?;
             // Records were there before chunks went through anything.
-            filters.insert(0, Filter::Members(members.clone()));
+            filters.insert(0, Step::shared(members.clone()));
             chunks.iter_mut().for_each(|chunk| chunk.left_out <<= 1);
         }
         let grid = self.grid(shape, chunk, fill.len() as u64)?;
@@ -325,7 +331,7 @@ impl Found<'_, '_> {
     }
 
     /// What chunks went through.
-    fn filters(&self) -> Result<Vec<Filter>, Stop> {
+    fn filters(&self) -> Result<Vec<Step>, Stop> {
         let Some(message) = self.header.get(self.reader, kind::FILTERS)? else {
             return Ok(Vec::new());
         };
@@ -380,14 +386,14 @@ fn value(cursor: &mut Cursor<'_>) -> Option<Vec<u8>> {
 }
 
 /// The filter of a number.
-fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Filter> {
+fn filter(id: u16, name: &[u8], values: &[u32]) -> Result<Step> {
     let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
     let what: std::borrow::Cow<'_, str> = match id {
-        1 => return Ok(Filter::Deflate),
-        2 => return Ok(Filter::Shuffle(values.first().copied().unwrap_or(1))),
-        3 => return Ok(Filter::Fletcher32),
-        6 if let Some(of) = ScaleOffset::new(values) => return Ok(Filter::ScaleOffset(of)),
-        32000 => return Ok(Filter::Lzf),
+        1 => return Ok(Step::new(Zlib)),
+        2 => return Ok(Step::new(Shuffle::new(values.first().copied().unwrap_or(1)))),
+        3 => return Ok(Step::new(Fletcher32)),
+        6 if let Some(of) = ScaleOffset::new(values) => return Ok(Step::new(of)),
+        32000 => return Ok(Step::new(Lzf)),
         4 => "szip".into(),
         5 => "nbit".into(),
         6 => "scaleoffset".into(),

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, little};
 use super::{DTYPE, STRUCTURE, VERSION};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;

@@ -10,8 +10,8 @@ use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
 use crate::array::{DESCR, describe};
 use crate::kept;
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::sort::sort_by;
+use holdall_collections::sort_by;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{

@@ -4,8 +4,8 @@ use super::reader::{FIRST, Reader, each, little};
 use super::tree::{self, number_len, slice};
 use super::{FILTER, VERSION};
 use bytes::Bytes;
+use holdall_collections::HashMap;
 use holdall_core::error::Result;
-use holdall_core::error::hash::HashMap;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 

@@ -6,8 +6,8 @@ use super::reader::{Reader, each, little};
 use super::tree::{self, slice};
 use super::{LOOP, NAME, VERSION};
 use bytes::Bytes;
-use holdall_core::error::hash::HashSet;
-use holdall_core::error::sort::sort_by;
+use holdall_collections::HashSet;
+use holdall_collections::sort_by;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::window::Stop;
 

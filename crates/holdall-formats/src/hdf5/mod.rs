@@ -97,10 +97,12 @@ holdall_core::error::rules! {
     /// A block that leads to itself.
     pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table contains itself, and blocks are not shared so often that reading them takes more than 64 times the bytes of the file.";
     /// Nesting.
-    pub DEPTH: Limit "hdf5/depth" "Groups nest at most `Limits::depth` deep.";
+    pub DEPTH: Limit "hdf5/depth" "Groups nest at most `Limits::depth` deep."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Values of attributes.
     pub TOO_MANY: Limit "hdf5/too-many-values"
-        "All attributes together have at most `Limits::attribute_values` values.";
+        "All attributes together have at most `Limits::attribute_values` values."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// A name.
     pub NAME: Malformed "hdf5/name" "Links have UTF-8 names that are not empty, contain no `/`, and are unique in their group.";
     /// An element type.

@@ -3,8 +3,8 @@
 use super::reader::{Reader, each, little};
 use super::{LOOP, VERSION};
 use bytes::Bytes;
+use holdall_collections::HashSet;
 use holdall_core::error::Result;
-use holdall_core::error::hash::HashSet;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 

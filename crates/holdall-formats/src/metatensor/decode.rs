@@ -6,7 +6,7 @@ use super::metadata::Metadata;
 use super::rules::HEADER;
 use super::walk::{Source, Walk};
 use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Index, IndexBuilder, Value};

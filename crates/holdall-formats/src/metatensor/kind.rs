@@ -2,8 +2,8 @@
 
 use super::KIND_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
+use holdall_collections::HashMap;
 use holdall_core::error::Result;
-use holdall_core::error::hash::HashMap;
 use holdall_core::model::{Attributes, IndexBuilder, Value};
 use holdall_schema::{Node, NodeId, Schema, Symbols, def_name};
 use serde_json::Value as Json;

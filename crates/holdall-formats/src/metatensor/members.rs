@@ -4,7 +4,7 @@ use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
 use holdall_core::error::{Result, Shown as _};
 use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
 use holdall_schema::{Additional, Checker, NodeId, Object, Presence, write_name};

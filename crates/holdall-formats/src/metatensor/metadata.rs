@@ -3,7 +3,7 @@
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::attributes::LOSSLESS;

@@ -116,7 +116,7 @@ fn natural_align(tensor: &TensorSpec) -> u64 {
 /// Gives the tensors and datasets of a schema at least this alignment, where references to them stand.
 pub(super) fn raise(schema: &mut Json, align: u64) {
     let mut open = vec![String::new()];
-    let mut seen = holdall_core::error::hash::HashSet::default();
+    let mut seen = holdall_collections::HashSet::default();
     while let Some(pointer) = open.pop() {
         let Some(Json::Object(node)) = schema.pointer_mut(&pointer) else { continue };
         let below = |keyword: &str| format!("{pointer}/{keyword}");

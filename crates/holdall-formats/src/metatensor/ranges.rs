@@ -1,7 +1,7 @@
 //! Where ranges lie among each other: sections 6.6 and 6.7.
 
 use super::rules::{GAP, TRAILING_DATA, TRUNCATED};
-use holdall_core::error::sort::sort_by;
+use holdall_collections::sort_by;
 use holdall_core::error::{Error, Result};
 use holdall_core::model::Index;
 use std::ops::Range;

@@ -11,10 +11,12 @@ holdall_core::error::rules! {
     pub HEADER_BOUNDS: Malformed "metatensor/header-bounds" "The header lies inside the file.";
     /// The header is too long.
     pub HEADER_LIMIT: Limit "metatensor/header-limit"
-        "The header has at most `Limits::header_len` bytes (the format allows 100,000,000), and so do the kinds of its tensors when written out.";
+        "The header has at most `Limits::header_len` bytes (the format allows 100,000,000), and so do the kinds of its tensors when written out."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// More values than the limit.
     pub TOO_MANY_VALUES: Limit "metatensor/too-many-values"
-        "`metadata`, and the plain values among the tensors, hold at most `Limits::attribute_values` values each, keys included.";
+        "`metadata`, and the plain values among the tensors, hold at most `Limits::attribute_values` values each, keys included."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// A version that is not known.
     pub VERSION: Unsupported "metatensor/version"
         "The value of `metatensor` is a version that starts with `1.`.";

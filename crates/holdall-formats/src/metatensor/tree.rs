@@ -1,8 +1,8 @@
 //! Tensors by their names, as `tensors` holds them: objects in objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::sort::{sort, sort_by};
+use holdall_collections::{HashMap, HashSet};
+use holdall_collections::{sort, sort_by};
 use holdall_core::error::{Result, Shown as _};
 use holdall_schema::{Path, Segment, write_name};
 

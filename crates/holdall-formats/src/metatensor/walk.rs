@@ -6,7 +6,7 @@ use super::ranges::Ranges;
 use super::reference::{Flat, References};
 use super::rules::*;
 use super::{ENTRY_ALIGN, ENTRY_LEN};
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::SHAPE_OVERFLOW;

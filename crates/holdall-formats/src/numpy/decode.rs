@@ -124,7 +124,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
                 let len = entry.decoded_len().saturating_sub(head_len);
                 let (start, encoding) = match entry.method() {
                     Method::Stored => (place.start.saturating_add(head_len), Encoding::Raw),
-                    _ => (place.start, Encoding::DeflateNpy),
+                    _ => (place.start, Encoding::DEFLATE_NPY),
                 };
                 // That of the elements alone.
                 let crc = entry.crc32() ^ crc32_combine(crc, 0, len);

@@ -8,9 +8,9 @@ use crate::header::check_values;
 use crate::kept::object;
 use crate::structured::{Refusal, named, structured};
 use bytes::Bytes;
+use holdall_collections::HashSet;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::hash::HashSet;
 use holdall_core::error::{Remedy, Result, Shown as _};
 use holdall_core::layout::strided::column_major;
 use holdall_core::model::{

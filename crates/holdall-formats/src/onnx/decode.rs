@@ -2,13 +2,13 @@
 
 use super::graph::Graph;
 use super::tensor::{Data, External, Proto, over};
-use super::value::{Pairs, count, described, entry, integer, lossy};
+use super::value::{Pairs, count, described, entry, integer, lossy, too_many};
 use super::{
     DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, bits, element, unfilled,
 };
 use bytes::Bytes;
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::sort::sort_by;
+use holdall_collections::sort_by;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
@@ -194,7 +194,7 @@ impl<'w> Walk<'w> {
                 (25, Item::Bytes(run)) => functions.push(run),
                 (1..=6 | 8 | 14, item) => {
                     if small.len() as u64 > self.limits.attribute_values {
-                        return Err(TEXT.broken("there are too many values").into());
+                        return Err(too_many().into());
                     }
                     small.push((number, item));
                 }

@@ -3,8 +3,8 @@
 use super::graph::{Graph, Part, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
 use bytes::Bytes;
+use holdall_collections::sort_by;
 use holdall_core::encode::{self, Encode, TensorSpec};
-use holdall_core::error::sort::sort_by;
 use holdall_core::error::{Error, Result};
 use holdall_core::model::{Attributes, Encoding};
 use std::ops::Range;

@@ -2,8 +2,8 @@
 
 use super::{ELEMENT_TYPE, FIT, FORM, GRAPH_LEN, TYPE, element, name_of, unfilled};
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::encode::TensorSpec;
-use holdall_core::error::hash::{HashMap, HashSet};
 use holdall_core::error::{Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{DType, Layout, LogicalType, Role};

@@ -76,10 +76,12 @@ holdall_core::error::rules! {
     pub GRAPH: Malformed "onnx-file/graph" "A model has one graph.";
     /// Nesting.
     pub DEPTH: Limit "onnx-file/depth"
-        "Messages nest at most `Limits::depth` deep; graphs nest where a model branches.";
+        "Messages nest at most `Limits::depth` deep; graphs nest where a model branches."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Text that is too long.
     pub TEXT: Limit "onnx-file/text"
-        "A name, a text, and the description of an input or output have at most `Limits::text_len` bytes; the key–values and values of the graph have at most `Limits::attribute_values` items together.";
+        "A name, a text, and the description of an input or output have at most `Limits::text_len` bytes; the key–values and values of the graph have at most `Limits::attribute_values` items together."
+        remedies [RaiseLimit { limit: "text_len", at_least: None }];
     /// An element type that is not known.
     pub ELEMENT_TYPE: Unsupported "onnx-file/element-type"
         "The elements of a tensor have one of the ONNX types 1 to 28, and are not strings."
@@ -91,7 +93,8 @@ holdall_core::error::rules! {
         "A tensor has its elements in one place: as bytes, as numbers in the field of their type, or in another file. There are as many as its dimensions say.";
     /// Too many numbers in fields.
     pub NUMBERS: Limit "onnx-file/numbers"
-        "Elements in numeric fields take at most `Limits::header_len` bytes, all tensors of a file together.";
+        "Elements in numeric fields take at most `Limits::header_len` bytes, all tensors of a file together."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// Invalid indices.
     pub INDICES: Malformed "onnx-file/indices"
         "The indices of a sparse tensor are 64-bit integers inside its shape: one for each value, or one per dimension for each value.";
@@ -119,7 +122,8 @@ holdall_core::error::rules! {
         hint "write elements of the type that the graph has";
     /// A graph that is too long.
     pub GRAPH_LEN: Limit "onnx-file/graph-len"
-        "A model that is written has at most `Limits::header_len` bytes beside its weights.";
+        "A model that is written has at most `Limits::header_len` bytes beside its weights."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// A model that is too long.
     pub TOO_LARGE: Unsupported "onnx-file/too-large"
         "A model has less than 2 GiB; more is in a file beside it."

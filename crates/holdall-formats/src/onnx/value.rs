@@ -1,8 +1,8 @@
 //! What goes into a graph and comes out of it, and the other values that a model has beside its weights.
 
 use super::{TEXT, name_of};
-use holdall_core::error::Result;
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
+use holdall_core::error::{Error, Remedy, Result};
 use holdall_core::model::Value;
 use holdall_core::wire::protobuf::{Field, Fields};
 
@@ -128,12 +128,18 @@ pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// More values than `Limits::attribute_values`.
+pub(super) fn too_many() -> Error {
+    let raise = Remedy::RaiseLimit { limit: "attribute_values", at_least: None };
+    TEXT.broken("there are too many values").with_remedy(raise)
+}
+
 /// How many values it is made of.
 ///
 /// # Errors
 /// [`TEXT`], where those are more than `left`.
 pub(super) fn count(value: &Value, left: &mut u64) -> Result<()> {
-    *left = left.checked_sub(1).ok_or_else(|| TEXT.broken("there are too many values"))?;
+    *left = left.checked_sub(1).ok_or_else(too_many)?;
     match value {
         Value::Array(items) => items.iter().try_for_each(|item| count(item, left)),
         Value::Map(pairs) => pairs.iter().try_for_each(|(_, value)| count(value, left)),

@@ -4,7 +4,7 @@
 use super::object::{Objects, check_steps};
 use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::named::{Element, is_dtype};
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{

@@ -10,8 +10,9 @@ use crate::foreign;
 use crate::kept;
 use crate::named::Element;
 use bytes::Bytes;
-use holdall_core::codec::filter::Filter;
-use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_collections::{HashMap, HashSet};
+use holdall_core::codec::mask::Mask;
+use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
@@ -495,7 +496,7 @@ fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> R
     let grid = Grid::cut(&[count], vec![starts], width);
     let grid = grid.ok_or_else(|| VIEW.broken("its elements pass 2^64 bytes"))?;
     let fill = vec![0; mask.len()];
-    Chunked::new(grid, fill, vec![Filter::Turned(mask.into())], Edges::Filtered, chunks)
+    Chunked::new(grid, fill, vec![Step::new(Mask::new(mask))], Edges::Filtered, chunks)
 }
 
 fn component(

@@ -5,9 +5,9 @@ use crate::header::check_values;
 use crate::kept::object;
 use crate::named::Element;
 use bytes::Bytes;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::hash::{HashMap, HashSet};
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::layout::strided;
 use holdall_core::model::{

@@ -80,10 +80,12 @@ holdall_core::error::rules! {
     pub CALL: Malformed "pytorch/call"
         "What a pickle calls gets the arguments that torch writes for it.";
     /// Nesting.
-    pub DEPTH: Limit "pytorch/depth" "Values nest at most `Limits::depth` deep.";
+    pub DEPTH: Limit "pytorch/depth" "Values nest at most `Limits::depth` deep."
+        remedies [RaiseLimit { limit: "depth", at_least: None }];
     /// Too many steps.
     pub TOO_MANY: Limit "pytorch/too-many-values"
-        "Visiting all values, shared ones each time, takes at most `Limits::attribute_values` steps.";
+        "Visiting all values, shared ones each time, takes at most `Limits::attribute_values` steps."
+        remedies [RaiseLimit { limit: "attribute_values", at_least: None }];
     /// A key that gives no name.
     pub KEY: Unsupported "pytorch/key" "Keys on the path to a tensor are plain values, or tuples of them.";
     /// An element type that is not known.

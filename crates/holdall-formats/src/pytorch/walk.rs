@@ -2,7 +2,7 @@
 
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::Value;
 use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};

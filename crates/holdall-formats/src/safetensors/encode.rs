@@ -8,9 +8,9 @@ use super::{
 use crate::element::{ElementType, by_meaning};
 use crate::header::{Slot, Slots, check_values};
 use bytes::Bytes;
+use holdall_collections::HashMap;
+use holdall_collections::sort_by;
 use holdall_core::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::hash::HashMap;
-use holdall_core::error::sort::sort_by;
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::model::{Attributes, Layout, Role, stored_size};
 use holdall_json::write_string;

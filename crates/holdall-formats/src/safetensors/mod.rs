@@ -89,7 +89,8 @@ holdall_core::error::rules! {
     pub HEADER_BOUNDS: Malformed "safetensors/header-bounds" "The header lies inside the file.";
     /// The header is too long.
     pub HEADER_LIMIT: Limit "safetensors/header-limit"
-        "The header has at most `Limits::header_len` bytes; the format allows 100,000,000.";
+        "The header has at most `Limits::header_len` bytes; the format allows 100,000,000."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// The header is not an object.
     pub HEADER_OBJECT: Malformed "safetensors/header-object"
         "The header is a JSON object: it begins with `{`.";

@@ -6,7 +6,7 @@ use crate::element::ElementType;
 use crate::kept::{
     self, ATTRIBUTES, PREFIX, TENSOR_ATTRIBUTES, TensorAttributes, object, read_tensor_attributes,
 };
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, IndexBuilder, Layout, Value};

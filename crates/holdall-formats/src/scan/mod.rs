@@ -8,7 +8,6 @@ pub mod names;
 pub mod trace;
 
 use bytes::Bytes;
-use holdall_core::codec::Stream;
 use holdall_core::error::{Error, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -478,7 +477,7 @@ impl Scan {
 
     /// What stored bytes decode to, as far as they do and up to `most` bytes; whether that is all.
     fn decoded(&self, method: Method, stored: &[u8], most: u64) -> (Bytes, bool) {
-        let Some(mut stream) = Stream::new(method.encoding(), &self.limits) else {
+        let Some(mut stream) = method.encoding().stream(1, &self.limits) else {
             return (Bytes::copy_from_slice(stored), true);
         };
         let most = usize::try_from(most).unwrap_or(usize::MAX);

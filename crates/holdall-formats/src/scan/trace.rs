@@ -5,12 +5,12 @@
 //! takes a bounded time, apart from a look through its own bytes, and at most one value of a few bytes; short texts are kept once.
 
 use super::names::{Danger, danger_of};
+use holdall_collections::HashMap;
 use holdall_core::error::Error;
-use holdall_core::error::hash::HashMap;
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::opcode::{Argument, Missing, argument};
 use holdall_core::wire::pickle::{
-    BROKEN, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, line, too_many_names,
+    BROKEN, FIXED, MOST_NAME, MOST_NAMED, OPCODE, TOO_MANY, line, too_many_names,
 };
 
 /// How deep pickles in the texts and bytes of pickles are looked for.
@@ -100,7 +100,8 @@ pub fn all(bytes: &[u8], is_named: bool, most: u64) -> Vec<(u64, Trace)> {
             break;
         }
         if out.len() >= MOST_INNER {
-            let e = TOO_MANY.broken("there are too many pickles, one after the other");
+            let e =
+                TOO_MANY.broken("there are too many pickles, one after the other").with_hint(FIXED);
             found.broken.get_or_insert(e);
         }
         let start = at;
@@ -470,7 +471,8 @@ impl Tracer {
             _ => return,
         };
         if depth >= MOST_NESTED || self.out.inner.len() >= MOST_INNER {
-            return self.breaks(TOO_MANY.broken("there are too many pickles inside of pickles"));
+            let e = TOO_MANY.broken("there are too many pickles inside of pickles");
+            return self.breaks(e.with_hint(FIXED));
         }
         let found = trace(bytes, left, depth.saturating_add(1));
         if found.is_pickle() {

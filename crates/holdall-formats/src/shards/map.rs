@@ -1,8 +1,8 @@
 //! What an index file says: which tensor is in which file.
 
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::names::in_order;
+use holdall_collections::in_order;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};

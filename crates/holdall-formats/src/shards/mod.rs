@@ -9,7 +9,7 @@ pub use folder::{Chosen, are_model, chosen, format_by, is_checkpoint, is_index, 
 pub use map::{Checked, MAX_INDEX, Map};
 pub use split::{Split, part_name};
 
-use holdall_core::error::hash::HashSet;
+use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _, rules};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Index, IndexBuilder, Warning};

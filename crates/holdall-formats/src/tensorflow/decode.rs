@@ -2,8 +2,8 @@
 
 use super::slices::{Extent as Slice, key};
 use super::{DATA, ELEMENT_TYPE, ENTRY, FORMAT, HEADER, SLICES, element};
-use holdall_core::error::hash::{HashMap, HashSet};
-use holdall_core::error::sort::sort;
+use holdall_collections::sort;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{

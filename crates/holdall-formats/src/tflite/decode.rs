@@ -1,7 +1,7 @@
 //! The index of a model: its tables, one kind after the other.
 
 use super::{BUFFER, DIMS, ELEMENT_TYPE, FORMAT, SPARSE, TOO_MUCH, VERSION, element};
-use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::builder::{SIZE, TOO_MANY_TENSORS};

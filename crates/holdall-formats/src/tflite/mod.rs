@@ -65,7 +65,8 @@ holdall_core::error::rules! {
         remedies [LeaveOut];
     /// Too much beside the elements.
     pub TOO_MUCH: Limit "tflite/too-much"
-        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; what two things point to counts twice.";
+        "Names, shapes, scales and metadata take at most `Limits::header_len` bytes together; what two things point to counts twice."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
 }
 
 /// The element type of that number, and the bits of one.

@@ -9,11 +9,10 @@ use super::v1::indexes;
 use super::{FORMAT, rules};
 use crate::turns::Turns;
 use bytes::Bytes;
-use holdall_core::encode::UNKNOWN_VERSION;
-use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
-use holdall_core::model::{Algorithm, Attributes};
+use holdall_core::model::{Algorithm, Attributes, Encoding};
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;
@@ -70,8 +69,8 @@ impl Encode for Encoder {
         false
     }
 
-    fn can_compress(&self) -> bool {
-        true
+    fn can_encode(&self, encoding: Encoding) -> bool {
+        encoding.is_writable()
     }
 
     fn can_digest(&self, algorithm: Algorithm) -> bool {

@@ -163,11 +163,14 @@ pub(super) const fn long_name(dtype: DType) -> &'static str {
 /// Reads an encoding.
 #[inline]
 pub(super) fn encoding(reader: &mut Reader<'_>) -> Result<Encoding> {
-    match reader.name("`encoding`")? {
-        b"raw" => Ok(Encoding::Raw),
-        b"zstd" => Ok(Encoding::Zstd),
-        name => Err(unknown(&UNKNOWN_ENCODING, "encoding", name)),
+    let name = reader.name("`encoding`")?;
+    if name == b"raw" {
+        return Ok(Encoding::Raw);
     }
+    // Those that are read only are of other formats.
+    let known = std::str::from_utf8(name).ok().and_then(Encoding::from_name);
+    let known = known.filter(|encoding| encoding.is_writable());
+    known.ok_or_else(|| unknown(&UNKNOWN_ENCODING, "encoding", name))
 }
 
 /// A name that is not one of those known.

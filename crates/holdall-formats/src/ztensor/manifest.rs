@@ -5,10 +5,10 @@ use super::fields::long_name;
 use super::fit::{Version, as_value, one_dtype};
 use super::rules::*;
 use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
+use holdall_collections::in_order;
+use holdall_collections::sort_by;
 use holdall_core::encode::{ComponentSpec, Stored, TensorSpec};
 use holdall_core::error::Result;
-use holdall_core::error::names::in_order;
-use holdall_core::error::sort::sort_by;
 use holdall_core::layout::sparse::packed_count;
 use holdall_core::model::{Attributes, Encoding, Layout};
 use holdall_core::wire::cbor::Writer;
@@ -272,12 +272,12 @@ impl Manifest {
 
 /// One component of 1.x: 1.1 with a dtype, 1.2 with the decoded length of a compressed one too, 1.0 without both.
 fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Stored) {
-    let is_zstd = stored.encoding == Encoding::Zstd;
+    let is_coded = stored.encoding != Encoding::Raw;
     let is_typed = version != Version::V1_0;
-    let has_len = is_zstd && version == Version::V1_2;
+    let has_len = is_coded && version == Version::V1_2;
     let logical_type = c.logical_type.as_ref();
     let fields =
-        [is_typed, logical_type.is_some(), true, true, has_len, is_zstd, stored.digest.is_some()];
+        [is_typed, logical_type.is_some(), true, true, has_len, is_coded, stored.digest.is_some()];
     w.map(count(fields));
     if is_typed {
         w.text("dtype");
@@ -291,7 +291,7 @@ fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Store
     w.u64(stored.range.start);
     w.text("length");
     w.u64(len(&stored.range));
-    if is_zstd {
+    if is_coded {
         if has_len {
             w.text("uncompressed_length");
             w.u64(c.decoded_len);

@@ -21,7 +21,8 @@ holdall_core::error::rules! {
         "The manifest has at least one byte, even in a file without tensors.";
     /// A manifest over the limit.
     pub MANIFEST_LEN: Limit "ztensor/manifest-len"
-        "The manifest has at most `Limits::manifest_len` bytes.";
+        "The manifest has at most `Limits::manifest_len` bytes."
+        remedies [RaiseLimit { limit: "manifest_len", at_least: None }];
     /// Container and manifest are of different generations.
     pub CONTAINER: Malformed "ztensor/container"
         "A file that ends with a magic number lists `objects` (1.1 and later); other files list `tensors` (1.0).";

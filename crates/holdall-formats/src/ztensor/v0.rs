@@ -255,7 +255,7 @@ impl<'a> Entry<'a> {
         component: &str,
         builder: &mut IndexBuilder,
     ) -> ByteOrder {
-        if encoding == Encoding::Zstd && self.byte_order == ByteOrder::Big {
+        if encoding != Encoding::Raw && self.byte_order == ByteOrder::Big {
             // The one writer says nothing here, and its reader swaps nothing.
             builder.warn(warnings::BYTE_ORDER, Some(name), Some(component), || {
                 "`data_endianness` on compressed data has no meaning; read as little-endian".into()

@@ -451,7 +451,7 @@ fn component(
                 .broken(format!("raw, with length {len} and uncompressed_length {n}"))
                 .at(stored));
         }
-        (Encoding::Zstd, None) if minor >= 2 => {
+        (Encoding::Coded(_), None) if minor >= 2 => {
             builder.warn(warnings::UNCOMPRESSED_LENGTH, Some(tensor), Some(role), || {
                 "compressed without `uncompressed_length`, which 1.2 requires".into()
             });

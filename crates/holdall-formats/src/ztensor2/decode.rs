@@ -7,8 +7,8 @@ use super::{
     is_name, is_odd, layout_of, xxh3,
 };
 use bytes::Bytes;
-use holdall_core::error::hash::HashMap;
-use holdall_core::error::sort::sort;
+use holdall_collections::HashMap;
+use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
@@ -442,7 +442,7 @@ impl<'a> Decoder<'a> {
             };
             let encoding = match part.encoding {
                 None => Encoding::Raw,
-                Some(SEEKABLE) => Encoding::Zstd,
+                Some(SEEKABLE) => Encoding::ZSTD,
                 Some(other) => {
                     return Err(ENCODING.broken(format!("the encoding `{}`", other.shown())));
                 }

@@ -4,12 +4,11 @@ use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
 use crate::turns::Turns;
 use bytes::Bytes;
-use holdall_core::encode::UNKNOWN_VERSION;
-use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use holdall_core::error::sort::sort_by;
+use holdall_collections::sort_by;
+use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
-use holdall_core::model::{Algorithm, Attributes};
+use holdall_core::model::{Algorithm, Attributes, Encoding};
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;
@@ -38,8 +37,8 @@ impl Encode for Encoder {
         false
     }
 
-    fn can_compress(&self) -> bool {
-        true
+    fn can_encode(&self, encoding: Encoding) -> bool {
+        matches!(encoding, Encoding::Raw | Encoding::ZSTD)
     }
 
     fn needs_seek_table(&self) -> bool {

@@ -3,10 +3,10 @@
 use super::{
     BLOCK_BYTES, BLOCK_ELEMENTS, DECLARED, ODD_F4, SEEKABLE, SPARSE_COO, SPARSE_CSR, groups, is_odd,
 };
+use holdall_collections::in_order;
+use holdall_collections::sort;
 use holdall_core::encode::{ComponentSpec, Stored, TensorSpec};
 use holdall_core::error::Result;
-use holdall_core::error::names::in_order;
-use holdall_core::error::sort::sort;
 use holdall_core::model::{Attributes, DType, Encoding, Layout, LogicalType, Value};
 use holdall_core::wire::cbor::Writer;
 use std::ops::Range;
@@ -123,7 +123,7 @@ fn part(tensor: &TensorSpec, c: &ComponentSpec, stored: &Stored) -> Vec<u8> {
         w.u64(start);
         w.u64(end.saturating_sub(start));
     });
-    if stored.encoding == Encoding::Zstd {
+    if stored.encoding == Encoding::ZSTD {
         fields.with("encoding", |w| w.text(SEEKABLE));
         fields.with("decoded_length", |w| w.u64(c.decoded_len));
     }

@@ -146,7 +146,8 @@ holdall_core::error::rules! {
         "The manifest starts at a multiple of 4096, not at 0, and ends before the footer.";
     /// The manifest's length.
     pub MANIFEST_LEN: Limit "ztensor2/manifest-len"
-        "A manifest has at most `Limits::manifest_len` bytes, and never more than 1 GiB.";
+        "A manifest has at most `Limits::manifest_len` bytes, and never more than 1 GiB."
+        remedies [RaiseLimit { limit: "manifest_len", at_least: None }];
     /// The manifest's digest.
     pub MANIFEST_DIGEST: Integrity "ztensor2/manifest-digest"
         "The manifest has the XXH3 that the footer gives."

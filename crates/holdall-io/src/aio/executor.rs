@@ -3,13 +3,13 @@
 use super::File;
 use super::source::read;
 use crate::buffer::Buffer;
+use crate::check::Check;
 use crate::executor::{Tables, check_ranges, give_tables, too_short};
 use crate::file::File as Whole;
 use crate::load::LoadOptions;
-use crate::open::Check;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::Checksums;
+use holdall_core::codec::Checksums;
 use holdall_core::read::{
     Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Terms, Want, distinct,
 };
@@ -66,9 +66,8 @@ pub(super) async fn ranges(
     if c.stored.chunked().is_some() {
         // All of them at once, so that a chunk with bytes of several is decoded once.
         let (c, ranges) = (c.clone(), ranges.to_vec());
-        let read = move |file: &Whole, _| match file.at(tensor) {
-            Some(tensor) => crate::executor::ranges(&tensor, &c, &ranges),
-            None => Ok(Vec::new()),
+        let read = move |file: &Whole, _| {
+            crate::executor::ranges(file.sources(), file.limits(), &c, &ranges)
         };
         return file.run(read).await;
     }

@@ -1,11 +1,10 @@
 //! A component's decoded bytes from the first to the last, in bounded memory.
 
 use crate::buffer::Buffer;
-use crate::executor::{Sources, checked_algorithm, table_of};
-use crate::file::Tensor;
+use crate::executor::{Sources, table_of};
 use crate::workers;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Frame, SeekTable};
+use holdall_core::codec::{Frame, SeekTable};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, PIECE_LEN, PartDecoder, Want, check_digest,
@@ -29,7 +28,7 @@ const WINDOW_LEN: u64 = 16 << 20;
 pub struct Pieces {
     sources: Sources,
     limits: Limits,
-    place: Place,
+    context: ErrorContext,
     component: Component,
     way: Way,
     /// Stored bytes fetched so far.
@@ -58,13 +57,18 @@ struct Frames {
     ready: VecDeque<Bytes>,
 }
 
-/// What an error is to name: nothing, or the tensor and the file.
+/// The tensor and the file that errors name; by default none.
 #[derive(Debug, Clone, Default)]
-pub struct Place(Option<(String, String)>);
+pub struct ErrorContext(Option<(String, String)>);
 
-impl Place {
+impl ErrorContext {
+    /// Errors name this tensor of this file.
+    pub fn new(tensor: impl Into<String>, file: impl Into<String>) -> ErrorContext {
+        ErrorContext(Some((tensor.into(), file.into())))
+    }
+
     #[cold]
-    fn name(&self, e: Error, c: &Component) -> Error {
+    fn add_to(&self, e: Error, c: &Component) -> Error {
         match &self.0 {
             Some((tensor, file)) => {
                 e.in_tensor(tensor).in_component(&c.role).at(c.stored.range()).in_source(file)
@@ -72,47 +76,39 @@ impl Place {
             None => e,
         }
     }
-
-    fn of(tensor: &Tensor) -> Place {
-        Place(Some((tensor.name().to_owned(), tensor.file().name().to_owned())))
-    }
 }
 
 impl Pieces {
-    /// Pieces under the digest that the file was opened to check.
-    pub(crate) fn new(tensor: &Tensor, component: Component) -> Result<Pieces> {
-        let algorithm = checked_algorithm(&component, tensor.file().check());
-        Pieces::checked(tensor, component, algorithm)
-    }
-
-    /// Pieces under this digest, or none.
-    pub fn checked(
-        tensor: &Tensor,
+    /// Returns the pieces of a component, which are checked against this digest, if there is one.
+    ///
+    /// # Errors
+    /// Io, from reading the table of its frames; Limit, when it decodes to more than is allowed.
+    pub fn new(
+        sources: Sources,
+        limits: Limits,
+        context: ErrorContext,
         component: Component,
         digest: Option<Algorithm>,
     ) -> Result<Pieces> {
-        let file = tensor.file();
-        let place = Place::of(tensor);
         // Over a network the frames come one after the other anyway.
-        let table = match file.sources().terms().is_remote() {
+        let table = match sources.terms().is_remote() {
             true => None,
-            false => table_of(file.sources(), &component).map_err(|e| place.name(e, &component))?,
+            false => table_of(&sources, &component).map_err(|e| context.add_to(e, &component))?,
         };
-        let (sources, limits) = (file.sources().clone(), file.limits().clone());
-        Pieces::of(sources, limits, place, component, digest, table)
+        Pieces::of(sources, limits, context, component, digest, table)
     }
 
     /// Pieces of any component of any sources.
     pub fn of(
         sources: Sources,
         limits: Limits,
-        place: Place,
+        context: ErrorContext,
         component: Component,
         digest: Option<Algorithm>,
         table: Option<SeekTable>,
     ) -> Result<Pieces> {
         let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
-            .map_err(|e| place.name(e, &component))?;
+            .map_err(|e| context.add_to(e, &component))?;
         // A digest of decoded bytes is the decoder's.
         let way = match table.filter(|_| digest != Some(Algorithm::Xxh3)) {
             Some(table) => Way::Frames(Box::new(Frames {
@@ -125,28 +121,31 @@ impl Pieces {
         };
         let (fetched, waiting) = (0, VecDeque::new());
         let (range, at, done) = (0..u64::MAX, 0, false);
-        Ok(Pieces { sources, limits, place, component, way, fetched, waiting, range, at, done })
+        Ok(Pieces { sources, limits, context, component, way, fetched, waiting, range, at, done })
     }
 
     /// Pieces of the decoded bytes `range`: of raw bytes only those are read, of frames only those that hold them, of
     /// all else what comes before them too. No digest is checked.
     ///
     /// # Errors
-    /// As [`Pieces::checked`].
-    pub(crate) fn within(tensor: &Tensor, c: Component, range: Range<u64>) -> Result<Pieces> {
+    /// As [`Pieces::new`].
+    pub(crate) fn within(
+        sources: &Sources,
+        limits: &Limits,
+        context: ErrorContext,
+        c: Component,
+        range: Range<u64>,
+    ) -> Result<Pieces> {
+        let (own_sources, own_limits) = (sources.clone(), limits.clone());
         let is_plain = Want::new(0, c.clone()).is_plain();
         if is_plain {
             let stored = c.stored.part(range);
             let decoded_len = Some(stored.len());
-            return Pieces::checked(tensor, Component { stored, decoded_len, ..c }, None);
+            let part = Component { stored, decoded_len, ..c };
+            return Pieces::new(own_sources, own_limits, context, part, None);
         }
-        let file = tensor.file();
-        let table = match c.encoding {
-            Encoding::Zstd => table_of(file.sources(), &c).map_err(|e| tensor.place(e, &c))?,
-            _ => None,
-        };
-        let (sources, limits) = (file.sources().clone(), file.limits().clone());
-        let mut pieces = Pieces::of(sources, limits, Place::of(tensor), c, None, table)?;
+        let table = table_of(sources, &c).map_err(|e| context.add_to(e, &c))?;
+        let mut pieces = Pieces::of(own_sources, own_limits, context, c, None, table)?;
         if let Way::Frames(frames) = &mut pieces.way {
             let all = frames.table.frames();
             frames.done = all.partition_point(|f| f.decoded.end <= range.start);
@@ -273,7 +272,7 @@ impl Pieces {
     }
 
     fn name(&self, e: Error) -> Error {
-        self.place.name(e, &self.component)
+        self.context.add_to(e, &self.component)
     }
 }
 
@@ -328,14 +327,13 @@ pub(crate) struct StoredPieces(Pieces);
 
 impl StoredPieces {
     pub(crate) fn new(
-        tensor: &Tensor,
+        sources: Sources,
+        limits: Limits,
+        context: ErrorContext,
         component: Component,
         digest: Option<Algorithm>,
     ) -> Result<StoredPieces> {
-        let file = tensor.file();
-        let place = Place::of(tensor);
-        let (sources, limits) = (file.sources().clone(), file.limits().clone());
-        Pieces::of(sources, limits, place, component, digest, None).map(StoredPieces)
+        Pieces::of(sources, limits, context, component, digest, None).map(StoredPieces)
     }
 
     fn run(&mut self) -> Result<Option<(Bytes, u64)>> {

@@ -1,13 +1,11 @@
 //! A range of a component's decoded bytes, fetching and decoding no more than it must.
 
 use crate::buffer::Buffer;
-use crate::executor::{Executor, Out, Pieces, Sources, Visit};
-use crate::file::{File, Tensor};
+use crate::executor::{ErrorContext, Executor, Out, Pieces, Sources, Visit};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::length_rule;
-use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
+use holdall_core::codec::{FRAME_LEN, Frame, SeekTable, StreamDecoder, check_decoded_len};
 use holdall_core::read::{Extent, Plan, Want};
 use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
@@ -19,16 +17,21 @@ const STEP_LEN: u64 = 128 << 10;
 const FEW_FRAMES: usize = 2;
 
 /// The decoded bytes `range` of a component.
-pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
+pub fn range(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
     check_inside(c, &range)?;
     // Swapping needs whole elements, or blocks.
     let width = c.turned_len();
     let whole = range.start / width * width..range.end.next_multiple_of(width);
     let mut bytes = match c.encoding {
-        encoding if encoding != Encoding::Raw => return compressed(tensor, c, range),
+        encoding if encoding != Encoding::Raw => return compressed(sources, limits, c, range),
         _ => {
             let Extent { source, start, end } = c.stored.part(whole.clone());
-            read_part(tensor.file().sources().at(source), start..end)?
+            read_part(sources.at(source), start..end)?
         }
     };
     if width > 1 {
@@ -66,19 +69,24 @@ pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits
 pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
     let at = range.start + found;
     let message = format!("decodes to {at} bytes, {} were asked for", range.end);
-    length_rule(c.encoding).broken(message)
+    c.encoding.length_rule().broken(message)
 }
 
 /// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
 /// everything up to them.
-fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
-    let file = tensor.file();
-    check_decoded_len(range.end - range.start, c.stored_len(), file.limits())?;
-    if let Some(table) = table_of(file.sources(), c)? {
-        return frames_range(tensor, c, &Arc::new(table), range);
+fn compressed(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
+    check_decoded_len(range.end - range.start, c.stored_len(), limits)?;
+    if let Some(table) = table_of(sources, c)? {
+        return frames_range(sources, limits, c, &Arc::new(table), range);
     }
     let (mut out, wanted) = (Vec::new(), range.end - range.start);
-    for piece in Pieces::within(tensor, c.clone(), range.clone())? {
+    let context = ErrorContext::default();
+    for piece in Pieces::within(sources, limits, context, c.clone(), range.clone())? {
         out.extend_from_slice(&piece?);
     }
     if (out.len() as u64) < wanted {
@@ -89,12 +97,16 @@ fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes
 
 /// The decoded bytes of several ranges of a component, which rise and do not overlap: raw ones in one read, frames that
 /// hold any of them once, all else by decoding it once.
-pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Result<Vec<Bytes>> {
+pub(crate) fn ranges(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    all: &[Range<u64>],
+) -> Result<Vec<Bytes>> {
     if let [one] = all {
-        return Ok(vec![range(tensor, c, one.clone())?]);
+        return Ok(vec![range(sources, limits, c, one.clone())?]);
     }
-    let sources = tensor.file().sources();
-    check_ranges(c, all, tensor.file().limits())?;
+    check_ranges(c, all, limits)?;
     if c.encoding == Encoding::Raw {
         // Turning needs whole elements, or blocks.
         let width = c.turned_len();
@@ -113,12 +125,13 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
         return Ok(read);
     }
     if let Some(table) = table_of(sources, c)? {
-        return framed(tensor, c, &Arc::new(table), all);
+        return framed(sources, limits, c, &Arc::new(table), all);
     }
     let (first, last) = (all.first().map_or(0, |r| r.start), all.last().map_or(0, |r| r.end));
     let mut out: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
     let mut at = first;
-    for piece in Pieces::within(tensor, c.clone(), first..last)? {
+    let context = ErrorContext::default();
+    for piece in Pieces::within(sources, limits, context, c.clone(), first..last)? {
         let piece = piece?;
         let end = at + piece.len() as u64;
         for (range, out) in all.iter().zip(&mut out) {
@@ -136,7 +149,8 @@ pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Resu
 
 /// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: each frame is decoded once.
 fn framed(
-    tensor: &Tensor,
+    sources: &Sources,
+    limits: &Limits,
     c: &Component,
     table: &Arc<SeekTable>,
     all: &[Range<u64>],
@@ -154,12 +168,11 @@ fn framed(
     let want = |(range, _): (Range<u64>, u64)| {
         Want::new(0, c.clone()).with_range(range).with_table(Some(Arc::clone(table)))
     };
-    let file = tensor.file();
-    let plan = Plan::new(stretches.into_iter().map(want).collect(), file.sources().terms());
+    let plan = Plan::new(stretches.into_iter().map(want).collect(), sources.terms());
     let memory = |range: &Range<u64>| Buffer::new((range.end - range.start) as usize);
     let out = Mutex::new(all.iter().map(memory).collect::<Result<Vec<_>>>()?);
     let silent = Work::default();
-    Executor::new(file, &silent).run(
+    Executor::new(sources, limits, &silent).run(
         &plan,
         Vec::new(),
         |Visit { at: start, decoded, .. }| {
@@ -185,28 +198,28 @@ fn framed(
 /// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many
 /// whole on all cores.
 pub fn frames_range(
-    tensor: &Tensor,
+    sources: &Sources,
+    limits: &Limits,
     c: &Component,
     table: &Arc<SeekTable>,
     range: Range<u64>,
 ) -> Result<Bytes> {
-    let file = tensor.file();
     let frames = table.covering(range.clone());
     let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
         return Ok(Bytes::new());
     };
     let out = if frames.len() <= FEW_FRAMES {
         let mut out = Buffer::new((range.end - first.decoded.start) as usize)?;
-        few_frames(tensor, c, frames, out.as_mut())?;
+        few_frames(sources, limits, c, frames, out.as_mut())?;
         out
     } else {
         let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
         let want =
             Want::new(0, c.clone()).with_range(range.clone()).with_table(Some(table.clone()));
-        let mut terms = file.sources().terms();
+        let mut terms = sources.terms();
         if !terms.is_remote() {
             // Each frame on its own, so that no core waits for another.
-            terms.piece = zstd::FRAME_LEN;
+            terms.piece = FRAME_LEN;
         }
         let plan = Plan::new(vec![want], terms);
         let mut rest = out.as_mut();
@@ -221,7 +234,8 @@ pub fn frames_range(
         });
         let outs = outs.collect();
         let silent = Work::default();
-        Executor::new(file, &silent).run(&plan, outs, |visit| visit.decoded.map(drop))?;
+        Executor::new(sources, limits, &silent)
+            .run(&plan, outs, |visit| visit.decoded.map(drop))?;
         out
     };
     let from = (range.start - first.decoded.start) as usize;
@@ -229,9 +243,14 @@ pub fn frames_range(
 }
 
 /// Decodes frames from the first one's start until `out` is full, reading no more than that takes.
-fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) -> Result<()> {
+fn few_frames(
+    sources: &Sources,
+    limits: &Limits,
+    c: &Component,
+    frames: &[Frame],
+    out: &mut [u8],
+) -> Result<()> {
     let (Some(start), Some(end)) = (frames.first(), frames.last()) else { return Ok(()) };
-    let sources = tensor.file().sources();
     let stored = c.stored.part(start.stored.start..end.stored.end);
     let source = sources.at(stored.source);
     let mut at_hand = None;
@@ -260,7 +279,10 @@ fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) 
                 read_part(source, first + from..first + upto)
             }
         };
-        frame_start(zstd::Stream::new(tensor.file().limits()), len, next, out, is_whole)?;
+        let stream = c.encoding.stream(c.dtype.width(), limits);
+        // Only what a codec decodes has frames.
+        let Some(stream) = stream else { return Ok(()) };
+        frame_start(c.encoding, stream, len, next, out, is_whole)?;
     }
     Ok(())
 }
@@ -268,7 +290,8 @@ fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) 
 /// Decodes the first bytes of a frame of `len` stored bytes, which are all of it if `is_whole`; `next` gives stored
 /// bytes from some number of them on.
 fn frame_start(
-    mut stream: zstd::Stream,
+    encoding: Encoding,
+    mut stream: Box<dyn StreamDecoder>,
     len: u64,
     next: impl Fn(u64) -> Result<Bytes>,
     out: &mut [u8],
@@ -281,8 +304,11 @@ fn frame_start(
             input = next(at)?;
             at += input.len() as u64;
         }
-        let (read, written) = stream.decode(&input, &mut out[filled..])?;
+        let (read, mut written) = stream.decode(&input, &mut out[filled..])?;
         input = input.slice(read..);
+        if (read, written) == (0, 0) && input.is_empty() && at >= len {
+            written = stream.flush(&mut out[filled..])?;
+        }
         filled += written;
         if (read, written) != (0, 0) || (input.is_empty() && at < len) {
             continue;
@@ -290,14 +316,12 @@ fn frame_start(
         let wanted = out.len();
         return if filled < wanted {
             let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
-            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+            Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else if !input.is_empty() {
             let found = format!("decodes to more than the {wanted} bytes its seek table says");
-            Err(zstd::LENGTH.broken(format!("a frame {found}")))
-        } else if !stream.is_whole() {
-            Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"))
+            Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else {
-            Ok(())
+            stream.end()
         };
     }
     Ok(())
@@ -379,10 +403,10 @@ pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
 ///
 /// # Errors
 /// Io, from reading the tables of frames of a file at hand.
-pub fn plan(file: &File, mut wants: Vec<Want>) -> Result<Plan> {
-    let terms = file.sources().terms();
+pub fn plan(sources: &Sources, mut wants: Vec<Want>) -> Result<Plan> {
+    let terms = sources.terms();
     if !terms.is_remote() {
-        find_tables(file.sources(), &mut wants)?;
+        find_tables(sources, &mut wants)?;
     }
     Ok(Plan::new(wants, terms))
 }

@@ -1,10 +1,9 @@
 //! Plans carried out in any order, on several threads.
 
 use crate::executor::Sources;
-use crate::file::File;
 use crate::work::Work;
 use crate::workers;
-use holdall_core::codec::zstd::Checksums;
+use holdall_core::codec::Checksums;
 use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
     Sums, Want,
@@ -44,7 +43,7 @@ pub struct Visit<'v> {
     pub decoded: Result<&'v [u8]>,
 }
 
-/// Carries out plans over the sources of a file.
+/// Carries out plans over the sources of a model.
 pub struct Executor<'a> {
     sources: &'a Sources,
     limits: &'a Limits,
@@ -52,7 +51,7 @@ pub struct Executor<'a> {
     threads: usize,
     /// Whether reads go past the system's cache.
     direct: bool,
-    /// Whether frames without a digest are compared with zstd's own checksums.
+    /// Whether frames without a digest are compared with their codec's own checksums.
     checksums: Checksums,
     /// Whether digests are computed at all.
     sums: bool,
@@ -76,11 +75,11 @@ struct Kept {
 }
 
 impl<'a> Executor<'a> {
-    /// For components of `file`, on as many threads as `work` allows.
-    pub fn new(file: &'a File, work: &'a Work) -> Executor<'a> {
+    /// Reads components of these sources under these limits, on as many threads as `work` allows.
+    pub fn new(sources: &'a Sources, limits: &'a Limits, work: &'a Work) -> Executor<'a> {
         Executor {
-            sources: file.sources(),
-            limits: file.limits(),
+            sources,
+            limits,
             work,
             threads: work.threads(),
             direct: false,
@@ -101,7 +100,7 @@ impl<'a> Executor<'a> {
         self
     }
 
-    /// What is done with zstd's own checksums.
+    /// What is done with codecs' own checksums.
     pub(crate) fn checksums(mut self, checksums: Checksums) -> Executor<'a> {
         self.checksums = checksums;
         self
@@ -333,7 +332,7 @@ impl<'a> Executor<'a> {
             None => {
                 let len = part.decoded.end - part.decoded.start;
                 let c = &want.component;
-                holdall_core::codec::zstd::check_decoded_len(len, c.stored_len(), self.limits)?;
+                holdall_core::codec::check_decoded_len(len, c.stored_len(), self.limits)?;
                 scratch.resize(len as usize, 0);
                 &mut scratch[..]
             }
@@ -342,7 +341,7 @@ impl<'a> Executor<'a> {
         Ok(out)
     }
 
-    /// Frames need not be checked against zstd's checksums where a digest vouches for them.
+    /// Frames need not be checked against their codec's checksums where a digest vouches for them.
     fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
         decoder.set_checksums(if want.is_vouched() { Checksums::Ignore } else { self.checksums });
     }

@@ -133,6 +133,15 @@ impl Answer {
         };
         let error: Error =
             STATUS.broken(format!("{} answers with status {status}{says}", self.url.host()));
+        let kind = match status {
+            401 | 403 => Some(io::ErrorKind::PermissionDenied),
+            404 | 410 => Some(io::ErrorKind::NotFound),
+            _ => None,
+        };
+        let error = match kind {
+            Some(kind) => error.with_cause(io::Error::from(kind)),
+            None => error,
+        };
         let error = match status {
             401 if !self.url.has_credentials() => error.with_hint(WHO),
             _ => error,

@@ -197,7 +197,7 @@ impl fmt::Debug for Url {
 }
 
 /// Any text that should be a URL, as it may be printed: without what may be secret.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     match Url::parse(text) {
         Ok(url) => url.to_string(),
         Err(_) => {

@@ -21,10 +21,10 @@ use std::path::Path;
 /// # Errors
 /// Unsupported: `write/address`.
 pub fn check_local(path: &Path) -> Result<()> {
-    match crate::http::is_url(path) {
+    match crate::address::is_url(path) {
         Some(_) => {
             let e = TO_ADDRESS.broken("this is an address, not a path");
-            Err(e.in_source(crate::http::shown(path)))
+            Err(e.in_source(crate::address::shown(path)))
         }
         None => Ok(()),
     }

@@ -94,7 +94,7 @@ impl HttpSource {
                 true => e.with_hint(ADDRESSES),
                 false => e,
             };
-            e.in_source(crate::http::shown(url.as_ref()))
+            e.in_source(crate::http::shown(url))
         })?;
         let name = asked.to_string();
         HttpSource::open_by(client, asked, name, begin)

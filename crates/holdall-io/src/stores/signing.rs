@@ -1,7 +1,7 @@
 //! Requests signed as Amazon's Signature Version 4 and Azure's shared keys say, and times as both write them.
 
 use crate::http::Outgoing;
-use holdall_core::error::calendar::{date_of, day_of};
+use holdall_schema::calendar::{date_of, day_of};
 use ring::digest;
 use ring::hmac as mac;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

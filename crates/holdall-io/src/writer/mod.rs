@@ -7,7 +7,7 @@ pub use options::WriteOptions;
 use crate::compress::{Buffers, Compressor};
 use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
-use holdall_core::codec::zstd;
+use holdall_core::codec::{SINGLE_FRAME_MAX, frame_lens};
 use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{
@@ -81,15 +81,22 @@ enum To {
     Sink { start: u64, hasher: Option<Hasher> },
     /// Into the file's own words, once all bytes are there.
     Words(Vec<u8>),
-    /// Into frames: the one being filled, and how long it and those after it shall be; the digest so far where it is of
-    /// decoded bytes.
-    Frames { buffers: Buffers, frame_len: u64, first: bool, hasher: Option<Hasher> },
+    /// Into frames of that encoding: the one being filled, and how long it and those after it shall be; the digest so far
+    /// where it is of decoded bytes.
+    Frames {
+        encoding: Encoding,
+        buffers: Buffers,
+        frame_len: u64,
+        first: bool,
+        hasher: Option<Hasher>,
+    },
 }
 
 /// A frame being compressed.
 struct Slot {
     tensor: Arc<TensorSpec>,
     component: usize,
+    encoding: Encoding,
     first: bool,
     /// Of the last one, the digest of all that was decoded, where it is of that.
     last: Option<Option<Digest>>,
@@ -222,8 +229,8 @@ impl<S: Sink> Writer<S> {
             }
             let to = match self.options.encoding {
                 _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
-                Encoding::Zstd => self.frames(spec.decoded_len),
-                _ => self.straight(&tensor, component)?,
+                Encoding::Raw => self.straight(&tensor, component)?,
+                encoding => self.frames(encoding, spec.dtype.width(), spec.decoded_len),
             };
             let current = Current {
                 tensor: Arc::clone(&tensor),
@@ -242,15 +249,19 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Makes ready to compress a component's bytes as they come.
-    fn frames(&mut self, decoded_len: u64) -> To {
-        let (mut lens, _) = zstd::frame_lens(decoded_len);
-        let frame_len = lens.next().unwrap_or(0);
+    fn frames(&mut self, encoding: Encoding, width: u64, decoded_len: u64) -> To {
+        let frame_len = match encoding.seek_format() {
+            Some(_) => frame_lens(decoded_len).0.next().unwrap_or(0),
+            None => decoded_len,
+        };
         let hasher = self.digest.filter(|_| self.encoder.digests_decoded()).map(Hasher::new);
-        To::Frames { buffers: self.buffers(frame_len), frame_len, first: true, hasher }
+        let buffers = self.buffers(frame_len, width);
+        To::Frames { encoding, buffers, frame_len, first: true, hasher }
     }
 
-    fn buffers(&mut self, len: u64) -> Buffers {
+    fn buffers(&mut self, len: u64, width: u64) -> Buffers {
         let mut buffers = self.spare.pop().unwrap_or_default();
+        buffers.width = width;
         buffers.decoded.clear();
         buffers.decoded.reserve(len as usize);
         buffers
@@ -339,16 +350,23 @@ impl<S: Sink> Writer<S> {
         self.next_component(tensor, next)
     }
 
+    /// Returns `true` if the file may have components in this encoding.
+    pub(crate) fn can_encode(&self, encoding: Encoding) -> bool {
+        self.encoder.can_encode(encoding)
+    }
+
     /// Whether compressed components of any writer may come as they are.
     pub(crate) fn takes_frames(&self) -> bool {
         !self.encoder.needs_seek_table()
     }
 
-    /// Says that the component to be given bytes next is to be compressed, whatever the options say.
-    pub(crate) fn compressed(&mut self) {
+    /// Says that the component to be given bytes next is to be stored in this encoding, whatever the options say.
+    pub(crate) fn compressed(&mut self, encoding: Encoding) {
         let Some(mut current) = self.current.take() else { return };
         if let To::Sink { .. } = current.to {
-            current.to = self.frames(current.left);
+            let spec = current.tensor.components.get(current.component);
+            let width = spec.map_or(1, |spec| spec.dtype.width());
+            current.to = self.frames(encoding, width, current.left);
         }
         self.current = Some(current);
     }
@@ -437,7 +455,7 @@ impl<S: Sink> Writer<S> {
                 }
                 Ok(bytes.len())
             }
-            To::Frames { buffers, frame_len, first, hasher } => {
+            To::Frames { encoding, buffers, frame_len, first, hasher } => {
                 let filled = buffers.decoded.len() as u64;
                 let room = (*frame_len - filled).min(bytes.len() as u64) as usize;
                 buffers.decoded.extend_from_slice(&bytes[..room]);
@@ -447,9 +465,11 @@ impl<S: Sink> Writer<S> {
                 if filled + room as u64 == *frame_len {
                     let left = current.left - room as u64;
                     let full = std::mem::take(buffers);
+                    let width = full.width;
                     let slot = Slot {
                         tensor: Arc::clone(&current.tensor),
                         component: current.component,
+                        encoding: *encoding,
                         first: std::mem::take(first),
                         last: (left == 0).then(|| hasher.take().map(Hasher::finish)),
                     };
@@ -457,7 +477,7 @@ impl<S: Sink> Writer<S> {
                     let next_len = *frame_len;
                     self.compress(full, slot)?;
                     if left > 0 {
-                        *buffers = self.buffers(next_len);
+                        *buffers = self.buffers(next_len, width);
                     }
                 }
                 Ok(room)
@@ -466,8 +486,17 @@ impl<S: Sink> Writer<S> {
     }
 
     fn compress(&mut self, buffers: Buffers, slot: Slot) -> Result<()> {
-        if self.compressor.is_none() {
-            self.compressor = Some(Compressor::new(self.options.level, &self.options.work)?);
+        let WriteOptions { encoding: asked, level, ref work, .. } = self.options;
+        if self.compressor.as_ref().is_none_or(|c| c.encoding() != slot.encoding) {
+            let level = level.filter(|_| asked == slot.encoding);
+            let compressor = Compressor::new(slot.encoding, level, work)?;
+            self.drain(0)?;
+            self.compressor = Some(compressor);
+        }
+        // A whole component takes as much memory as it is long: one at a time.
+        if slot.encoding.seek_format().is_none() && buffers.decoded.len() as u64 > SINGLE_FRAME_MAX
+        {
+            self.drain(0)?;
         }
         loop {
             match &mut self.compressor {
@@ -509,13 +538,15 @@ impl<S: Sink> Writer<S> {
             self.arriving = Some(arriving);
             return Ok(());
         };
-        if arriving.frames.len() > 1 || self.encoder.needs_seek_table() {
-            let table = zstd::seek_table(&arriving.frames)?;
+        if (arriving.frames.len() > 1 || self.encoder.needs_seek_table())
+            && let Some(seek) = slot.encoding.seek_format()
+        {
+            let table = seek.write_table(&arriving.frames)?;
             arriving.append(&mut self.sink, &table)?;
         }
         let stored = Stored {
             range: arriving.start..self.sink.len(),
-            encoding: Encoding::Zstd,
+            encoding: slot.encoding,
             digest: of_decoded.or_else(|| arriving.hasher.map(Hasher::finish)),
         };
         self.placed(&slot.tensor, slot.component, stored)
@@ -539,9 +570,9 @@ impl<S: Sink> Writer<S> {
                 self.encoder.state(&tensor, component, &bytes)
             }
             // An empty component is one frame of nothing; others went out when they were full.
-            To::Frames { buffers, first: true, hasher, .. } => {
+            To::Frames { encoding, buffers, first: true, hasher, .. } => {
                 let last = Some(hasher.map(Hasher::finish));
-                self.compress(buffers, Slot { tensor, component, first: true, last })
+                self.compress(buffers, Slot { tensor, component, encoding, first: true, last })
             }
             To::Frames { .. } => Ok(()),
         }

@@ -8,9 +8,6 @@ use holdall_core::{Algorithm, Attributes, Encode, EncodeOptions, Encoding, Remed
 use holdall_formats::Format;
 use std::path::Path;
 
-/// The compression level when none is asked for: zstd's own default.
-const DEFAULT_LEVEL: i32 = 3;
-
 /// What a caller chooses about a file to be written.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
@@ -20,7 +17,7 @@ pub struct WriteOptions {
     /// Attributes of the file.
     pub attributes: Attributes,
     pub(crate) encoding: Encoding,
-    pub(crate) level: i32,
+    pub(crate) level: Option<i32>,
     pub(super) digest: Digesting,
     /// Whether an existing file is replaced.
     pub overwrite: bool,
@@ -39,7 +36,7 @@ impl WriteOptions {
             encode: EncodeOptions::new(),
             attributes: Attributes::new(),
             encoding: Encoding::Raw,
-            level: DEFAULT_LEVEL,
+            level: None,
             digest: Digesting::Usual,
             work: Work::default(),
             overwrite: false,
@@ -67,8 +64,15 @@ impl WriteOptions {
 
     /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
     /// table when it has more than 4 MiB. A format that cannot compress is then refused.
-    pub fn with_zstd(mut self, level: i32) -> WriteOptions {
-        (self.encoding, self.level) = (Encoding::Zstd, level);
+    pub fn with_zstd(self, level: i32) -> WriteOptions {
+        self.with_encoding(Encoding::ZSTD, Some(level))
+    }
+
+    /// Stores every component in this encoding, at `level` or, if that is `None`, at the codec's own. Where the codec has
+    /// frames, components of more than 4 MiB are cut into independent ones of 1 MiB with a table; else each component is encoded
+    /// at once, in memory. A format without the encoding is then refused.
+    pub fn with_encoding(mut self, encoding: Encoding, level: Option<i32>) -> WriteOptions {
+        (self.encoding, self.level) = (encoding, level);
         self
     }
 
@@ -122,8 +126,10 @@ impl WriteOptions {
         };
         let encoder = encode(&self.encode)?;
         let name = format.name;
-        if self.encoding == Encoding::Zstd && !encoder.can_compress() {
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no compression; zstd was asked for"));
+        if !encoder.can_encode(self.encoding) {
+            let asked = self.encoding;
+            let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
+            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was asked for"));
             return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
         if let Digesting::Asked(Some(algorithm)) = self.digest

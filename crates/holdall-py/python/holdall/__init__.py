@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from . import errors
@@ -22,13 +23,16 @@ from ._batches import Batches
 from ._blob import Blob
 from ._build import BuildReport, build
 from ._datasets import Dataset, Runs
-from ._file import File, open, staged
+from ._file import File, staged
+from ._file import open as open
 from ._holdall import Buffer, __version__
+from ._limits import Limits
 from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
 from ._records import Ragged, Records, Selection
 from ._reports import (
     ConvertReport,
     Diff,
+    Histogram,
     Import,
     Overflowed,
     Pickle,
@@ -40,7 +44,6 @@ from ._reports import (
     Unverified,
     ValueDiff,
     VerifyReport,
-    Warning,
 )
 from ._serve import Access, Server, serve
 from ._stream import Arriving
@@ -48,41 +51,64 @@ from ._tensor import Component, Tensor
 from ._values import Simple, Tag
 from ._write import TensorSpec, Writer, save, save_bytes
 from .errors import (
+    AccessDeniedError,
+    ConnectionFailedError,
+    FileIoError,
+    FormatWarning,
     HoldallError,
-    Integrity,
-    Io,
-    Limit,
-    Malformed,
-    MissingFile,
-    Misuse,
-    NotFound,
-    Unsupported,
+    IntegrityError,
+    LimitError,
+    MalformedError,
+    MissingFileError,
+    MissingMemberError,
+    MissingNameError,
+    MissingPackageError,
+    NotFoundError,
+    TargetExistsError,
+    UnsupportedError,
+    UsageError,
 )
 
 if TYPE_CHECKING:
+    from . import aio as aio
     from . import carton, schema
+    from . import gpu as gpu
+    from . import jobs as jobs
+    from . import numpy as numpy
+    from . import runners as runners
+    from . import safetensors as safetensors
+    from . import torch as torch
 
+#: ``open`` is public as well, but ``from holdall import *`` must not hide the built-in function. Modules that are named
+#: after other packages (``numpy``, ``torch``) are not here for the same reason; the others have to be asked for.
 __all__ = [
     "Access",
+    "AccessDeniedError",
     "Arriving",
     "Batches",
     "Blob",
     "Buffer",
     "BuildReport",
     "Component",
+    "ConnectionFailedError",
     "ConvertReport",
     "Dataset",
     "Diff",
     "File",
+    "FileIoError",
+    "FormatWarning",
+    "Histogram",
     "HoldallError",
     "Import",
-    "Integrity",
-    "Io",
-    "Limit",
-    "Malformed",
-    "MissingFile",
-    "Misuse",
-    "NotFound",
+    "IntegrityError",
+    "LimitError",
+    "Limits",
+    "MalformedError",
+    "MissingFileError",
+    "MissingMemberError",
+    "MissingNameError",
+    "MissingPackageError",
+    "NotFoundError",
     "Overflowed",
     "Pickle",
     "Ragged",
@@ -96,14 +122,15 @@ __all__ = [
     "Simple",
     "Stats",
     "Tag",
+    "TargetExistsError",
     "Tensor",
     "TensorDiff",
     "TensorSpec",
-    "Unsupported",
+    "UnsupportedError",
     "Unverified",
+    "UsageError",
     "ValueDiff",
     "VerifyReport",
-    "Warning",
     "Writer",
     "__version__",
     "build",
@@ -115,7 +142,6 @@ __all__ = [
     "inspect",
     "load",
     "load_into",
-    "open",
     "salvage",
     "save",
     "save_bytes",
@@ -127,6 +153,11 @@ __all__ = [
     "verify",
 ]
 
+#: Modules that are imported when they are asked for.
+_LAZY = ("aio", "carton", "gpu", "jobs", "numpy", "runners", "safetensors", "schema", "torch")
+#: The same, of packages that have to be installed.
+_LAZY_EXTRAS = ("daft", "ray")
+
 
 def formats() -> dict[str, tuple[str, ...]]:
     """The formats of this build, and the file name extensions of each."""
@@ -136,7 +167,11 @@ def formats() -> dict[str, tuple[str, ...]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that take as long to import as all else together, once they are asked for."""
-    if name in ("carton", "schema"):
+    if name in _LAZY or (name in _LAZY_EXTRAS and importlib.util.find_spec(name)):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    extras = [name for name in _LAZY_EXTRAS if importlib.util.find_spec(name)]
+    return sorted({*__all__, "open", *_LAZY, *extras})

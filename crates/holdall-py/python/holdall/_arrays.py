@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
 
-from .errors import Misuse, Unsupported
+from .errors import MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,14 +55,14 @@ CHUNK = 32 << 20
 
 
 #: NumPy's dtypes that were asked for, by their names. The native half makes arrays of these by itself.
-DTYPES: "dict[str, np.dtype[Any]]" = {}
+DTYPES: dict[str, np.dtype[Any]] = {}
 
 
-def numpy_dtype(name: str) -> "np.dtype[Any]":
+def numpy_dtype(name: str) -> np.dtype[Any]:
     """NumPy's dtype of that name, little-endian.
 
     Raises:
-        Unsupported: ml_dtypes is needed and not there, or the name means nothing here.
+        UnsupportedError: ml_dtypes is needed and not there, or the name means nothing here.
     """
     known = DTYPES.get(name)
     if known is None:
@@ -70,7 +70,7 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
     return known
 
 
-def _numpy_dtype(name: str) -> "np.dtype[Any]":
+def _numpy_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
     if name in PLAIN:
@@ -80,7 +80,7 @@ def _numpy_dtype(name: str) -> "np.dtype[Any]":
         try:
             import ml_dtypes
         except ImportError:
-            raise Unsupported(
+            raise MissingPackageError(
                 f"NumPy has no {name} of its own",
                 code="python/extra",
                 kind="unsupported",
@@ -89,13 +89,13 @@ def _numpy_dtype(name: str) -> "np.dtype[Any]":
         if hasattr(ml_dtypes, name):
             extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
             return extra
-        raise Unsupported(
+        raise MissingPackageError(
             f"this ml_dtypes has no {name}",
             code="python/extra",
             kind="unsupported",
             hint="pip install --upgrade ml_dtypes",
         )
-    raise Unsupported(
+    raise UnsupportedError(
         f"the element type {name!r} means nothing here",
         code="python/dtype",
         kind="unsupported",
@@ -108,7 +108,7 @@ def know(dtypes: list[str]) -> None:
     for name in dtypes:
         try:
             numpy_dtype(name)
-        except Unsupported:
+        except UnsupportedError:
             pass  # Said where a tensor needs it.
 
 
@@ -126,7 +126,7 @@ def finished(loaded: tuple[dict[str, Any], list[str]], make: Callable[..., Any])
     return out
 
 
-def flat(buffer: "Buffer", storage: str) -> "np.ndarray[Any, Any]":
+def flat(buffer: Buffer, storage: str) -> np.ndarray[Any, Any]:
     """Storage elements, one after the other: shape ``(count,)``."""
     import numpy as np
 
@@ -134,7 +134,7 @@ def flat(buffer: "Buffer", storage: str) -> "np.ndarray[Any, Any]":
     return array(buffer, 0, (len(buffer) // np.dtype(name).itemsize,), name)
 
 
-def array(buffer: "Buffer", offset: int, shape: tuple[int, ...], name: str) -> "np.ndarray[Any, Any]":
+def array(buffer: Buffer, offset: int, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
     """The elements in ``buffer`` from ``offset`` bytes on, without a copy unless they are packed."""
     import numpy as np
 
@@ -146,7 +146,7 @@ def array(buffer: "Buffer", offset: int, shape: tuple[int, ...], name: str) -> "
         out = np.empty(shape, dtype)
     except ValueError as e:
         # Files may have more dimensions, and longer ones of nothing, than NumPy's arrays.
-        raise Unsupported(
+        raise UnsupportedError(
             f"NumPy has no arrays of shape {list(shape)}: {e}", code="python/shape", kind="unsupported"
         ) from None
     if out.size:
@@ -155,7 +155,7 @@ def array(buffer: "Buffer", offset: int, shape: tuple[int, ...], name: str) -> "
     return out
 
 
-def unpack(buffer: "Buffer", offset: int, shape: tuple[int, ...], bits: int) -> "np.ndarray[Any, Any]":
+def unpack(buffer: Buffer, offset: int, shape: tuple[int, ...], bits: int) -> np.ndarray[Any, Any]:
     """Codes of ``bits`` bits, packed low bits first, one to a byte."""
     import numpy as np
 
@@ -168,7 +168,7 @@ def unpack(buffer: "Buffer", offset: int, shape: tuple[int, ...], bits: int) -> 
     return np.packbits(each, axis=1, bitorder="little").reshape(shape)
 
 
-def pack(codes: "np.ndarray[Any, Any]", bits: int) -> "np.ndarray[Any, Any]":
+def pack(codes: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """What :func:`unpack` undoes."""
     import numpy as np
 
@@ -190,14 +190,14 @@ def dtype_name(dtype: Any) -> str:
 class Given(NamedTuple):
     """An array about to be written."""
 
-    array: "np.ndarray[Any, Any]"
+    array: np.ndarray[Any, Any]
     dtype: str
     #: What two arrays have in common when one is the other, where the memory of their elements does not show it.
-    identity: Optional[tuple[Any, ...]]
+    identity: tuple[Any, ...] | None
     #: What keeps the memory alive.
     owner: Any
     #: The shape of elements that ``array`` has packed, as bytes, already.
-    packed: Optional[tuple[int, ...]] = None
+    packed: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,7 +210,7 @@ class Given(NamedTuple):
         return int(self.array.nbytes) if bits is None else (int(self.array.size) * bits + 7) // 8
 
     @property
-    def lent(self) -> Optional["np.ndarray[Any, Any]"]:
+    def lent(self) -> np.ndarray[Any, Any] | None:
         """The array, if its elements lie in memory as in a file."""
         is_plain = _is_plain(self.array, None if self.packed else self.dtype)
         return self.array if is_plain and not (self.dtype == "bool" and has_odd_bools(self.array)) else None
@@ -249,32 +249,32 @@ class Given(NamedTuple):
                 yield from self._replace(array=part[0])._chunks()
 
 
-def plain_name(dtype: "np.dtype[Any]") -> Optional[str]:
+def plain_name(dtype: np.dtype[Any]) -> str | None:
     """Holdall's name of NumPy's dtype, if its elements lie in memory as in a file."""
     name = str(dtype.name)
     known = name in PLAIN or name in EXTRA
     return name if known and name not in PACKED and not is_big(dtype) else None
 
 
-def has_odd_bools(a: "np.ndarray[Any, Any]") -> bool:
+def has_odd_bools(a: np.ndarray[Any, Any]) -> bool:
     """Whether a contiguous array of booleans, or of their bytes, has other bytes than 0 and 1."""
     import numpy as np
 
     return bool(a.size) and bool(a.reshape(-1).view(np.uint8).max() > 1)
 
 
-def _is_plain(a: "np.ndarray[Any, Any]", name: Optional[str]) -> bool:
+def _is_plain(a: np.ndarray[Any, Any], name: str | None) -> bool:
     """Whether elements of that name lie in memory as in a file."""
     return a.flags.c_contiguous and not is_big(a.dtype) and name not in PACKED
 
 
-def is_big(dtype: "np.dtype[Any]") -> bool:
+def is_big(dtype: np.dtype[Any]) -> bool:
     """Whether elements of that type are big-endian here."""
     order = dtype.byteorder
     return order == ">" or (order == "=" and sys.byteorder == "big" and dtype.itemsize > 1)
 
 
-def little(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def little(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A row-major little-endian copy's bytes."""
     import numpy as np
 
@@ -282,17 +282,17 @@ def little(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     return np.ascontiguousarray(a, order).reshape(-1).view(np.uint8)
 
 
-def name_of(dtype: "np.dtype[Any]", what: str = "") -> str:
+def name_of(dtype: np.dtype[Any], what: str = "") -> str:
     """Holdall's name of NumPy's dtype; ``what`` has it.
 
     Raises:
-        Unsupported: such elements cannot be stored as a tensor: texts, objects, records, dates.
+        UnsupportedError: such elements cannot be stored as a tensor: texts, objects, records, dates.
     """
     name = str(dtype.name)
     if name in PLAIN or name in EXTRA:
         return name
     is_text = dtype.kind in "UT"
-    raise Unsupported(
+    raise UnsupportedError(
         f"{what + ': ' if what else ''}elements of NumPy's dtype {dtype} cannot be stored",
         code="python/dtype",
         kind="unsupported",
@@ -307,7 +307,7 @@ def given(value: Any, what: str = "a tensor") -> Given:
 
     Raises:
         TypeError: it is none of these.
-        Unsupported: of elements, or on a device, that cannot be written.
+        UnsupportedError: of elements, or on a device, that cannot be written.
     """
     import numpy as np
 
@@ -332,7 +332,7 @@ def given(value: Any, what: str = "a tensor") -> Given:
             ) from None
         a = np.asarray(view)
     if isinstance(a, np.ma.MaskedArray):
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what} is a masked array, and no file holds its mask",
             code="python/dtype",
             kind="unsupported",
@@ -349,7 +349,7 @@ def _of_torch(tensor: Any, what: str) -> Given:
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized:
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what}: a sparse or quantized torch tensor is not dense",
             code="python/layout",
             kind="unsupported",
@@ -360,7 +360,7 @@ def _of_torch(tensor: Any, what: str) -> Given:
     if name == PAIRS:
         name = FP4
     if name not in PLAIN and name not in EXTRA:
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what}: elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -382,12 +382,12 @@ def _of_torch(tensor: Any, what: str) -> Given:
 def has_elements(tensor: Any) -> None:
     """Refuses torch tensors that are a shape and nothing else."""
     if tensor.device.type == "meta":
-        raise Unsupported(
+        raise UnsupportedError(
             "a torch tensor on the device `meta` has no elements", code="python/tensor", kind="unsupported"
         )
 
 
-def writable(buffer: Any, of: "Optional[Tensor]" = None) -> Any:
+def writable(buffer: Any, of: Tensor | None = None) -> Any:
     """The memory of an array to read into: what has the buffer protocol, or torch's memory. Its elements are those of
     the tensor, where there is one."""
     if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
@@ -400,11 +400,11 @@ def writable(buffer: Any, of: "Optional[Tensor]" = None) -> Any:
     if isinstance(buffer, np.ndarray):
         # Types that NumPy borrows from ml_dtypes have no buffer protocol of their own.
         if not buffer.flags.c_contiguous:
-            raise Misuse("the array to read into is not contiguous", code="python/buffer", kind="misuse")
+            raise UsageError("the array to read into is not contiguous", code="python/buffer", kind="misuse")
         if buffer.dtype.hasobject:
-            raise Misuse("an array of objects cannot be read into", code="python/buffer", kind="misuse")
+            raise UsageError("an array of objects cannot be read into", code="python/buffer", kind="misuse")
         if buffer.dtype.byteorder == ">":
-            raise Misuse("the array to read into is big-endian", code="python/buffer", kind="misuse")
+            raise UsageError("the array to read into is big-endian", code="python/buffer", kind="misuse")
         _compare(of, str(buffer.dtype.name))
         return buffer.reshape(-1).view(np.uint8)
     try:
@@ -417,7 +417,7 @@ def writable(buffer: Any, of: "Optional[Tensor]" = None) -> Any:
     return buffer
 
 
-def _compare(of: "Optional[Tensor]", found: str) -> None:
+def _compare(of: Tensor | None, found: str) -> None:
     """Refuses elements of another type than the tensor's."""
     wanted = of.dtype if of is not None else found
     if of is None or found == wanted:
@@ -429,7 +429,7 @@ def _compare(of: "Optional[Tensor]", found: str) -> None:
         is_unknown = wanted not in PLAIN and wanted not in EXTRA
         is_same = is_unknown and found == of.components["data"].storage
     if not is_same:
-        raise Misuse(
+        raise UsageError(
             f"{of.file.name}: tensor `{of.name}`: its elements are {wanted}, those of the array to read into {found}",
             code="python/buffer",
             kind="misuse",
@@ -439,9 +439,9 @@ def _compare(of: "Optional[Tensor]", found: str) -> None:
         )
 
 
-def placed(e: Unsupported, source: str, tensor: str) -> Unsupported:
+def placed(e: UnsupportedError, source: str, tensor: str) -> UnsupportedError:
     """The error, said of a tensor."""
-    return Unsupported(
+    return UnsupportedError(
         f"{source}: tensor `{tensor}`: {e._message}",
         code=e.code,
         kind=e.kind,

@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._kinds import MOST, Types, _element, _too_many, written
 from ._packages import package
-from .errors import Misuse, Unsupported
+from .errors import TargetExistsError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,10 +79,10 @@ class Arrow:
     __slots__ = ("_of", "_all", "_columns", "_batch", "_as_views")
 
     def __init__(
-        self, of: "Union[Records, Selection]", paths: Sequence[str], batch: Optional[int] = None, as_views: bool = False
+        self, of: Records | Selection, paths: Sequence[str], batch: int | None = None, as_views: bool = False
     ) -> None:
         if batch is not None and batch < 1:
-            raise Misuse("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
         all = of if not hasattr(of, "_records") else of._records
         types = all._types
         if types.count(types.root) > MOST:
@@ -110,7 +110,7 @@ class Arrow:
         batches = self._batches(as_views)
         return _holdall.arrow_stream(self._field(as_views), lambda: next(batches, None))
 
-    def to_parquet(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False, **options: Any) -> None:
+    def to_parquet(self, target: str | os.PathLike[str], *, overwrite: bool = False, **options: Any) -> None:
         """Writes them as a Parquet file by pyarrow, in row groups of some million records or 64 MiB; it appears when it is whole.
 
         Args:
@@ -118,7 +118,7 @@ class Arrow:
             options: Those of ``pyarrow.parquet.ParquetWriter``: ``compression="zstd"``.
 
         Raises:
-            Unsupported: pyarrow is not there. Misuse: the file is there.
+            UnsupportedError: pyarrow is not there. UsageError: the file is there.
         """
         pa = pyarrow()
         parquet = importlib.import_module("pyarrow.parquet")
@@ -127,7 +127,7 @@ class Arrow:
             for group in _groups(reader):
                 out.write_table(pa.Table.from_batches(group))
 
-    def to_ipc(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
+    def to_ipc(self, target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes them as an Arrow IPC file (Feather) by pyarrow: see :meth:`to_parquet`."""
         pa = pyarrow()
         reader = pa.RecordBatchReader.from_stream(self)
@@ -149,7 +149,7 @@ class Arrow:
             yield len(part), 0, [None], native.gather(paths, part._picked(), as_views), []
 
 
-def polars(of: "Union[Records, Selection]") -> Any:
+def polars(of: Records | Selection) -> Any:
     """Records as a frame of Polars'."""
     return package("polars").DataFrame(Arrow(of, (), as_views=True))
 
@@ -160,12 +160,13 @@ def pyarrow() -> Any:
 
 
 @contextmanager
-def _written(target: "Union[str, os.PathLike[str]]", overwrite: bool) -> Iterator[str]:
+def _written(target: str | os.PathLike[str], overwrite: bool) -> Iterator[str]:
     """A path beside the target, to which it is moved at the end; nothing is left of it after an error."""
     target = os.fspath(target)
     if not overwrite and os.path.lexists(target):
         message = f"{target}: there is something already"
-        raise Misuse(message, code="write/exists", kind="misuse", source=target, hint="pass overwrite=True to replace it")
+        hint = "pass overwrite=True to replace it"
+        raise TargetExistsError(message, code="write/exists", kind="misuse", source=target, hint=hint)
     import tempfile
 
     handle, path = tempfile.mkstemp(prefix=".holdall-", dir=os.path.dirname(os.path.abspath(target)))
@@ -189,7 +190,7 @@ def _written(target: "Union[str, os.PathLike[str]]", overwrite: bool) -> Iterato
             os.unlink(path)
 
 
-def stream_of_blob(blob: "Blob") -> Any:
+def stream_of_blob(blob: Blob) -> Any:
     """The runs of a blob as a stream of one column, named after its tensor."""
     name = blob.tensor.name
     if blob.dtype is not None:
@@ -216,11 +217,11 @@ def stream_of_blob(blob: "Blob") -> Any:
     return _holdall.arrow_stream(("+s", "", 0, [], [field], []), lambda: next(every, None))
 
 
-def array_of_tensor(tensor: "Tensor") -> tuple[Any, Any]:
+def array_of_tensor(tensor: Tensor) -> tuple[Any, Any]:
     """The type and the elements of a dense tensor: of one dimension as numbers, of more as rows, each a tensor of fixed
     shape. They are views into the map where they lie there as Arrow has them."""
     if not tensor.shape:
-        raise Misuse(
+        raise UsageError(
             f"{tensor.file.name}: tensor `{tensor.name}`: Arrow has no array of a scalar", code="python/arrow", kind="misuse"
         )
     a = tensor.numpy()
@@ -230,7 +231,7 @@ def array_of_tensor(tensor: "Tensor") -> tuple[Any, Any]:
     return _holdall.arrow_array(field, (len(a), 0, [None], [flat], []) if a.ndim > 1 else flat)
 
 
-def schema_of_tensor(tensor: "Tensor") -> Any:
+def schema_of_tensor(tensor: Tensor) -> Any:
     """The type alone."""
     return array_of_tensor(tensor)[0]
 
@@ -285,14 +286,14 @@ def _tensor_field(dtype: str, shape: Sequence[int], name: str, flags: int = 0) -
 # Elements.
 
 
-def _scalars(a: "np.ndarray[Any, Any]") -> Elements:
+def _scalars(a: np.ndarray[Any, Any]) -> Elements:
     import numpy as np
 
     data = np.packbits(a.view(np.uint8) != 0, bitorder="little") if a.dtype == np.bool_ else _bytes(a)
     return len(a), 0, [None, data], [], []
 
 
-def _bytes(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _bytes(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bytes of elements, one after the other, at an address that suits them."""
     import numpy as np
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Any, Literal, Optional
+from typing import Any, Literal
 
 from ._arrays import numpy_dtype
 from ._arrow import pyarrow
 from ._records import Records, Selection
-from .errors import Malformed, Unsupported
+from .errors import MalformedError, UnsupportedError
 
 __all__ = ["records_of", "says_its_types", "schema_of", "table"]
 
@@ -75,7 +75,7 @@ def says_its_types(of: Any) -> bool:
     return found is not None and not hasattr(found, "read_next_batch")
 
 
-def _form(path: "str | os.PathLike[str]") -> Optional[Literal["parquet", "arrow"]]:
+def _form(path: str | os.PathLike[str]) -> Literal["parquet", "arrow"] | None:
     """The form of the file of columns at a path; ``None`` for other files, and where there is none."""
     if not os.path.isfile(path):
         return None
@@ -96,7 +96,7 @@ class _File:
         try:
             reader = self._reader(pa)
         except pa.ArrowInvalid as e:
-            raise Malformed(
+            raise MalformedError(
                 f"{os.fsdecode(self._path)}: {e}", code="input/columns", kind="malformed", source=os.fsdecode(self._path)
             ) from e
         return reader.__arrow_c_stream__(requested_schema)
@@ -117,7 +117,7 @@ def records_of(of: Any) -> Iterator[dict[str, Any]]:
     """The rows of a table. What is null is no member.
 
     Raises:
-        Unsupported: pyarrow is not there; a column of a type that records have not.
+        UnsupportedError: pyarrow is not there; a column of a type that records have not.
     """
     reader = _reader(of)
     for field in reader.schema:
@@ -137,7 +137,7 @@ def schema_of(of: Any) -> dict[str, Any]:
     """The schema of a record that is a row of a table, by its types; members without a null in any row are required.
 
     Raises:
-        Unsupported: pyarrow is not there; a column of a type that records have not.
+        UnsupportedError: pyarrow is not there; a column of a type that records have not.
     """
     reader = _reader(of)
     nodes = {field.name: _kind(field.type, field.name, field.metadata) for field in reader.schema}
@@ -276,8 +276,8 @@ def _reader(of: Any) -> Any:
     return pyarrow().RecordBatchReader.from_stream(of)
 
 
-def _refused(name: str, kind: str) -> Unsupported:
-    return Unsupported(
+def _refused(name: str, kind: str) -> UnsupportedError:
+    return UnsupportedError(
         f"column `{name}` is {kind}, for which records have no kind",
         code="python/arrow",
         kind="unsupported",

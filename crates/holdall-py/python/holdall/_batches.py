@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._file import File
 from ._file import open as _open
 from ._kinds import ndarray
 from ._records import Ragged, Records, Selection, bits
-from .errors import Misuse, NotFound
+from .errors import MissingNameError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "Gather"]
 
 #: Where records come from: a file, open or not, or records that were chosen.
-Source = Union[str, "os.PathLike[str]", File, Records, Selection]
+Source = str | os.PathLike[str] | File | Records | Selection
 
 
 class Gather:
@@ -30,15 +30,15 @@ class Gather:
     """
 
     def __init__(
-        self, sources: Union[Source, Sequence[Source]], columns: Optional[Sequence[str]] = None, path: Optional[str] = None
+        self, sources: Source | Sequence[Source], columns: Sequence[str] | None = None, path: str | None = None
     ) -> None:
         one = isinstance(sources, (str, os.PathLike, File, Records, Selection))
         self._sources: list[Any] = [sources] if one else list(sources)  # type: ignore[arg-type]
         if not self._sources:
-            raise Misuse("there is no file to read batches from", code="python/option", kind="misuse")
+            raise UsageError("there is no file to read batches from", code="python/option", kind="misuse")
         self._path = path
         self._columns = None if columns is None else list(columns)
-        self._open: Optional[list[tuple[Records, Any]]] = None
+        self._open: list[tuple[Records, Any]] | None = None
         self._starts: list[int] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Gather:
             datasets = [file[self._path]]
         if len(datasets) != 1:
             names = ", ".join(f"`{t.name}`" for t in datasets[:4]) or "none"
-            raise NotFound(
+            raise MissingNameError(
                 f"{file.name}: nothing says which dataset; there are {names}",
                 code="records/which-dataset",
                 kind="not_found",
@@ -85,7 +85,7 @@ class Gather:
                 at, other = records._find(path)[0], first._find(path)[0]
                 if records._types.describe(at) != first._types.describe(other):
                     found, wanted = records._types.describe(at), first._types.describe(other)
-                    raise Misuse(
+                    raise UsageError(
                         f"{records.tensor.file.name}: `{path}` is {found}, and in the first file {wanted}",
                         code="python/column",
                         kind="misuse",
@@ -102,7 +102,7 @@ class Gather:
         assert self._columns is not None
         return self._columns
 
-    def read(self, numbers: "np.ndarray[Any, Any]") -> dict[str, Any]:
+    def read(self, numbers: np.ndarray[Any, Any]) -> dict[str, Any]:
         """The columns of the records of these numbers, in their order."""
         import numpy as np
 
@@ -132,7 +132,7 @@ class Gather:
         return found
 
 
-def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", paths: Sequence[str]) -> dict[str, Any]:
+def _columns(records: Records, places: Any, numbers: np.ndarray[Any, Any], paths: Sequence[str]) -> dict[str, Any]:
     import numpy as np
 
     if isinstance(places, range):
@@ -178,7 +178,7 @@ def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", pat
     return out
 
 
-def _runs(native: _holdall.Records, path: str, places: "np.ndarray[Any, Any]") -> "tuple[Any, np.ndarray[Any, Any]]":
+def _runs(native: _holdall.Records, path: str, places: np.ndarray[Any, Any]) -> tuple[Any, np.ndarray[Any, Any]]:
     import numpy as np
 
     data, ends = native.ragged(path, places)
@@ -201,11 +201,11 @@ def _check(
             found[number] = 0
 
 
-def _like(mask: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _like(mask: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return mask.reshape(-1, *[1] * (found.ndim - 1))
 
 
-def _joined(parts: list[Any], order: "np.ndarray[Any, Any]") -> Any:
+def _joined(parts: list[Any], order: np.ndarray[Any, Any]) -> Any:
     """Columns one after the other, then in this order."""
     import numpy as np
 
@@ -247,26 +247,26 @@ class Batches:
         drop_last: Leave out the last batch if it is smaller, and batches that would give some ranks more than others.
 
     Raises:
-        NotFound: there is no such file, dataset or column. Misuse: the files have different columns.
+        NotFoundError: there is no such file, dataset or column. UsageError: the files have different columns.
     """
 
     def __init__(
         self,
-        sources: Union[Source, Sequence[Source]],
-        columns: Optional[Sequence[str]] = None,
+        sources: Source | Sequence[Source],
+        columns: Sequence[str] | None = None,
         *,
         batch: int,
-        path: Optional[str] = None,
-        shuffle: Optional[int] = None,
+        path: str | None = None,
+        shuffle: int | None = None,
         epoch: int = 0,
         rank: int = 0,
         ranks: int = 1,
         drop_last: bool = False,
     ) -> None:
         if batch < 1:
-            raise Misuse("a batch has one record or more", code="python/option", kind="misuse")
+            raise UsageError("a batch has one record or more", code="python/option", kind="misuse")
         if not 0 <= rank < ranks:
-            raise Misuse(f"rank {rank} is none of {ranks}", code="python/option", kind="misuse")
+            raise UsageError(f"rank {rank} is none of {ranks}", code="python/option", kind="misuse")
         self._gather = Gather(sources, columns, path)
         self._batch, self._shuffle, self._drop_last = batch, shuffle, bool(drop_last)
         self._epoch, self._rank, self._ranks = int(epoch), rank, ranks
@@ -326,7 +326,7 @@ class Batches:
 _ROUNDS = 6
 
 
-def shuffled(numbers: "np.ndarray[Any, Any]", count: int, seed: int, epoch: int) -> "np.ndarray[Any, Any]":
+def shuffled(numbers: np.ndarray[Any, Any], count: int, seed: int, epoch: int) -> np.ndarray[Any, Any]:
     """Where these numbers, of ``count``, are in an order that is as good as random: a permutation that is computed, number by
     number, by a Feistel network, of which numbers that are too large go round again."""
     import numpy as np
@@ -335,7 +335,7 @@ def shuffled(numbers: "np.ndarray[Any, Any]", count: int, seed: int, epoch: int)
     mask, shift = np.uint64((1 << half) - 1), np.uint64(half)
     keys = [np.uint64(_mixed((_mixed(seed) ^ _mixed(epoch + (1 << 32))) + at)) for at in range(_ROUNDS)]
 
-    def once(x: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    def once(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         left, right = x >> shift, x & mask
         for key in keys:
             z = (right ^ key) * np.uint64(0x9E3779B97F4A7C15)

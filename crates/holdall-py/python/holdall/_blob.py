@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import _holdall
 from ._arrays import array, numpy_dtype
@@ -20,10 +20,10 @@ __all__ = ["Blob"]
 
 
 #: Places of records or runs, or a mask over them.
-Chosen = Union[Sequence[int], Sequence[bool], "np.ndarray[Any, Any]"]
+Chosen: TypeAlias = "Sequence[int] | Sequence[bool] | np.ndarray[Any, Any]"
 
 #: Places for the native half: the first and the one after the last, or an array of int64.
-Picked = Union[tuple[int, int], "np.ndarray[Any, Any]"]
+Picked: TypeAlias = "tuple[int, int] | np.ndarray[Any, Any]"
 
 #: Runs that are read together: the first time, and at most.
 _FEW, _MOST = 32, 4096
@@ -40,16 +40,16 @@ class Blob:
     #: What the runs hold.
     content: Literal["utf-8", "json", "bytes", "elements"]
     #: Type of the elements, where they hold elements: ``"float32"``, …
-    dtype: Optional[str]
+    dtype: str | None
 
-    def __init__(self, tensor: "Tensor", native: _holdall.Blob, places: "Optional[Union[range, np.ndarray[Any, Any]]]" = None) -> None:
+    def __init__(self, tensor: Tensor, native: _holdall.Blob, places: range | np.ndarray[Any, Any] | None = None) -> None:
         self._tensor = tensor
         self._native = native
         count, self.content, self.dtype = native.head()
-        self._places: Union[range, np.ndarray[Any, Any]] = range(count) if places is None else places
+        self._places: range | np.ndarray[Any, Any] = range(count) if places is None else places
 
     @property
-    def tensor(self) -> "Tensor":
+    def tensor(self) -> Tensor:
         """The tensor that holds them."""
         return self._tensor
 
@@ -57,10 +57,10 @@ class Blob:
         return len(self._places)
 
     @overload
-    def __getitem__(self, key: Union[slice, Chosen]) -> "Blob": ...
+    def __getitem__(self, key: slice | Chosen) -> Blob: ...
     @overload
     def __getitem__(self, key: int) -> Any: ...
-    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
+    def __getitem__(self, key: int | slice | Chosen) -> Any:
         if isinstance(key, slice):
             return Blob(self._tensor, self._native, self._places[key])
         numbers = chosen(key, len(self), "runs")
@@ -87,8 +87,8 @@ class Blob:
         """All runs as text, if the blob holds text or JSON.
 
         Raises:
-            Misuse: it holds something else.
-            Malformed: it is not UTF-8, or lies outside the heap.
+            UsageError: it holds something else.
+            MalformedError: it is not UTF-8, or lies outside the heap.
         """
         return self._native.texts(self._picked(), False, False)
 
@@ -131,17 +131,17 @@ class Blob:
         return f"<holdall.Blob {self._tensor.name!r}, {count} run{'' if count == 1 else 's'} of {what}>"
 
 
-def blob(tensor: "Tensor") -> Blob:
+def blob(tensor: Tensor) -> Blob:
     """The runs of a tensor of the layout ``blob``."""
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
 
 
-def _blob(tensor: "Tensor", places: "Union[range, np.ndarray[Any, Any]]") -> Blob:
+def _blob(tensor: Tensor, places: range | np.ndarray[Any, Any]) -> Blob:
     """Runs that were pickled."""
     return Blob(tensor, blob(tensor)._native, places)
 
 
-def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:
+def place(places: range, key: Any, what: str, hint: str | None) -> int:
     """The place that an index stands for.
 
     Raises:
@@ -158,7 +158,7 @@ def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:
     return places[index]
 
 
-def chosen(key: Any, count: int, what: str) -> "Optional[np.ndarray[Any, Any]]":
+def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
     """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
 
     Raises:
@@ -185,7 +185,7 @@ def chosen(key: Any, count: int, what: str) -> "Optional[np.ndarray[Any, Any]]":
     return np.where(places < 0, places + count, places)
 
 
-def about(e: HoldallError, tensor: "Tensor") -> HoldallError:
+def about(e: HoldallError, tensor: Tensor) -> HoldallError:
     """The error, said of a tensor."""
     return type(e)(
         f"{tensor.file.name}: tensor `{tensor.name}`: {e._message}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from . import _holdall
 from ._progress import Progress, listening
@@ -22,40 +22,40 @@ class BuildReport:
     """What was put into a file."""
 
     #: The path of the dataset and how many records it has.
-    records: Optional[tuple[str, int]]
+    records: tuple[str, int] | None
     #: The name of the blob and how many files it has.
-    files: Optional[tuple[str, int]]
+    files: tuple[str, int] | None
     #: The name of the blob and how many runs it has.
-    runs: Optional[tuple[str, int]]
+    runs: tuple[str, int] | None
     #: Bytes of the file.
     nbytes: int
 
 
 def build(
     target: Path,
-    records: Optional[Rows] = None,
-    schema: Optional[Schema] = None,
+    records: Rows | None = None,
+    schema: Schema | None = None,
     *,
-    path: Optional[str] = None,
-    form: Optional[Form] = None,
+    path: str | None = None,
+    form: Form | None = None,
     ignore_unknown: bool = False,
     null_absent: bool = False,
     check: bool = False,
     dedup: bool = False,
-    files: Optional[Path] = None,
+    files: Path | None = None,
     file_members: Iterable[str] = (),
-    blob: Optional[str] = None,
-    runs: Optional[Runs] = None,
+    blob: str | None = None,
+    runs: Runs | None = None,
     content: Any = None,
-    attributes: Optional[Mapping[str, Any]] = None,
-    format: Optional[str] = None,
-    version: Optional[str] = None,
-    encoding: Optional[Encoding] = None,
-    level: Optional[int] = None,
-    digest: Optional[Digest] = None,
+    attributes: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    version: str | None = None,
+    encoding: Encoding | None = None,
+    level: int | None = None,
+    digest: Digest | None = None,
     overwrite: bool = False,
     sync: bool = True,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> BuildReport:
     """Makes a file of records, and of a blob of runs or files, in bounded memory; the disk needs room for the data twice.
@@ -86,8 +86,8 @@ def build(
         overwrite: Whether a file that is there is replaced.
 
     Raises:
-        Misuse: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not
-            fit; a file outside the folder. Malformed: what is not JSON. What was at the target stays.
+        UsageError: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not
+            fit; a file outside the folder. MalformedError: what is not JSON. What was at the target stays.
         TypeError: an argument is of another type, or a value is not JSON.
     """
     if records is None and blob is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._arrays import array, given, little
-from .errors import Misuse, Unsupported
+from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ TYPES = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 u
 #: How deep lists in lists may be: as many dimensions as NumPy's arrays have.
 DEPTH = 64
 #: An array; of a nested tensor, a list of arrays.
-Value = Union["np.ndarray[Any, Any]", list["np.ndarray[Any, Any]"]]
+Value: TypeAlias = "np.ndarray[Any, Any] | list[np.ndarray[Any, Any]]"
 
 
 def value(native: Any, *, writable: bool) -> Value:
@@ -25,7 +25,7 @@ def value(native: Any, *, writable: bool) -> Value:
     return _array(native, writable)
 
 
-def _array(native: tuple[str, tuple[int, ...], Any], writable: bool) -> "np.ndarray[Any, Any]":
+def _array(native: tuple[str, tuple[int, ...], Any], writable: bool) -> np.ndarray[Any, Any]:
     import numpy as np
 
     dtype, shape, data = native
@@ -39,15 +39,15 @@ def _array(native: tuple[str, tuple[int, ...], Any], writable: bool) -> "np.ndar
     return texts
 
 
-def native(given_value: Any, what: str, dtype: Optional[str] = None) -> Any:
+def native(given_value: Any, what: str, dtype: str | None = None) -> Any:
     """A value for the native half, from an array, from numbers or texts and lists of them, or, nested, from a
     list of arrays. Numbers of Python's own, and NumPy's scalars in a list, take the declared type ``dtype``; arrays
     keep theirs.
 
     Raises:
         TypeError: it is none of these, or a list of texts and of something else.
-        Misuse: a list that makes no array: ragged, too deep, numbers that do not fit.
-        Unsupported: of elements that packages do not have.
+        UsageError: a list that makes no array: ragged, too deep, numbers that do not fit.
+        UnsupportedError: of elements that packages do not have.
     """
     if isinstance(given_value, str):
         return "string", [], [str.__str__(given_value)]
@@ -69,7 +69,7 @@ def _is_scalar(of: object) -> bool:
     return isinstance(of, np.generic)
 
 
-def _of_list(items: Any, what: str, dtype: Optional[str]) -> Any:
+def _of_list(items: Any, what: str, dtype: str | None) -> Any:
     kinds: set[type] = set()
     level = [items]
     for _ in range(DEPTH):
@@ -113,7 +113,7 @@ def _plain(items: Any) -> Any:
     return items.item() if _is_scalar(items) else items
 
 
-def _of_numbers(numbers: Any, what: str, dtype: Optional[str]) -> "np.ndarray[Any, Any]":
+def _of_numbers(numbers: Any, what: str, dtype: str | None) -> np.ndarray[Any, Any]:
     import numpy as np
 
     try:
@@ -131,8 +131,8 @@ def _of_numbers(numbers: Any, what: str, dtype: Optional[str]) -> "np.ndarray[An
     return a
 
 
-def _no_array(what: str, why: str) -> Misuse:
-    return Misuse(f"{what} makes no array: {why}", code="python/shape", kind="misuse")
+def _no_array(what: str, why: str) -> UsageError:
+    return UsageError(f"{what} makes no array: {why}", code="python/shape", kind="misuse")
 
 
 def _native(of: Any, what: str) -> tuple[str, list[int], Any]:
@@ -142,14 +142,14 @@ def _native(of: Any, what: str) -> tuple[str, list[int], Any]:
         texts = of.reshape(-1).tolist()
         if all(isinstance(text, str) for text in texts):
             return "string", list(of.shape), texts
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what} has objects that are not texts",
             code="python/dtype",
             kind="unsupported",
             hint="an array of objects has str only; numbers go into an array of numbers",
         )
     if isinstance(of, np.ndarray) and of.dtype.kind == "S":
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what} has bytes, not texts",
             code="python/dtype",
             kind="unsupported",
@@ -157,7 +157,7 @@ def _native(of: Any, what: str) -> tuple[str, list[int], Any]:
         )
     a = given(of, what)
     if a.dtype not in TYPES:
-        raise Unsupported(
+        raise UnsupportedError(
             f"{what} has elements of {a.dtype}, which packages do not have",
             code="python/dtype",
             kind="unsupported",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
-from ._reports import Said, Verified, Warning, made
-from .errors import HoldallError
+from ._reports import Said, Verified, made
+from .errors import FormatWarning, HoldallError
 
 __all__ = [
     "Example",
@@ -24,7 +24,7 @@ __all__ = [
 
 #: ``"*"`` for any shape, another text for a symbol (the same whole shape wherever it stands), or a size for each
 #: dimension: a number of elements, ``"*"``, or a symbol (the same size wherever it stands in a call).
-Shape = Union[str, tuple[Union[int, str], ...]]
+Shape = str | tuple[int | str, ...]
 
 
 class Spec(NamedTuple):
@@ -36,9 +36,9 @@ class Spec(NamedTuple):
     #: ``("batch", 3)``: see the guide. ``()`` is a scalar.
     shape: Shape = "*"
     #: For people.
-    description: Optional[str] = None
+    description: str | None = None
     #: The name of a node in the model, where it is another.
-    internal_name: Optional[str] = None
+    internal_name: str | None = None
 
     @classmethod
     def _of(cls, said: Said) -> Spec:
@@ -60,7 +60,7 @@ class Runner:
     framework_version: str
     #: Version of what the runner expects in ``model/``.
     compat_version: int
-    options: Mapping[str, Union[int, float, str, bool]]
+    options: Mapping[str, int | float | str | bool]
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class SelfTest:
     """
 
     inputs: Mapping[str, Any]
-    expected: Optional[Mapping[str, Any]] = None
-    name: Optional[str] = None
-    description: Optional[str] = None
+    expected: Mapping[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
     #: Outputs are close where ``|found - expected| <= atol + rtol * |expected|``.
     rtol: float = 1e-5
     atol: float = 1e-8
@@ -92,8 +92,8 @@ class Example:
 
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    name: Optional[str] = None
-    description: Optional[str] = None
+    name: str | None = None
+    description: str | None = None
 
 
 class PackageFile(NamedTuple):
@@ -102,13 +102,13 @@ class PackageFile(NamedTuple):
     #: Its path there, parts separated by ``/``.
     path: str
     #: Its size in bytes; ``None`` where only a fetch tells.
-    nbytes: Optional[int]
+    nbytes: int | None
     #: SHA-256 of its bytes, in hex; ``None`` for ``MANIFEST``, ``LINKS``, and in a folder without ``MANIFEST``.
-    sha256: Optional[str]
+    sha256: str | None
     #: Where its bytes are: in the ``"zip"``, on the ``"disk"``, or ``"links"``: elsewhere, see ``urls``.
     place: str
     #: The path in the package that it stands for, where it is a symbolic link.
-    target: Optional[str]
+    target: str | None
     #: Addresses that ``LINKS`` has for it.
     urls: tuple[str, ...]
 
@@ -127,7 +127,7 @@ class PackReport:
     files: int
     linked: int
     #: What is odd about it, as whoever opens it will hear.
-    warnings: list[Warning]
+    warnings: list[FormatWarning]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class PackageReport(Verified):
     #: What is over a limit and was not checked: the first 1000.
     over_limit: list[HoldallError]
     over_limit_count: int
-    warnings: list[Warning]
+    warnings: list[FormatWarning]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class OutputReport:
     #: Whether everything is close enough.
     close: bool
     #: Why they could not be compared: of another type, another shape, not given.
-    mismatch: Optional[str]
+    mismatch: str | None
     #: Elements compared, and those of them that are too far.
     count: int
     differing: int
@@ -171,7 +171,7 @@ class OutputReport:
     max_abs: float
     max_rel: float
     #: The first that is too far: tensor of a nested one, index, element found, element expected.
-    first: Optional[tuple[Optional[int], list[int], str, str]]
+    first: tuple[int | None, list[int], str, str] | None
 
     @classmethod
     def _of(cls, said: Said) -> OutputReport:
@@ -203,7 +203,7 @@ class SelfTestReport:
     #: The outputs that were expected.
     outputs: list[OutputReport]
     #: Why it could not be run to its end.
-    error: Optional[HoldallError]
+    error: HoldallError | None
     #: The tolerance that counted.
     rtol: float
     atol: float

@@ -90,7 +90,7 @@ class _Region:
         self.length += -(-length // ALIGN) * ALIGN
 
 
-def load(native: "File", positions: list[int], on: Device) -> dict[str, Any]:
+def load(native: File, positions: list[int], on: Device) -> dict[str, Any]:
     """Dense tensors by name, on the device. Tensors with the same bytes have one memory there."""
     torch = module()
     out: dict[int, Any] = {}
@@ -119,7 +119,7 @@ def load(native: "File", positions: list[int], on: Device) -> dict[str, Any]:
     return {names[at]: out[at] for at in positions}
 
 
-def _fill(native: "File", regions: list[_Region], on: Device, out: dict[int, Any]) -> None:
+def _fill(native: File, regions: list[_Region], on: Device, out: dict[int, Any]) -> None:
     """Reads regions, a slot full at a time, into one of two slots while the other is copied."""
     if not regions:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional, Union
+from typing import Any
 
 from . import _holdall
 from ._arrays import CHUNK
@@ -45,7 +45,7 @@ class Dataset:
         dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
 
     Raises:
-        Misuse: a record does not fit the schema, with its line and its path (``record/…``), when it is written; columns
+        UsageError: a record does not fit the schema, with its line and its path (``record/…``), when it is written; columns
             of several lengths. TypeError: a value is none of a record's.
     """
 
@@ -53,11 +53,11 @@ class Dataset:
 
     def __init__(
         self,
-        records: Union[Rows, Mapping[str, Any]],
-        schema: Optional[Schema] = None,
+        records: Rows | Mapping[str, Any],
+        schema: Schema | None = None,
         *,
-        path: Optional[str] = None,
-        form: Optional[Form] = None,
+        path: str | None = None,
+        form: Form | None = None,
         ignore_unknown: bool = False,
         check: bool = False,
         dedup: bool = False,
@@ -95,12 +95,12 @@ class Runs:
         dedup: Whether equal runs that come near each other share their bytes.
 
     Raises:
-        Misuse: a run is none of the content (``record/…``), when it is written. TypeError: likewise.
+        UsageError: a run is none of the content (``record/…``), when it is written. TypeError: likewise.
     """
 
     __slots__ = ("_source", "_content", "_form", "_dedup")
 
-    def __init__(self, runs: _Runs, content: Any, *, form: Optional[Form] = None, dedup: bool = False) -> None:
+    def __init__(self, runs: _Runs, content: Any, *, form: Form | None = None, dedup: bool = False) -> None:
         self._content = content_name(content)
         self._source = _runs(runs, self._content)
         self._form = form

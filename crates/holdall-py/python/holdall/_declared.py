@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, Optional, Union
+from typing import Any
 
 from ._carton_arrays import TYPES
 from ._carton_types import Shape, Spec
-from ._reports import Warning
-from .errors import Misuse
+from .errors import FormatWarning, UsageError
 
 #: The largest size that ``carton.toml`` holds.
 LARGEST = 2**63 - 1
 
 
-def specs(of: Optional[Iterable[Any]], side: str) -> Optional[list[tuple[Any, ...]]]:
+def specs(of: Iterable[Any] | None, side: str) -> list[tuple[Any, ...]] | None:
     """Declared inputs or outputs: ``side`` is ``"input"`` or ``"output"``.
 
     Raises:
         TypeError: what is no :class:`Spec`, or has a part of another type.
-        Misuse: a name, an element type, a size or a symbol that no package has.
+        UsageError: a name, an element type, a size or a symbol that no package has.
     """
     if of is None:
         return None
@@ -74,7 +73,7 @@ def _shape(of: Any, what: str) -> Shape:
     return tuple(_dimension(size, f"dimension {at} of {what}") for at, size in enumerate(of))
 
 
-def _dimension(of: Any, what: str) -> Union[int, str]:
+def _dimension(of: Any, what: str) -> int | str:
     if of is None:
         return "*"
     if isinstance(of, str):
@@ -98,12 +97,12 @@ def _symbol(of: str, what: str) -> str:
     return text(of, what)
 
 
-def lone_symbols(*sides: Optional[list[tuple[Any, ...]]]) -> list[Warning]:
+def lone_symbols(*sides: list[tuple[Any, ...]] | None) -> list[FormatWarning]:
     """Warns of a symbol that is the whole shape of one input or output alone: a dimension without its comma."""
     declared = [spec for side in sides for spec in side or ()]
     shapes = [shape for _, _, shape, _, _ in declared]
     return [
-        Warning(
+        FormatWarning(
             "python/symbol",
             f"{shape!r} is a symbol for all of the shape, and so for any; one dimension is ({shape!r},), with a comma",
             name,
@@ -115,12 +114,12 @@ def lone_symbols(*sides: Optional[list[tuple[Any, ...]]]) -> list[Warning]:
     ]
 
 
-def options(of: Any) -> Optional[dict[str, Any]]:
+def options(of: Any) -> dict[str, Any] | None:
     """Options of a runner: numbers, texts and bools by name.
 
     Raises:
         TypeError: it is not a mapping, or a name is not text.
-        Misuse: a value of another type, or an integer beyond 64 bits.
+        UsageError: a value of another type, or an integer beyond 64 bits.
     """
     if of is None:
         return None
@@ -191,12 +190,12 @@ def text(of: object, what: str) -> str:
     return of
 
 
-def optional(of: object, what: str) -> Optional[str]:
+def optional(of: object, what: str) -> str | None:
     """``of``, if it is a text or ``None``."""
     return None if of is None else text(of, what)
 
 
-def texts(of: Any, what: str) -> Optional[list[str]]:
+def texts(of: Any, what: str) -> list[str] | None:
     """A list of texts, or ``None``."""
     if of is None:
         return None
@@ -205,5 +204,5 @@ def texts(of: Any, what: str) -> Optional[list[str]]:
     return [text(each, f"one of {what}") for each in of]
 
 
-def _misuse(code: str, message: str, hint: Optional[str] = None) -> Misuse:
-    return Misuse(message, code=code, kind="misuse", hint=hint)
+def _misuse(code: str, message: str, hint: str | None = None) -> UsageError:
+    return UsageError(message, code=code, kind="misuse", hint=hint)

@@ -7,19 +7,19 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 from ._arrow import BATCH, pyarrow
 from ._file import File, open
 from ._records import Records, Selection
 from ._reports import VerifyReport
-from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
+from .errors import HoldallError, IntegrityError, LimitError, MalformedError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: A path or an address, a pattern of paths, or several.
-Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 #: The columns of a table of tensors, and of one of verdicts.
 TENSORS = (("path", "string"), ("name", "string"), ("dtype", "string"), ("shape", "list<int64>"), ("layout", "string"),
            ("nbytes", "int64"), ("offset", "int64"), ("digest", "string"))  # fmt: skip
@@ -31,7 +31,7 @@ def files(paths: Paths) -> list[str]:
     """The files that paths and patterns name, in order, each once. Addresses are taken as they are.
 
     Raises:
-        Misuse: there are none.
+        UsageError: there are none.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[str, None] = {}
@@ -39,36 +39,36 @@ def files(paths: Paths) -> list[str]:
         is_pattern = "://" not in one and not os.path.exists(one) and glob.has_magic(one)
         found.update(dict.fromkeys(sorted(glob.glob(one, recursive=True)) if is_pattern else [one]))
     if not found:
-        raise Misuse(f"no file is named by {given}", code="python/option", kind="misuse")
+        raise UsageError(f"no file is named by {given}", code="python/option", kind="misuse")
     return list(found)
 
 
-def records(file: File, dataset: Optional[str], where: Sequence[str]) -> Union[Records, Selection]:
+def records(file: File, dataset: str | None, where: Sequence[str]) -> Records | Selection:
     """The records of the dataset of that name, or of the only one, for which conditions hold."""
     if dataset is None:
         all = [t.name for t in file.values() if t.layout == "records"]
         if len(all) != 1:
-            raise Misuse(f"{file.name}: there are {len(all)} datasets; name one", code="python/option", kind="misuse")
+            raise UsageError(f"{file.name}: there are {len(all)} datasets; name one", code="python/option", kind="misuse")
         dataset = all[0]
     r = file[dataset].records()
     return r.where(*where) if where else r
 
 
 def reader(
-    file: File, dataset: Optional[str], columns: Sequence[str], where: Sequence[str], batch: int = BATCH
-) -> "pa.RecordBatchReader":
+    file: File, dataset: str | None, columns: Sequence[str], where: Sequence[str], batch: int = BATCH
+) -> pa.RecordBatchReader:
     """Records as batches of Arrow; no columns are all of them."""
     return pyarrow().RecordBatchReader.from_stream(records(file, dataset, where).arrow(*columns, batch=batch))
 
 
 def batches(
     path: str,
-    dataset: Optional[str],
+    dataset: str | None,
     columns: Sequence[str],
     where: Sequence[str],
-    limit: Optional[int],
+    limit: int | None,
     how: Mapping[str, Any],
-) -> "Iterator[pa.RecordBatch]":
+) -> Iterator[pa.RecordBatch]:
     """The same of a file, which is closed afterwards; at most ``limit`` records."""
     left = limit
     with open(path, **how) as file:
@@ -82,7 +82,7 @@ def batches(
                 return
 
 
-def schema(path: str, dataset: Optional[str], how: Mapping[str, Any]) -> "pa.Schema":
+def schema(path: str, dataset: str | None, how: Mapping[str, Any]) -> pa.Schema:
     """What records of a file are in Arrow."""
     with open(path, **how) as file:
         return reader(file, dataset, (), ()).schema
@@ -107,7 +107,7 @@ def verdict(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
     try:
         with open(path, **how) as file:
             row["format"], found = file.format, file.verify()
-    except (Malformed, Integrity, Limit, Unsupported) as e:
+    except (MalformedError, IntegrityError, LimitError, UnsupportedError) as e:
         found = VerifyReport._unopened(e)
     except HoldallError as e:
         row.update(verdict="unread", code=e.code, error=str(e))
@@ -126,7 +126,7 @@ def content(path: str) -> dict[str, Any]:
         return {"path": path, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-def arrow_schema(columns: Sequence[tuple[str, str]]) -> "pa.Schema":
+def arrow_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     """A schema from names and types as texts."""
     pa = pyarrow()
     known = {"string": pa.string(), "int64": pa.int64(), "list<int64>": pa.list_(pa.int64())}

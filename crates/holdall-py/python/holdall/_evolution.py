@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable
 
 from ._arrays import PACKED, numpy_dtype
 from ._file import File
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 #: What makes one member, or one tensor, of a new schema: converters by their names (``"scale(2)|cast"``), or a function
 #: of the value, or of the tensor as an array.
-Converter = Union[str, Callable[[Any], Any]]
+Converter = str | Callable[[Any], Any]
 
 
 def evolution(
     file: File,
-    path: Optional[str],
-    rename: Optional[Mapping[str, str]],
-    converters: Optional[Mapping[str, Converter]],
+    path: str | None,
+    rename: Mapping[str, str] | None,
+    converters: Mapping[str, Converter] | None,
     drop: bool,
 ) -> dict[str, Any]:
     """Options for the native half.

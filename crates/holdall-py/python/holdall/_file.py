@@ -6,16 +6,17 @@ import json
 import os
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdall
 from ._arrays import array, finished, know, placed, writable
+from ._limits import Limits
 from ._progress import Progress, listening
-from ._reports import VerifyReport, Warning
+from ._reports import VerifyReport
 from ._sources import in_store, local, reader
 from ._stream import Arriving
 from ._tensor import WAYS, Tensor
-from .errors import HoldallError, Misuse, NotFound, Unsupported
+from .errors import FormatWarning, HoldallError, MissingNameError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,35 +26,35 @@ if TYPE_CHECKING:
 
 __all__ = ["open", "staged", "File", "Source"]
 
-Io = Literal["auto", "map", "read", "direct"]
+IoMode = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
 #: What becomes of tied weights that are loaded: arrays over one memory, or each its own.
 Kept = Literal["share", "copy"]
 #: What addresses on the web may not do by themselves: plain http, hosts of private networks.
 Allow = Literal["http", "private-hosts"]
 #: What :func:`open` takes.
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, list[Union[str, "os.PathLike[str]"]], Any]
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | list[str | os.PathLike[str]] | Any
 
 
 def open(
     source: Source,
     *,
-    io: Io = "auto",
+    io: IoMode = "auto",
     check: Check = "read",
-    limits: Optional[Mapping[str, int]] = None,
+    limits: Limits | None = None,
     strict: bool = False,
     allow: Iterable[Allow] = (),
-    storage_options: Optional[Mapping[str, Any]] = None,
-    cache: Union[bool, str, "os.PathLike[str]"] = False,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: bool | str | os.PathLike[str] = False,
     offline: bool = False,
-    layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
-    name: Optional[str] = None,
+    layouts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    name: str | None = None,
     store: Any = None,
-    schema: "Optional[Schema]" = None,
-    dataset: Optional[str] = None,
-    rename: Optional[Mapping[str, str]] = None,
-    converters: "Optional[Mapping[str, Converter]]" = None,
-) -> "File":
+    schema: Schema | None = None,
+    dataset: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    converters: Mapping[str, Converter] | None = None,
+) -> File:
     """Opens a tensor file of any format that Holdall reads. Only its index is read.
 
     A tensor that cannot be read (because its dtype is unknown, say) does not hide the others: see :attr:`Tensor.fault`.
@@ -69,7 +70,7 @@ def open(
             without the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (also
             SHA-256) or ``"all"``; only ``"all"`` checks views into the map.
-        limits: Limits on what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        limits: The most that the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes): see :class:`holdall.Limits`.
         strict: Whether a tensor that cannot be read is an error of the file.
         allow: What is allowed besides https to public hosts: ``"http"``, ``"private-hosts"``.
         storage_options: Options for object stores, named as in fsspec: ``key``, ``secret``, ``token``,
@@ -87,9 +88,9 @@ def open(
         dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
 
     Raises:
-        MissingFile, Io: the file cannot be read.
-        Unsupported: the file has no format that is known.
-        Malformed, Limit: the file breaks a rule of its format, or exceeds a limit.
+        MissingFileError, FileIoError: the file cannot be read.
+        UnsupportedError: the file has no format that is known.
+        MalformedError, LimitError: the file breaks a rule of its format, or exceeds a limit.
     """
     how = locals()
     caps = dict(limits) if limits is not None else None
@@ -129,7 +130,7 @@ def open(
     return File(_holdall.schema_view(file._native, given(schema), evolving), file.name, file._how, file._paths)
 
 
-def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
+def in_memory(source: Source, name: str | None) -> tuple[bytes, str]:
     """The bytes of a source without a path, and what messages call it."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = source if type(source) is bytes else bytes(source)
@@ -159,14 +160,14 @@ _OTHERS = frozenset(
 )
 
 
-def cached(cache: Union[bool, str, "os.PathLike[str]"]) -> Union[None, str, "os.PathLike[str]"]:
+def cached(cache: bool | str | os.PathLike[str]) -> None | str | os.PathLike[str]:
     """The folder of a cache; an empty text for the system's."""
     if isinstance(cache, bool):
         return "" if cache else None
     return cache
 
 
-def stores(options: Optional[Mapping[str, Any]]) -> dict[str, str]:
+def stores(options: Mapping[str, Any] | None) -> dict[str, str]:
     """``storage_options`` as a flat dict of texts."""
     flat: dict[str, str] = {}
     for name, value in dict(options or {}).items():
@@ -189,7 +190,7 @@ def staged(
     *,
     overwrite: bool = False,
     allow: Iterable[Allow] = (),
-    storage_options: Optional[Mapping[str, Any]] = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
     """A path for writing a file that is uploaded to an object store when the block ends without an error.
 
@@ -202,8 +203,8 @@ def staged(
         allow, storage_options: As for :func:`open`.
 
     Raises:
-        Misuse: the object exists (``write/exists``), or the folder has one (``shards/place``), or the credentials are wrong.
-        Io, NotFound: the store refuses the upload.
+        TargetExistsError: the object exists, or the folder has one. UsageError: the credentials are wrong.
+        FileIoError, NotFoundError: the store refuses the upload.
     """
     native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))
     try:
@@ -217,7 +218,7 @@ class File(Mapping[str, "Tensor"]):
     """An open file: its tensors by name, in the file's own order.
 
     Threads may share it. Pickling keeps its path, which is opened again, so processes may share it too. Arrays made from
-    it stay valid after it is closed; other uses of a closed file raise :class:`~holdall.errors.Misuse`.
+    it stay valid after it is closed; other uses of a closed file raise :class:`~holdall.errors.UsageError`.
     """
 
     __slots__ = ("_native", "_how", "_paths", "name", "format", "version", "io", "__weakref__")
@@ -232,7 +233,7 @@ class File(Mapping[str, "Tensor"]):
     io: str
 
     def __init__(
-        self, native: _holdall.File, name: str, how: Optional[dict[str, Any]] = None, paths: Sequence[str] = ()
+        self, native: _holdall.File, name: str, how: dict[str, Any] | None = None, paths: Sequence[str] = ()
     ) -> None:
         self._native = native
         #: What :func:`open` was given.
@@ -242,12 +243,12 @@ class File(Mapping[str, "Tensor"]):
         self.name = name
         self.format, self.version, self.io = native.head()
 
-    def __getitem__(self, name: str) -> "Tensor":
+    def __getitem__(self, name: str) -> Tensor:
         at = self._position(name)
         if at is None:
             if isinstance(name, str) and _is_text(name):
                 self._native.find(name)  # Raises, and names what is near.
-            raise NotFound(
+            raise MissingNameError(
                 f"{self.name}: there is no tensor {name!r}",
                 code="file/no-tensor",
                 kind="not_found",
@@ -264,15 +265,19 @@ class File(Mapping[str, "Tensor"]):
     def __len__(self) -> int:
         return len(self._native)
 
-    def values(self) -> ValuesView["Tensor"]:
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that IPython and Jupyter offer after ``file["``."""
+        return [] if self.closed else list(self)
+
+    def values(self) -> ValuesView[Tensor]:
         """The tensors, in the file's own order."""
         return _Values(self)
 
-    def items(self) -> ItemsView[str, "Tensor"]:
+    def items(self) -> ItemsView[str, Tensor]:
         """Names and tensors, in the file's own order."""
         return _Items(self)
 
-    def __enter__(self) -> "File":
+    def __enter__(self) -> File:
         len(self._native)  # Raises if the file is closed.
         return self
 
@@ -294,9 +299,9 @@ class File(Mapping[str, "Tensor"]):
         return self._native.attributes()
 
     @property
-    def warnings(self) -> list[Warning]:
+    def warnings(self) -> list[FormatWarning]:
         """Warnings: what is unusual about the file, but not an error."""
-        return [Warning(**w) for w in self._native.warnings()]
+        return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
     def faults(self) -> list[HoldallError]:
@@ -305,21 +310,21 @@ class File(Mapping[str, "Tensor"]):
 
     def load(
         self,
-        names: Optional[Iterable[str]] = None,
+        names: Iterable[str] | None = None,
         *,
-        include: Optional[Iterable[str]] = None,
-        exclude: Optional[Iterable[str]] = None,
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
         dtype: Any = None,
         saturate: bool = False,
         dense: bool = False,
         tied: Kept = "share",
-        threads: Optional[int] = None,
-        check: Optional[Check] = None,
+        threads: int | None = None,
+        check: Check | None = None,
         progress: Progress = None,
-    ) -> dict[str, "np.ndarray[Any, Any]"]:
+    ) -> dict[str, np.ndarray[Any, Any]]:
         """Loads tensors into writable NumPy arrays in new memory: see :func:`holdall.load`."""
         if tied not in ("share", "copy"):
-            raise Misuse(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+            raise UsageError(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
         native = self._native
         positions = None if names is None else [self[name]._at for name in _names(names)]
         if include is not None or exclude is not None:
@@ -335,7 +340,7 @@ class File(Mapping[str, "Tensor"]):
                 raise fault
             name, _, layout, _, _ = native.info(others[0])
             if not dense:
-                raise Unsupported(
+                raise UnsupportedError(
                     f"{self.name}: tensor `{name}`: its layout is {layout}, not dense",
                     code="python/layout",
                     kind="unsupported",
@@ -367,9 +372,9 @@ class File(Mapping[str, "Tensor"]):
         saturate: bool,
         dense: bool,
         tied: Kept,
-        threads: Optional[int],
+        threads: int | None,
         progress: Progress,
-    ) -> dict[str, "np.ndarray[Any, Any]"]:
+    ) -> dict[str, np.ndarray[Any, Any]]:
         """Loads tensors as :func:`holdall.convert` writes them, into memory: of the elements as they are in the file only
         pieces are there at a time."""
         from io import BytesIO
@@ -388,15 +393,15 @@ class File(Mapping[str, "Tensor"]):
 
     def _array(
         self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int, copy: bool
-    ) -> "np.ndarray[Any, Any]":
+    ) -> np.ndarray[Any, Any]:
         """A loaded tensor about which something is odd, as an array."""
         try:
             made = array(buffer, start, shape, dtype)
             return made.copy() if copy else made
-        except Unsupported as e:
+        except UnsupportedError as e:
             raise placed(e, self.name, name) from None
 
-    def stream(self, order: Optional[Iterable[str]] = None, *, check: Optional[Check] = None) -> "Arriving":
+    def stream(self, order: Iterable[str] | None = None, *, check: Check | None = None) -> Arriving:
         """Loads tensors in the background, the first of ``order`` first, and returns each as it arrives, so that computing
         can begin before the last one is there. A server is asked for the first ones with the highest priority. At most
         256 MiB are loaded ahead.
@@ -417,7 +422,7 @@ class File(Mapping[str, "Tensor"]):
             elements by role.
 
         Raises:
-            NotFound: the file has no tensor of a name.
+            MissingNameError: the file has no tensor of a name.
         """
         names = list(self) if order is None else _names(order)
         return Arriving(self._native.stream(names, check), self.name)
@@ -427,8 +432,8 @@ class File(Mapping[str, "Tensor"]):
         buffers: Mapping[str, Any],
         *,
         raw: bool = False,
-        threads: Optional[int] = None,
-        check: Optional[Check] = None,
+        threads: int | None = None,
+        check: Check | None = None,
         progress: Progress = None,
     ) -> None:
         """Reads tensors into existing memory: see :func:`holdall.load_into`."""
@@ -444,11 +449,11 @@ class File(Mapping[str, "Tensor"]):
 
     def verify(
         self,
-        include: Optional[Iterable[str]] = None,
-        exclude: Optional[Iterable[str]] = None,
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
         *,
         strict: bool = False,
-        threads: Optional[int] = None,
+        threads: int | None = None,
         progress: Progress = None,
     ) -> VerifyReport:
         """Checks everything that can be checked: see :func:`holdall.verify`."""
@@ -456,7 +461,7 @@ class File(Mapping[str, "Tensor"]):
             found = self._native.verify(_globs(include), _globs(exclude), bool(strict), threads, listener)
         return VerifyReport._of(found)
 
-    def _position(self, name: object) -> Optional[int]:
+    def _position(self, name: object) -> int | None:
         if isinstance(name, str):
             try:
                 return self._native.position(name)
@@ -501,7 +506,7 @@ class _Values(ValuesView["Tensor"]):
     __slots__ = ()
     _mapping: File
 
-    def __iter__(self) -> Iterator["Tensor"]:
+    def __iter__(self) -> Iterator[Tensor]:
         file = self._mapping
         return (Tensor(file, at) for at in range(len(file)))
 
@@ -512,7 +517,7 @@ class _Items(ItemsView[str, "Tensor"]):
     __slots__ = ()
     _mapping: File
 
-    def __iter__(self) -> Iterator[tuple[str, "Tensor"]]:
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         return ((t.name, t) for t in _Values(self._mapping))
 
 
@@ -531,7 +536,7 @@ def _names(names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _globs(patterns: Optional[Iterable[str]]) -> Optional[list[str]]:
+def _globs(patterns: Iterable[str] | None) -> list[str] | None:
     if patterns is None:
         return None
     if isinstance(patterns, Mapping):

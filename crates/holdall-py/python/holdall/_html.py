@@ -31,7 +31,7 @@ def size(nbytes: int) -> str:
     raise AssertionError
 
 
-def table(file: "File") -> str:
+def table(file: File) -> str:
     """Its tensors with their sizes, and a bar for each."""
     if file.closed:
         return f"<p><b>{escape(file.name)}</b>, closed</p>"
@@ -57,7 +57,7 @@ def table(file: "File") -> str:
     )
 
 
-def records(of: "Records") -> str:
+def records(of: Records) -> str:
     """The first records, a row for each."""
     if of.tensor.file.closed:
         return f"<p>{escape(repr(of))}, closed</p>"
@@ -81,7 +81,7 @@ def _cell(value: object) -> str:
     return escape(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
 
 
-def card(package: "Package") -> str:
+def card(package: Package) -> str:
     """What a package says of its model, and its files with a bar for each."""
     if package.closed:
         return f"<p><b>{escape(package.source)}</b>, closed</p>"
@@ -114,7 +114,7 @@ def card(package: "Package") -> str:
     )
 
 
-def _page(package: "Package") -> str:
+def _page(package: Package) -> str:
     """Its page with description, examples and pictures, where there are any: in a frame in which nothing runs."""
     if not package.description and not package.examples:
         return ""
@@ -133,5 +133,5 @@ def _row(first: str, *cells: str) -> str:
     return f"<tr><td {left}>{first}</td>" + "".join(f"<td {left}>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _specs(what: str, specs: tuple["Spec", ...]) -> str:
+def _specs(what: str, specs: tuple[Spec, ...]) -> str:
     return "".join(_row(what, escape(str(spec))) for spec in specs)

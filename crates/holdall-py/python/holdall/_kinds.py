@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._arrays import PACKED, numpy_dtype, unpack
-from .errors import Limit, Unsupported
+from .errors import LimitError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 class Form(NamedTuple):
     """How one value of a type lies in memory: an array of these elements, of this shape and these strides."""
 
-    dtype: "np.dtype[Any]"
+    dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -46,20 +46,20 @@ class Types:
     def __init__(self, rows: list[Any]) -> None:
         self.rows = [Row(*row) for row in rows]
         self.root = len(rows) - 1
-        self._forms: dict[int, Optional[Form]] = {}
+        self._forms: dict[int, Form | None] = {}
         self._counts: dict[int, int] = {}
 
-    def form(self, at: int) -> Optional[Form]:
+    def form(self, at: int) -> Form | None:
         """How values of that type lie in memory; ``None`` where they are not an array of one shape.
 
         Raises:
-            Unsupported: an element type needs ml_dtypes, or NumPy has no such dtype.
+            UnsupportedError: an element type needs ml_dtypes, or NumPy has no such dtype.
         """
         if at not in self._forms:
             self._forms[at] = self._form(self.rows[at])
         return self._forms[at]
 
-    def _form(self, row: Row) -> Optional[Form]:
+    def _form(self, row: Row) -> Form | None:
         import numpy as np
 
         if row.kind == "scalar":
@@ -83,7 +83,7 @@ class Types:
             return Form(self._struct(row), (), ())
         return None
 
-    def _struct(self, row: Row) -> "np.dtype[Any]":
+    def _struct(self, row: Row) -> np.dtype[Any]:
         names, formats, offsets = [], [], []
         for name, at, offset, optional in row.more:
             dtype = None if optional else self._member(at)
@@ -93,7 +93,7 @@ class Types:
                 offsets.append(offset)
         return _record_dtype(names, formats, offsets, row.size)
 
-    def _member(self, at: int) -> "Optional[np.dtype[Any]]":
+    def _member(self, at: int) -> np.dtype[Any] | None:
         """The dtype of a member; ``None`` for what has no place in a dtype."""
         if self.count(at) > MOST:
             raise _too_many()
@@ -116,7 +116,7 @@ class Types:
             self._counts[at] = 1 + sum(self.count(b) for b in below)
         return self._counts[at]
 
-    def dtype(self) -> "np.dtype[Any]":
+    def dtype(self) -> np.dtype[Any]:
         """The dtype of a record: without a field where nothing in it has a fixed size."""
         form = self.form(self.root)
         dtype = None if form is None else _whole(form)
@@ -128,7 +128,7 @@ class Types:
         """Path, type and whether it may be absent, of every member that is not a struct or union itself.
 
         Raises:
-            Limit: there are too many.
+            LimitError: there are too many.
         """
         if self.count(self.root) > MOST:
             raise _too_many()
@@ -160,7 +160,7 @@ class Types:
             return f"{row.more[0]}{list(row.more[1])}"
         return row.kind
 
-    def odd(self, at: int, found: "np.ndarray[Any, Any]") -> "Optional[np.ndarray[Any, Any]]":
+    def odd(self, at: int, found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         """Where elements of a type are not booleans, or no place of their enum; ``None`` where none is."""
         import numpy as np
 
@@ -175,7 +175,7 @@ class Types:
             return None
         return np.asarray(bad) if bad.any() else None
 
-    def block(self, at: int, data: bytearray, count: Optional[int]) -> "np.ndarray[Any, Any]":
+    def block(self, at: int, data: bytearray, count: int | None) -> np.ndarray[Any, Any]:
         """The array of a value of that type, or of ``count`` of them one after the other."""
         import numpy as np
 
@@ -193,7 +193,7 @@ class Types:
             shape, strides = (count, *shape), (row.stride, *strides)
         return ndarray(shape, form.dtype, data, 0, strides)
 
-    def time(self, nanoseconds: int) -> "np.datetime64":
+    def time(self, nanoseconds: int) -> np.datetime64:
         """A time by its nanoseconds since 1970."""
         import numpy as np
 
@@ -205,12 +205,12 @@ class Types:
 
 
 def ndarray(
-    shape: tuple[int, ...], dtype: "np.dtype[Any]", buffer: Any, offset: int, strides: tuple[int, ...]
-) -> "np.ndarray[Any, Any]":
+    shape: tuple[int, ...], dtype: np.dtype[Any], buffer: Any, offset: int, strides: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
     """An array that looks into a buffer.
 
     Raises:
-        Unsupported: NumPy has no arrays of such a shape.
+        UnsupportedError: NumPy has no arrays of such a shape.
     """
     import numpy as np
 
@@ -221,7 +221,7 @@ def ndarray(
             return out
         return np.ndarray(shape, dtype, buffer, offset, strides)
     except ValueError as e:
-        raise Unsupported(
+        raise UnsupportedError(
             f"NumPy has no arrays of shape {list(shape)}: {e}", code="python/shape", kind="unsupported"
         ) from None
 
@@ -235,7 +235,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{written(name)}" if path else written(name)
 
 
-def _element(name: str) -> "np.dtype[Any]":
+def _element(name: str) -> np.dtype[Any]:
     import numpy as np
 
     if name == "datetime64[ns]":
@@ -251,7 +251,7 @@ def _contiguous(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _whole(form: Form) -> "Optional[np.dtype[Any]]":
+def _whole(form: Form) -> np.dtype[Any] | None:
     """A form as one dtype; ``None`` where there are bytes between its elements."""
     import numpy as np
 
@@ -265,7 +265,7 @@ def _whole(form: Form) -> "Optional[np.dtype[Any]]":
         raise _no_dtype(e) from None
 
 
-def _record_dtype(names: list[str], formats: list[Any], offsets: list[int], size: int) -> "np.dtype[Any]":
+def _record_dtype(names: list[str], formats: list[Any], offsets: list[int], size: int) -> np.dtype[Any]:
     import numpy as np
 
     try:
@@ -274,8 +274,8 @@ def _record_dtype(names: list[str], formats: list[Any], offsets: list[int], size
         raise _no_dtype(e) from None
 
 
-def _too_many() -> Limit:
-    return Limit(
+def _too_many() -> LimitError:
+    return LimitError(
         f"records with more than {MOST} members",
         code="python/dtype",
         kind="limit",
@@ -283,11 +283,11 @@ def _too_many() -> Limit:
     )
 
 
-def _no_dtype(e: Exception) -> Unsupported:
-    return Unsupported(f"NumPy has no such dtype: {e}", code="python/dtype", kind="unsupported")
+def _no_dtype(e: Exception) -> UnsupportedError:
+    return UnsupportedError(f"NumPy has no such dtype: {e}", code="python/dtype", kind="unsupported")
 
 
-def named(dtype: "np.dtype[Any]", schema: Any) -> "np.dtype[Any]":
+def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
     """The same bytes under the types that a schema says they have in NumPy beyond their kinds: texts, bytes, times."""
     import numpy as np
 
@@ -309,7 +309,7 @@ def named(dtype: "np.dtype[Any]", schema: Any) -> "np.dtype[Any]":
     return np.dtype((of, shape)) if shape else of
 
 
-def _said(name: Any) -> "Optional[np.dtype[Any]]":
+def _said(name: Any) -> np.dtype[Any] | None:
     """The type of NumPy's of that name, where it is a text, bytes or a time."""
     import numpy as np
 

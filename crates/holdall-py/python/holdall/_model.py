@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import _declared, _holdall
 from ._carton_arrays import Value, native, value
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 #: Takes each line that a model prints, and whether it was printed on standard error.
 Log = Callable[[str, bool], object]
 #: Options for a runner.
-Options = Mapping[str, Union[int, float, str, bool]]
+Options = Mapping[str, int | float | str | bool]
 
 
 #: Variables for a model's process: with their values, or the names of one's own.
-Env = Union[Mapping[str, str], Iterable[str]]
+Env = Mapping[str, str] | Iterable[str]
 
 
-def variables(env: Optional[Env]) -> list[tuple[str, Optional[str]]]:
+def variables(env: Env | None) -> list[tuple[str, str | None]]:
     """Variables for a model's process; those without a value have their own."""
     wrong = TypeError("env is a mapping of names to texts, or the names of variables of one's own")
     if env is None:
         return []
     if isinstance(env, (str, bytes)) or not isinstance(env, Iterable):
         raise wrong
-    pairs: list[tuple[str, Optional[str]]] = list(env.items()) if isinstance(env, Mapping) else [(n, None) for n in env]
+    pairs: list[tuple[str, str | None]] = list(env.items()) if isinstance(env, Mapping) else [(n, None) for n in env]
     for name, value in pairs:
         if not isinstance(name, str) or not (isinstance(value, str) or value is None and not isinstance(env, Mapping)):
             raise wrong
@@ -42,7 +42,7 @@ def variables(env: Optional[Env]) -> list[tuple[str, Optional[str]]]:
 Runners = Mapping[str, Sequence[str]]
 
 
-def commands(runners: Optional[Runners]) -> list[tuple[str, list[str]]]:
+def commands(runners: Runners | None) -> list[tuple[str, list[str]]]:
     """Commands of runners, checked."""
     wrong = TypeError("runners is a mapping of names to commands: lists of texts, the first of them a program")
     if runners is None:
@@ -63,14 +63,14 @@ def to_stderr(line: str, is_error: bool) -> None:
 
 
 def load(
-    package: "Package",
-    options: Optional[Options],
-    python: Union[str, "os.PathLike[str]", None],
-    env: Optional[Env],
-    timeout: Optional[float],
-    log: Optional[Log],
-    runners: Optional[Runners],
-) -> "Model":
+    package: Package,
+    options: Options | None,
+    python: str | os.PathLike[str] | None,
+    env: Env | None,
+    timeout: float | None,
+    log: Log | None,
+    runners: Runners | None,
+) -> Model:
     """The model of a package, loaded."""
     if log is not None and not callable(log):
         raise TypeError("log is a function of a line and of whether it was printed on standard error")
@@ -114,7 +114,7 @@ class Model:
     #: The package, as it was opened.
     source: str
     #: The model's name, if it has one.
-    name: Optional[str]
+    name: str | None
     #: What runs it.
     runner: Runner
     #: Declared inputs, in their order.
@@ -126,7 +126,7 @@ class Model:
         self,
         native: _holdall.Model,
         source: str,
-        name: Optional[str],
+        name: str | None,
         runner: Runner,
         inputs: tuple[Spec, ...],
         outputs: tuple[Spec, ...],
@@ -135,7 +135,7 @@ class Model:
         self.source, self.name, self.runner = source, name, runner
         self.inputs, self.outputs = inputs, outputs
 
-    def run(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> dict[str, Value]:
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Value]:
         """Runs the model once. If the model streams, returns its last outputs; :meth:`stream` gives all of them.
 
         Args:
@@ -145,15 +145,15 @@ class Model:
                 input is a nested tensor.
 
         Raises:
-            Misuse: the inputs are not the declared ones: ``signature/input-missing``,
+            UsageError: the inputs are not the declared ones: ``signature/input-missing``,
                 ``signature/input-type`` and so on.
-            Malformed: the model failed (``runner/failed``), took too long (``runner/timeout``), or its outputs are
-                not the declared ones. Unsupported: the runner cannot do it.
+            MalformedError: the model failed (``runner/failed``), took too long (``runner/timeout``), or its outputs are
+                not the declared ones. UnsupportedError: the runner cannot do it.
         """
         found = self._native.run(*self._given(inputs))
         return {name: value(v, writable=True) for name, v in found.items()}
 
-    def stream(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> Iterator[dict[str, Value]]:
+    def stream(self, inputs: Mapping[str, Any] | Sequence[Any]) -> Iterator[dict[str, Value]]:
         """Runs the model once and yields its outputs each time that it gives some: once, if it does not stream.
 
         ::
@@ -169,12 +169,12 @@ class Model:
             inputs: As for :meth:`run`.
 
         Raises:
-            Misuse: as for :meth:`run`; ``python/streaming`` while outputs of an earlier call are being taken.
-            Malformed, Unsupported: as for :meth:`run`.
+            UsageError: as for :meth:`run`; ``python/streaming`` while outputs of an earlier call are being taken.
+            MalformedError, UnsupportedError: as for :meth:`run`.
         """
         return _outputs(self._native.stream(*self._given(inputs)))
 
-    def _given(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> tuple[Optional[list[str]], list[Any]]:
+    def _given(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str] | None, list[Any]]:
         """Names of inputs, where they have some, and their values."""
         types = {spec.name: spec.dtype for spec in self.inputs}
         if isinstance(inputs, Mapping):
@@ -205,9 +205,9 @@ class Model:
     def test(
         self,
         *,
-        rtol: Optional[float] = None,
-        atol: Optional[float] = None,
-        equal_nan: Optional[bool] = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool | None = None,
     ) -> SelfTestReports:
         """Runs the package's self-tests: see :func:`holdall.carton.test`."""
         rtol, atol = (
@@ -230,7 +230,7 @@ class Model:
         """Whether it was closed."""
         return self._native.closed
 
-    def __enter__(self) -> "Model":
+    def __enter__(self) -> Model:
         self._native.warnings()
         return self
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
+from typing import TYPE_CHECKING, Any, Iterator, Literal
 
 from . import _holdall
 from ._arrays import dtype_name
-from ._file import Check, File, Io, Kept, Source, _globs, open
+from ._file import Check, File, IoMode, Kept, Source, _globs, open
+from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, ScanReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
-from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
+from .errors import HoldallError, IntegrityError, LimitError, MalformedError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,7 @@ __all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", 
 
 
 @contextmanager
-def _opened(source: Union[Source, File], **options: Any) -> Iterator[File]:
+def _opened(source: Source | File, **options: Any) -> Iterator[File]:
     if isinstance(source, File):
         yield source
     else:
@@ -31,20 +32,20 @@ def _opened(source: Union[Source, File], **options: Any) -> Iterator[File]:
 
 
 def load(
-    source: Union[Source, File],
-    names: Optional[Iterable[str]] = None,
+    source: Source | File,
+    names: Iterable[str] | None = None,
     *,
-    include: Optional[Iterable[str]] = None,
-    exclude: Optional[Iterable[str]] = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
     dtype: Any = None,
     saturate: bool = False,
     dense: bool = False,
     tied: Kept = "share",
-    io: Io = "auto",
+    io: IoMode = "auto",
     check: Check = "read",
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
-) -> dict[str, "np.ndarray[Any, Any]"]:
+) -> dict[str, np.ndarray[Any, Any]]:
     """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests.
 
     Args:
@@ -60,9 +61,9 @@ def load(
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        NotFound: there is no tensor of that name, or no pattern matches one.
-        Integrity: the bytes do not match their digest.
-        Unsupported: a layout other than dense (without ``dense``), or an element type that needs ml_dtypes.
+        MissingNameError: there is no tensor of that name, or no pattern matches one.
+        IntegrityError: the bytes do not match their digest.
+        UnsupportedError: a layout other than dense (without ``dense``), or an element type that needs ml_dtypes.
     """
     with _opened(source, io=io, check=check) as file:
         return file.load(
@@ -80,13 +81,13 @@ def load(
 
 
 def load_into(
-    source: Union[Source, File],
+    source: Source | File,
     buffers: Mapping[str, Any],
     *,
     raw: bool = False,
-    io: Io = "auto",
+    io: IoMode = "auto",
     check: Check = "read",
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> None:
     """Reads dense tensors into existing memory: writable contiguous arrays (NumPy arrays, torch tensors on the host,
@@ -97,24 +98,24 @@ def load_into(
             tensor's; a ``bytearray`` and other plain bytes take any.
 
     Raises:
-        Misuse: a buffer is read-only, not contiguous, has another length or element type, or overlaps another.
+        UsageError: a buffer is read-only, not contiguous, has another length or element type, or overlaps another.
     """
     with _opened(source, io=io, check=check) as file:
         file.load_into(buffers, raw=raw, threads=threads, check=check, progress=progress)
 
 
 def convert(
-    source: Union[Source, File],
+    source: Source | File,
     target: Target,
     *,
-    format: Optional[str] = None,
-    version: Optional[str] = None,
-    encoding: Optional[Encoding] = None,
-    level: Optional[int] = None,
-    digest: Optional[Digest] = None,
-    align: Optional[int] = None,
-    include: Optional[Iterable[str]] = None,
-    exclude: Optional[Iterable[str]] = None,
+    format: str | None = None,
+    version: str | None = None,
+    encoding: Encoding | None = None,
+    level: int | None = None,
+    digest: Digest | None = None,
+    align: int | None = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
     rename: Iterable[str] = (),
     sharing: Literal["keep", "dedupe", "copy"] = "keep",
     dense: bool = False,
@@ -122,16 +123,16 @@ def convert(
     drop_attributes: bool = False,
     dtype: Any = None,
     saturate: bool = False,
-    sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
-    quantize: Union[None, str, Mapping[str, str]] = None,
-    max_shard_size: Union[None, int, str] = None,
-    max_shard_tensors: Optional[int] = None,
-    graph: Union[None, Source, File] = None,
-    external: Union[None, int, str] = None,
-    attributes: Optional[Mapping[str, Any]] = None,
+    sparse: None | Literal["csr", "coo"] | Mapping[str, str] = None,
+    quantize: None | str | Mapping[str, str] = None,
+    max_shard_size: None | int | str = None,
+    max_shard_tensors: int | None = None,
+    graph: None | Source | File = None,
+    external: None | int | str = None,
+    attributes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     sync: bool = True,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> ConvertReport:
     """Writes a file in another format, version, encoding or alignment, in bounded memory.
@@ -169,9 +170,9 @@ def convert(
         overwrite: Whether an existing file is replaced.
 
     Raises:
-        Unsupported: the target format cannot hold something; nothing is written then.
-        Misuse: the target exists and ``overwrite`` is false (``write/exists``).
-        Integrity, Malformed: the source has bad bytes. An existing target stays unchanged.
+        UnsupportedError: the target format cannot hold something; nothing is written then.
+        TargetExistsError: the target exists and ``overwrite`` is false.
+        IntegrityError, MalformedError: the source has bad bytes. An existing target stays unchanged.
     """
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
     converting = {
@@ -195,7 +196,7 @@ def convert(
         listener = stack.enter_context(listening(progress))
         try:
             return ConvertReport._of(file._native.convert(target, writing, converting, onto, listener))
-        except Misuse as e:
+        except UsageError as e:
             if e.code == "write/extension" and str(target).endswith((".parquet", ".arrow", ".feather", ".csv", ".ndjson")):
                 e.hint = "of a dataset, .records().arrow() has to_parquet and to_ipc; .records().to_pandas() writes tables of text"
             raise
@@ -226,21 +227,21 @@ def _forms(forms: Any, what: str) -> list[str]:
     for _, form in rules:
         if not isinstance(form, str) or (form != "keep" and (form in _SPARSE) != (what == "sparse")):
             known = '"csr" or "coo"' if what == "sparse" else '"group:…" or a block type such as "q8_0"'
-            raise Misuse(f"{what} is {known}, not {form!r}", code="python/option", kind="misuse")
+            raise UsageError(f"{what} is {known}, not {form!r}", code="python/option", kind="misuse")
     return [form if pattern is None else f"{pattern}={form}" for pattern, form in rules]
 
 
 def salvage(
-    source: Union[str, "os.PathLike[str]"],
-    target: Union[str, "os.PathLike[str]"],
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
-    format: Optional[str] = None,
-    version: Optional[str] = None,
-    io: Io = "auto",
-    limits: Optional[Mapping[str, int]] = None,
+    format: str | None = None,
+    version: str | None = None,
+    io: IoMode = "auto",
+    limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> SalvageReport:
     """Recovers what is intact in a damaged file: every tensor that is complete and whose bytes are correct, as far as
@@ -252,7 +253,7 @@ def salvage(
         overwrite: Whether an existing file is replaced.
 
     Raises:
-        Malformed: no tensor is intact; nothing is written then. Io: the file cannot be read.
+        MalformedError: no tensor is intact; nothing is written then. FileIoError: the file cannot be read.
     """
     writing = _writing(format, version, None, None, None, None, None, overwrite, sync, threads)
     caps = dict(limits) if limits is not None else None
@@ -261,10 +262,10 @@ def salvage(
 
 
 def scan(
-    source: Union[str, "os.PathLike[str]"],
+    source: str | os.PathLike[str],
     *,
-    io: Io = "auto",
-    limits: Optional[Mapping[str, int]] = None,
+    io: IoMode = "auto",
+    limits: Limits | None = None,
     progress: Progress = None,
 ) -> ScanReport:
     """Finds what unpickling would import and call, for every pickle in a file, a folder or an archive. Nothing is imported,
@@ -277,7 +278,7 @@ def scan(
         source: The path of a file or folder, an address on the web, or ``ARCHIVE!/PATH``.
 
     Raises:
-        Io: something cannot be read.
+        FileIoError: something cannot be read.
     """
     caps = dict(limits) if limits is not None else None
     with listening(progress) as listener:
@@ -285,12 +286,12 @@ def scan(
 
 
 def verify(
-    source: Union[Source, File],
-    include: Optional[Iterable[str]] = None,
-    exclude: Optional[Iterable[str]] = None,
+    source: Source | File,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
     *,
     strict: bool = False,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> VerifyReport:
     """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
@@ -302,24 +303,24 @@ def verify(
         strict: Whether warnings are findings too.
 
     Raises:
-        Io: the file cannot be read.
+        FileIoError: the file cannot be read.
     """
     try:
         with _opened(source) as file:
             return file.verify(include, exclude, strict=strict, threads=threads, progress=progress)
-    except (Malformed, Integrity, Limit, Unsupported) as e:
+    except (MalformedError, IntegrityError, LimitError, UnsupportedError) as e:
         return VerifyReport._unopened(e)
 
 
 def diff(
-    a: Union[Source, File],
-    b: Union[Source, File],
+    a: Source | File,
+    b: Source | File,
     *,
-    rtol: Optional[float] = None,
-    atol: Optional[float] = None,
-    include: Optional[Iterable[str]] = None,
-    exclude: Optional[Iterable[str]] = None,
-    threads: Optional[int] = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> Diff:
     """Compares two files of any formats: names, types, shapes, attributes, values. How values are stored does not
@@ -335,7 +336,7 @@ def diff(
         return Diff._of(found)
 
 
-def inspect(source: Union[Source, File]) -> dict[str, Any]:
+def inspect(source: Source | File) -> dict[str, Any]:
     """Describes a file in plain values: format, version, attributes, warnings, and for each tensor its shape,
     type, layout, attributes and components; for records also their members, as rows of :func:`holdall.schema.layout`.
 
@@ -352,7 +353,7 @@ def inspect(source: Union[Source, File]) -> dict[str, Any]:
                 found["warnings"] += [w["message"] for w in folder.pop("warnings")]
                 found["folder"] = folder
         return found
-    except Unsupported as e:
+    except UnsupportedError as e:
         if e.code != "format/unknown" or isinstance(source, File) or not hasattr(_holdall, "contents"):
             raise
         try:
@@ -363,7 +364,7 @@ def inspect(source: Union[Source, File]) -> dict[str, Any]:
         return {"name": name, **found, "attributes": {}, "warnings": [], "tensors": {}}
 
 
-def _inspected(source: Union[Source, File]) -> dict[str, Any]:
+def _inspected(source: Source | File) -> dict[str, Any]:
     with _opened(source) as file:
         tensors = {}
         for name, t in file.items():
@@ -397,13 +398,19 @@ def _inspected(source: Union[Source, File]) -> dict[str, Any]:
 
 
 def stats(
-    source: Union[Source, File],
-    names: Optional[Iterable[str]] = None,
+    source: Source | File,
+    names: Iterable[str] | None = None,
     *,
     bins: int = 16,
-    threads: Optional[int] = None,
+    threads: int | None = None,
 ) -> dict[str, Stats]:
-    """Statistics of tensors' values: see :meth:`holdall.Tensor.stats`."""
+    """Returns statistics of the values of ``names``, or of all tensors, by name: see :meth:`holdall.Tensor.stats`.
+
+    ::
+
+        for name, s in holdall.stats("model.safetensors").items():
+            print(name, s.min, s.max, s.mean, s.std)
+    """
     with _opened(source) as file:
         wanted = list(file) if names is None else list(names)
         return {name: file[name].stats(bins, threads=threads) for name in wanted}

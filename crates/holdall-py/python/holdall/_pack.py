@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal
 
 from . import _declared, _holdall
 from ._carton_arrays import native
@@ -13,43 +13,43 @@ from ._carton_types import Example, PackReport, SelfTest, Spec
 from ._declared import mapping, optional, text, texts
 from ._model import Options
 from ._progress import Progress, listening
-from ._reports import Warning, made
-from .errors import Misuse
+from ._reports import made
+from .errors import FormatWarning, UsageError
 
 __all__ = ["pack", "report"]
 
 #: A path of the file system.
-Path = Union[str, "os.PathLike[str]"]
+Path = str | os.PathLike[str]
 #: What :func:`pack` takes for a self-test: its fields as a dict will do.
-Test = Union[SelfTest, Mapping[str, Any]]
+Test = SelfTest | Mapping[str, Any]
 #: The same of examples.
-Shown = Union[Example, Mapping[str, Any]]
+Shown = Example | Mapping[str, Any]
 #: How references to tensors and to files begin.
 TENSOR, MISC = "@tensor_data/", "@misc/"
 
 
 def pack(
     model: Path,
-    out: Optional[Path] = None,
+    out: Path | None = None,
     *,
-    name: Optional[str] = None,
-    short_description: Optional[str] = None,
-    description: Optional[str] = None,
-    license: Optional[str] = None,
-    repository: Optional[str] = None,
-    homepage: Optional[str] = None,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
-    options: Optional[Options] = None,
-    platforms: Optional[Iterable[str]] = None,
-    inputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
-    outputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
-    self_tests: Optional[Iterable[Test]] = None,
-    examples: Optional[Iterable[Shown]] = None,
-    tensors: Optional[Mapping[str, Any]] = None,
+    name: str | None = None,
+    short_description: str | None = None,
+    description: str | None = None,
+    license: str | None = None,
+    repository: str | None = None,
+    homepage: str | None = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
+    options: Options | None = None,
+    platforms: Iterable[str] | None = None,
+    inputs: Iterable[Spec | tuple[Any, ...]] | None = None,
+    outputs: Iterable[Spec | tuple[Any, ...]] | None = None,
+    self_tests: Iterable[Test] | None = None,
+    examples: Iterable[Shown] | None = None,
+    tensors: Mapping[str, Any] | None = None,
     misc: Iterable[Path] = (),
-    from_toml: Optional[Path] = None,
-    compress: Optional[Literal["zstd", "deflate"]] = None,
+    from_toml: Path | None = None,
+    compress: Literal["zstd", "deflate"] | None = None,
     follow_links: bool = False,
     overwrite: bool = False,
     progress: Progress = None,
@@ -95,10 +95,10 @@ def pack(
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
     Raises:
-        Misuse: the parts do not fit together (``package/part``), nothing says what runs the model
+        UsageError: the parts do not fit together (``package/part``), nothing says what runs the model
             (``package/runner``), or no package can say what is declared.
         TypeError: an argument is of another type. UnicodeEncodeError: a text is not Unicode.
-        Malformed: what ``carton.toml`` or the model's file has wrong.
+        MalformedError: what ``carton.toml`` or the model's file has wrong.
     """
     arrays: dict[str, Any] = {}
     for tensor, array in mapping(tensors or {}, "tensors").items():
@@ -154,19 +154,19 @@ def pack(
 
 def report(found: dict[str, Any], target: Path) -> PackReport:
     """What the native half reports of a package that it wrote."""
-    warnings = [Warning(**w) for w in found["warnings"]]
+    warnings = [FormatWarning(**w) for w in found["warnings"]]
     undeclared = found.get("undeclared")
     if undeclared is not None:
         name, why = undeclared
         message = f"it cannot be declared in a package: {why}; no inputs and outputs are declared"
-        warnings.insert(0, Warning("python/undeclared", message, name, None, 1))
+        warnings.insert(0, FormatWarning("python/undeclared", message, name, None, 1))
     return made(PackReport, found, path=os.fsdecode(target), nbytes=found["len"], warnings=warnings)
 
 
 def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
     """A self-test for the native half; its arrays are added to ``arrays``."""
     test = of if isinstance(of, SelfTest) else SelfTest(**mapping(of, "a self-test"))
-    sides: list[Optional[list[tuple[str, str]]]] = []
+    sides: list[list[tuple[str, str]] | None] = []
     for side, values in (("inputs", test.inputs), ("expected", test.expected)):
         if values is None:
             sides.append(None)
@@ -195,7 +195,7 @@ def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -
             if isinstance(value, os.PathLike):
                 file = pathlib.Path(value).name
                 if os.fspath(files.setdefault(file, value)) != os.fspath(value):
-                    raise Misuse(f"two files would be misc/{file}", code="python/option", kind="misuse")
+                    raise UsageError(f"two files would be misc/{file}", code="python/option", kind="misuse")
                 named.append((name, True, file))
             elif isinstance(value, str):
                 is_file = value.startswith(MISC)
@@ -211,5 +211,5 @@ def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -
 
 def _add(arrays: dict[str, Any], name: str, array: Any) -> None:
     if name in arrays:
-        raise Misuse(f"there is a tensor {name!r} already", code="python/option", kind="misuse")
+        raise UsageError(f"there is a tensor {name!r} already", code="python/option", kind="misuse")
     arrays[name] = array

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Optional, Union
+from typing import Any
 
 from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
-from ._file import Allow, Check, File, Io, Source, _is_text, allowed, cached, in_memory, stores
+from ._file import Allow, Check, File, IoMode, Source, _is_text, allowed, cached, in_memory, stores
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners, load
 from ._progress import Progress, listening
-from ._reports import Warning, made
-from .errors import NotFound, Unsupported
+from ._reports import made
+from .errors import FormatWarning, MissingMemberError, MissingNameError, UnsupportedError
 
 __all__ = ["Package", "open_package"]
 
 
 def open_package(
     source: Source,
-    io: Io,
+    io: IoMode,
     check: Check,
-    limits: Optional[Mapping[str, int]],
+    limits: Limits | None,
     allow: Iterable[Allow],
     offline: bool,
-    name: Optional[str],
-    said: Optional[dict[str, Any]] = None,
-    storage_options: Optional[Mapping[str, Any]] = None,
-    cache: Union[bool, str, "os.PathLike[str]"] = False,
-) -> "Package":
+    name: str | None,
+    said: dict[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: bool | str | os.PathLike[str] = False,
+) -> Package:
     """See :func:`holdall.carton.open`."""
     caps = dict(limits) if limits is not None else None
     words, offline = allowed(allow), bool(offline)
@@ -61,16 +61,16 @@ class Package:
     #: Version of the package's format.
     version: str
     #: Name of the model.
-    name: Optional[str]
+    name: str | None
     #: One line about it.
-    short_description: Optional[str]
+    short_description: str | None
     #: A description of it, in Markdown.
-    description: Optional[str]
+    description: str | None
     #: An SPDX expression, as a rule.
-    license: Optional[str]
+    license: str | None
     #: Address of the model's repository, and of its home page.
-    repository: Optional[str]
-    homepage: Optional[str]
+    repository: str | None
+    homepage: str | None
     #: Target triples of the platforms it runs on; all where there are none.
     platforms: tuple[str, ...]
     #: Declared inputs, in the order that arrays without names follow.
@@ -88,9 +88,9 @@ class Package:
     #: What the model was made from.
     base_models: tuple[str, ...]
     #: Path in the package of a bill of materials.
-    sbom: Optional[str]
+    sbom: str | None
     #: The model hash: SHA-256 of ``MANIFEST``, in hex; ``None`` for a folder without one.
-    hash: Optional[str]
+    hash: str | None
     #: Files by path, those that are only linked to among them.
     files: Mapping[str, PackageFile]
     #: Tensors of self-tests and examples by name, as read-only arrays: read when they are asked for.
@@ -98,7 +98,7 @@ class Package:
 
     def __init__(self, native: _holdall.Package, source: str) -> None:
         self._native = native
-        self._tensors: Optional[File] = None
+        self._tensors: File | None = None
         self.source = source
         said = native.description()
         for sides in ("inputs", "outputs"):
@@ -113,25 +113,25 @@ class Package:
             setattr(self, key, told)
         self.hash = native.hash()
         files = (PackageFile(*row) for row in native.files())
-        self.files = MappingProxyType(_Files(self, {file.path: file for file in files}))
+        self.files = Files(self, {file.path: file for file in files})
         self.values = Values(self)
 
     @property
-    def warnings(self) -> list[Warning]:
+    def warnings(self) -> list[FormatWarning]:
         """What is odd about the package but does not make it bad."""
-        return [Warning(**w) for w in self._native.warnings()]
+        return [FormatWarning(**w) for w in self._native.warnings()]
 
     @property
     def tensors(self) -> File:
         """The tensors of self-tests and examples as an ordinary open file, closed with the package.
 
         Raises:
-            Unsupported: the package is an unpacked folder, not a single file. :attr:`values` has the tensors.
+            UnsupportedError: the package is an unpacked folder, not a single file. :attr:`values` has the tensors.
         """
         if self._tensors is None or self._tensors.closed:
             native = self._native.tensors()
             if native is None:
-                raise Unsupported(
+                raise UnsupportedError(
                     f"{self.source}: the tensors of an unpacked folder are in no one file",
                     code="python/layout",
                     kind="unsupported",
@@ -146,7 +146,7 @@ class Package:
         ``misc``. It fetches nothing and runs nothing; HTML in the description is shown as text.
 
         Raises:
-            Integrity: a file on the page is not the one that was packed.
+            IntegrityError: a file on the page is not the one that was packed.
         """
         return self._native.page(True)
 
@@ -158,7 +158,7 @@ class Package:
         """The bytes of a file of the package, checked against its SHA-256. A linked file is fetched.
 
         Raises:
-            NotFound: there is no such file. Integrity: its bytes are not those that were packed.
+            MissingMemberError: there is no such file. IntegrityError: its bytes are not those that were packed.
         """
         return self._native.read(_path(path))
 
@@ -167,12 +167,12 @@ class Package:
         Its SHA-256 is checked only if the package was opened with ``check="all"``.
 
         Raises:
-            NotFound: there is no such file. Unsupported: it is not a tensor file.
+            MissingMemberError: there is no such file. UnsupportedError: it is not a tensor file.
         """
         return File(self._native.open_file(_path(path)), f"{self.source}!/{path}")
 
     def verify(
-        self, *, strict: bool = False, threads: Optional[int] = None, progress: Progress = None
+        self, *, strict: bool = False, threads: int | None = None, progress: Progress = None
     ) -> PackageReport:
         """Checks every byte of the package: hashes, checksums, compressed data, tensors.
 
@@ -184,15 +184,15 @@ class Package:
         """
         with listening(progress) as listener:
             found = self._native.verify(bool(strict), threads, listener)
-        return made(PackageReport, found, warnings=[Warning(**w) for w in found["warnings"]])
+        return made(PackageReport, found, warnings=[FormatWarning(**w) for w in found["warnings"]])
 
     def unpack(
         self,
-        folder: Union[str, "os.PathLike[str]"],
+        folder: str | os.PathLike[str],
         *,
         model: bool = False,
         overwrite: bool = False,
-        threads: Optional[int] = None,
+        threads: int | None = None,
         progress: Progress = None,
     ) -> None:
         """Writes the files of the package into a new folder, which appears when all of them have the right hash.
@@ -202,7 +202,7 @@ class Package:
             overwrite: Whether an existing folder is replaced as a whole.
 
         Raises:
-            Misuse: the folder exists. Integrity: a file's bytes are not those that were packed.
+            UsageError: the folder exists. IntegrityError: a file's bytes are not those that were packed.
         """
         with listening(progress) as listener:
             self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
@@ -215,12 +215,12 @@ class Package:
     def load(
         self,
         *,
-        options: Optional[Options] = None,
-        python: Union[str, "os.PathLike[str]", None] = None,
-        env: Optional[Env] = None,
-        timeout: Optional[float] = None,
-        log: Optional[Log] = None,
-        runners: Optional[Runners] = None,
+        options: Options | None = None,
+        python: str | os.PathLike[str] | None = None,
+        env: Env | None = None,
+        timeout: float | None = None,
+        log: Log | None = None,
+        runners: Runners | None = None,
     ) -> Model:
         """Loads the model, which begins to execute what is in the package: see :func:`holdall.carton.load`."""
         return load(self, options, python, env, timeout, log, runners)
@@ -228,15 +228,15 @@ class Package:
     def test(
         self,
         *,
-        rtol: Optional[float] = None,
-        atol: Optional[float] = None,
-        equal_nan: Optional[bool] = None,
-        options: Optional[Options] = None,
-        python: Union[str, "os.PathLike[str]", None] = None,
-        env: Optional[Env] = None,
-        timeout: Optional[float] = None,
-        log: Optional[Log] = None,
-        runners: Optional[Runners] = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool | None = None,
+        options: Options | None = None,
+        python: str | os.PathLike[str] | None = None,
+        env: Env | None = None,
+        timeout: float | None = None,
+        log: Log | None = None,
+        runners: Runners | None = None,
     ) -> SelfTestReports:
         """Loads the model and runs the package's self-tests: see :func:`holdall.carton.test`."""
         with self.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners) as model:
@@ -253,7 +253,7 @@ class Package:
         """Whether it was closed."""
         return self._native.closed
 
-    def __enter__(self) -> "Package":
+    def __enter__(self) -> Package:
         self._native.hash()  # Raises if it is closed.
         return self
 
@@ -278,22 +278,43 @@ class Package:
         raise TypeError("an open package cannot be pickled; pickle its path")
 
 
-class _Files(dict[str, PackageFile]):
-    """Files by path. A path that is not there is :class:`NotFound`, and what is near is named."""
+class Files(Mapping[str, PackageFile]):
+    """Files by path. A path that is not there is :class:`MissingMemberError`, and what is near is named."""
+
+    __slots__ = ("_files", "_package")
 
     def __init__(self, package: Package, files: dict[str, PackageFile]) -> None:
-        super().__init__(files)
         self._package = package
+        self._files = files
 
-    def __missing__(self, path: object) -> PackageFile:
+    def __getitem__(self, path: str) -> PackageFile:
+        found = self._files.get(path) if isinstance(path, str) else None
+        if found is not None:
+            return found
         if isinstance(path, str) and _is_text(path):
             self._package._native.read(path)
-        raise NotFound(
+        raise MissingMemberError(
             f"{self._package.source}: there is no file {path!r}",
             code="package/no-file",
             kind="not_found",
             source=self._package.source,
         )
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and path in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """The paths that IPython and Jupyter offer after ``files["``."""
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<holdall.carton files {list(self)!r}>"
 
 
 class Values(Mapping[str, Value]):
@@ -306,7 +327,7 @@ class Values(Mapping[str, Value]):
 
     def __getitem__(self, name: str) -> Value:
         if not isinstance(name, str) or not _is_text(name):
-            raise NotFound(
+            raise MissingNameError(
                 f"{self._package.source}: there is no tensor {name!r}",
                 code="package/no-tensor",
                 kind="not_found",
@@ -322,6 +343,10 @@ class Values(Mapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self._package._native.value_names())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that IPython and Jupyter offer after ``values["``."""
+        return [] if self._package.closed else list(self)
 
     def __repr__(self) -> str:
         if self._package.closed:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Optional
+from typing import Any
 
-from .errors import Unsupported
+from .errors import MissingPackageError
 
 
-def package(name: str, wanted: Optional[str] = None) -> Any:
+def package(name: str, wanted: str | None = None) -> Any:
     """A package that may not be there; ``wanted`` is what brings it, where that has another name.
 
     Raises:
-        Unsupported: it is not.
+        UnsupportedError: it is not.
     """
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise Unsupported(
+        raise MissingPackageError(
             f"{name} is not installed", code="python/extra", kind="unsupported", hint=f"pip install '{wanted or name}'"
         ) from None

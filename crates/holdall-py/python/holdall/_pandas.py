@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrow import _field
 from ._kinds import _element, written
 from ._records import bits
-from .errors import Unsupported
+from .errors import MissingPackageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ._records import Records, Selection
 
 
-def frame(all: "Records", of: "Union[Records, Selection]") -> "pd.DataFrame":
+def frame(all: Records, of: Records | Selection) -> pd.DataFrame:
     """The members of ``of``, which are of the dataset ``all``."""
     try:
         import pandas as pd
     except ImportError:
-        raise Unsupported(
+        raise MissingPackageError(
             "pandas is not installed", code="python/extra", kind="unsupported", hint="pip install pandas; or column(path)"
         ) from None
     row = all._types.rows[all._types.root]
@@ -49,7 +49,7 @@ _MASKED = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": 
 _SIZED = ("int", "uint", "float", "bool", "complex", "datetime")
 
 
-def _is_gathered(all: "Records", at: int, maybe: bool) -> bool:
+def _is_gathered(all: Records, at: int, maybe: bool) -> bool:
     """Whether a column comes as it is, and not as an object for each record."""
     row = all._types.rows[at]
     if row.kind == "string":
@@ -61,7 +61,7 @@ def _is_gathered(all: "Records", at: int, maybe: bool) -> bool:
     return is_known and not (maybe and (row.more == "float16" or row.more.startswith("complex")))
 
 
-def _column(pd: Any, all: "Records", at: int, maybe: bool, made: "_holdall.Column", count: int) -> Any:
+def _column(pd: Any, all: Records, at: int, maybe: bool, made: _holdall.Column, count: int) -> Any:
     import numpy as np
 
     row = all._types.rows[at]
@@ -91,7 +91,7 @@ def _column(pd: Any, all: "Records", at: int, maybe: bool, made: "_holdall.Colum
 class _Given:
     """A gathered column, for whoever takes Arrow's arrays."""
 
-    def __init__(self, all: "Records", at: int, made: "_holdall.Column") -> None:
+    def __init__(self, all: Records, at: int, made: _holdall.Column) -> None:
         self._field = _field(all._types, at, "", True)
         self._made = made
 

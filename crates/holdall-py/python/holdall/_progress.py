@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator
 
-from .errors import Unsupported
+from .errors import MissingPackageError
 
 #: A function of the bytes done and the bytes in all; ``True`` for a bar of tqdm; ``None`` or ``False`` for
 #: silence.
-Progress = Union[Callable[[int, int], object], bool, None]
+Progress = Callable[[int, int], object] | bool | None
 
 
 @contextmanager
-def listening(progress: Progress) -> Iterator[Optional[Callable[[int, int], object]]]:
+def listening(progress: Progress) -> Iterator[Callable[[int, int], object] | None]:
     """The callback that ``progress`` asks for, while the work goes on."""
     if progress is None or progress is False:
         yield None
@@ -35,7 +35,7 @@ def _bar() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        raise Unsupported(
+        raise MissingPackageError(
             "progress=True shows a bar of tqdm, which is not installed",
             code="python/extra",
             kind="unsupported",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import _holdall
 from ._arrow import Arrow, polars
 from ._blob import Chosen, Picked, about, chosen, place
 from ._kinds import MOST, Form, Types, named, ndarray
-from .errors import HoldallError, Misuse, NotFound, Unsupported
+from .errors import HoldallError, MissingPackageError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from .schema import LayoutRow
@@ -36,11 +36,11 @@ class Ragged(NamedTuple):
     ``values[offsets[i]:offsets[i + 1]]``."""
 
     #: All elements; read-only.
-    values: "np.ndarray[Any, Any]"
+    values: np.ndarray[Any, Any]
     #: One more than there are records, int64.
-    offsets: "np.ndarray[Any, Any]"
+    offsets: np.ndarray[Any, Any]
 
-    def row(self, index: int) -> "np.ndarray[Any, Any]":
+    def row(self, index: int) -> np.ndarray[Any, Any]:
         """The elements of one record."""
         at = range(len(self.offsets) - 1)[index]
         return self.values[self.offsets[at] : self.offsets[at + 1]]
@@ -63,7 +63,7 @@ class Records(Sequence[Any]):
     __slots__ = ("_tensor", "_native", "_types", "_stride", "_range")
 
     def __init__(
-        self, tensor: "Tensor", native: _holdall.Records, types: Types, stride: int, places: range
+        self, tensor: Tensor, native: _holdall.Records, types: Types, stride: int, places: range
     ) -> None:
         self._tensor = tensor
         self._native = native
@@ -72,12 +72,12 @@ class Records(Sequence[Any]):
         self._range = places
 
     @property
-    def tensor(self) -> "Tensor":
+    def tensor(self) -> Tensor:
         """The tensor that holds them."""
         return self._tensor
 
     @property
-    def dtype(self) -> "np.dtype[Any]":
+    def dtype(self) -> np.dtype[Any]:
         """A record as NumPy's structured dtype, its itemsize the distance between records in the file.
 
         It has the members that every record has and that have a fixed size: numbers, booleans, times
@@ -86,12 +86,12 @@ class Records(Sequence[Any]):
         of any length are left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
 
         Raises:
-            Unsupported: a type needs ml_dtypes, which is not installed.
+            UnsupportedError: a type needs ml_dtypes, which is not installed.
         """
         with _about(self._tensor):
             return self._named(self._types.dtype())
 
-    def _named(self, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    def _named(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The same bytes as NumPy's texts and times, where the schema says that they are such."""
         return named(dtype, self.schema) if "numpy.descr" in self._tensor.attributes["metatensor.kind"] else dtype
 
@@ -102,7 +102,7 @@ class Records(Sequence[Any]):
         return schema
 
     @property
-    def members(self) -> "list[LayoutRow]":
+    def members(self) -> list[LayoutRow]:
         """Every member, and those of structs and arrays in them, with the places of their bytes, as
         :func:`holdall.schema.layout` gives them."""
         from .schema import LayoutRow
@@ -124,7 +124,7 @@ class Records(Sequence[Any]):
         with _about(self._tensor):
             return {path: rows[at].more[1] for path, at, _ in self._types.columns() if rows[at].kind == "enum"}
 
-    def numpy(self) -> "np.ndarray[Any, Any]":
+    def numpy(self) -> np.ndarray[Any, Any]:
         """All records as a read-only structured array of :attr:`dtype`: a view if the file is mapped.
 
         The bytes are not checked: in files that :func:`holdall.verify` refuses, booleans may have bytes other than 0 and 1, and enums
@@ -135,12 +135,12 @@ class Records(Sequence[Any]):
             a = self._view(form, 0)
             return a.view(self._named(a.dtype)) if a.dtype.names else a
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         a = self.numpy()
         a = a if dtype is None else a.astype(dtype, copy=False)
         return a.copy() if copy else a
 
-    def column(self, path: str) -> "np.ndarray[Any, Any]":
+    def column(self, path: str) -> np.ndarray[Any, Any]:
         """One member of all records, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
 
         Numbers, times, enums (as integers) and structs are a read-only strided view if the file is mapped; otherwise
@@ -148,9 +148,9 @@ class Records(Sequence[Any]):
         Strings are an array of ``numpy.dtypes.StringDType()``, with ``None`` for absent ones.
 
         Raises:
-            NotFound: there is no such member.
-            Misuse: the member is not a column: bytes, JSON, a union, or an array of any length.
-            Malformed: a byte that is not a boolean, an integer without a name in its enum, text that is not UTF-8.
+            MissingNameError: there is no such member.
+            UsageError: the member is not a column: bytes, JSON, a union, or an array of any length.
+            MalformedError: a byte that is not a boolean, an integer without a name in its enum, text that is not UTF-8.
         """
         import numpy as np
 
@@ -175,13 +175,13 @@ class Records(Sequence[Any]):
         masked: np.ndarray[Any, Any] = np.ma.MaskedArray(found, mask=absent)
         return masked
 
-    def texts(self, path: str) -> "list[Optional[str]]":
+    def texts(self, path: str) -> list[str | None]:
         """A member of all records as strings: text, names of an enum, or JSON as text; ``None`` where it is absent.
 
         Raises:
-            NotFound: there is no such member.
-            Misuse: it is not text.
-            Malformed: it is not UTF-8, or lies outside the heap.
+            MissingNameError: there is no such member.
+            UsageError: it is not text.
+            MalformedError: it is not UTF-8, or lies outside the heap.
         """
         self._is_text(path)
         return self._native.texts(path, self._picked())
@@ -196,9 +196,9 @@ class Records(Sequence[Any]):
         they lie one after the other in a mapped file. An absent array has no elements.
 
         Raises:
-            NotFound: there is no such member.
-            Misuse: it is not an array of any length, or its elements are of no fixed size.
-            Malformed: it lies outside the heap.
+            MissingNameError: there is no such member.
+            UsageError: it is not an array of any length, or its elements are of no fixed size.
+            MalformedError: it lies outside the heap.
         """
         import numpy as np
 
@@ -222,13 +222,13 @@ class Records(Sequence[Any]):
         """One part of all records, of any kind, as the Python objects that ``r[i]`` has.
 
         Raises:
-            NotFound: there is no such member.
-            Malformed: what is wrong with it.
+            MissingNameError: there is no such member.
+            MalformedError: what is wrong with it.
         """
         self._find(path)
         return self._native.values(self._picked(), path, self._types)
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> pd.DataFrame:
         """All records as a pandas ``DataFrame``, a column for each member.
 
         Numbers and booleans keep their type; optional members have pandas' own types with ``pd.NA`` (``Int32``,
@@ -238,24 +238,24 @@ class Records(Sequence[Any]):
         objects: slower, and of the types that pandas infers.
 
         Raises:
-            Unsupported: pandas is not installed.
-            Malformed: what is wrong with a member.
+            UnsupportedError: pandas is not installed.
+            MalformedError: what is wrong with a member.
         """
         from ._pandas import frame
 
         return frame(self, self)
 
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """All records as a Polars ``DataFrame``, a column for each member, as :meth:`arrow` has them, with texts laid out as Polars keeps
         them: ``polars.DataFrame(records)`` is the same frame, but Polars goes through every text once more.
 
         Raises:
-            Unsupported: Polars is not installed.
+            UnsupportedError: Polars is not installed.
         """
         frame: pl.DataFrame = polars(self)
         return frame
 
-    def arrow(self, *paths: str, batch: Optional[int] = None) -> "Arrow":
+    def arrow(self, *paths: str, batch: int | None = None) -> Arrow:
         """All members, or only those at ``paths``, as columns of Arrow for pandas, Polars, DuckDB, pyarrow and other
         consumers: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They also take the records themselves, with all columns.
 
@@ -274,7 +274,7 @@ class Records(Sequence[Any]):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
-    def where(self, *conditions: str) -> "Selection":
+    def where(self, *conditions: str) -> Selection:
         """The records for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
         A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with several
@@ -284,8 +284,8 @@ class Records(Sequence[Any]):
         ``'title = "this and that"'``. Every record is read once.
 
         Raises:
-            Misuse: a value is not of the member's kind, or the kind has no order (``records/condition``).
-            NotFound: there is no such member.
+            UsageError: a value is not of the member's kind, or the kind has no order (``records/condition``).
+            MissingNameError: there is no such member.
         """
         import numpy as np
 
@@ -298,7 +298,7 @@ class Records(Sequence[Any]):
             places = places[(places - low) % abs(step) == 0]
         return Selection(self._whole(), places[:: 1 if step > 0 else -1])
 
-    def sample(self, count: int, seed: int = 0) -> "Selection":
+    def sample(self, count: int, seed: int = 0) -> Selection:
         """``count`` records chosen at random, all equally likely, in their order. The same ``seed`` gives the same records,
         which are also those of ``holdall records --sample``."""
         import numpy as np
@@ -311,14 +311,14 @@ class Records(Sequence[Any]):
             places = np.array([self._range[at] for at in picked], "<i8")
         return Selection(self._whole(), places)
 
-    def sort(self, *members: str) -> "Selection":
+    def sort(self, *members: str) -> Selection:
         """All records in the order of members: ``sort("label", "-stars")``, ``-`` for the greatest first.
 
         NaN comes after all numbers, absent values come last; enums have the order of the schema.
 
         Raises:
-            Misuse: the member has no order (``records/condition``).
-            NotFound: there is no such member.
+            UsageError: the member has no order (``records/condition``).
+            MissingNameError: there is no such member.
         """
         return Selection(self._whole(), _order(self, list(self._range), members))
 
@@ -327,13 +327,13 @@ class Records(Sequence[Any]):
         values are tuples; absent ones are ``None``.
 
         Raises:
-            NotFound: there is no such member.
+            MissingNameError: there is no such member.
         """
         return _groups(self, list(self._range), members)
 
     def export(
-        self, member: str, folder: Union[str, "os.PathLike[str]"], *, names: Optional[str] = None, overwrite: bool = False
-    ) -> list[Optional[str]]:
+        self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
+    ) -> list[str | None]:
         """Writes a member of each record, bytes or text, to a file in a folder, and returns the names of the files,
         ``None`` for records without the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads them
         again.
@@ -344,13 +344,13 @@ class Records(Sequence[Any]):
             overwrite: Replace existing files.
 
         Raises:
-            Misuse: a name leads out of the folder, or two records have it (``build/file-name``); a file exists
+            UsageError: a name leads out of the folder, or two records have it (``build/file-name``); a file exists
                 (``write/exists``); the member is neither bytes nor text (``records/file-member``).
-            NotFound: there is no such member.
+            MissingNameError: there is no such member.
         """
         return self._native.export(list(self._range), member, os.fspath(folder), names, overwrite)
 
-    def _whole(self) -> "Records":
+    def _whole(self) -> Records:
         """All records of the dataset."""
         return Records(self._tensor, self._native, self._types, self._stride, range(self._native.head()[0]))
 
@@ -360,10 +360,10 @@ class Records(Sequence[Any]):
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: slice) -> "Records": ...
+    def __getitem__(self, key: slice) -> Records: ...
     @overload
-    def __getitem__(self, key: Chosen) -> "Selection": ...
-    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
+    def __getitem__(self, key: Chosen) -> Selection: ...
+    def __getitem__(self, key: int | slice | Chosen) -> Any:
         if isinstance(key, slice):
             self._native.head()
             return Records(self._tensor, self._native, self._types, self._stride, self._range[key])
@@ -385,7 +385,7 @@ class Records(Sequence[Any]):
         """A part: its type, its offset in bytes, and whether every record has it."""
         try:
             return self._native.find(path)
-        except NotFound as e:
+        except NotFoundError as e:
             e.hint = e.hint or "`columns` lists what there is"
             raise
 
@@ -404,7 +404,7 @@ class Records(Sequence[Any]):
         low, high, step = self._run()
         return (low, high) if step == 1 else np.array(self._range, "<i8")
 
-    def _view(self, form: Form, offset: int) -> "np.ndarray[Any, Any]":
+    def _view(self, form: Form, offset: int) -> np.ndarray[Any, Any]:
         import numpy as np
 
         low, high, step = self._run()
@@ -414,7 +414,7 @@ class Records(Sequence[Any]):
             return ndarray((0, *form.shape), form.dtype, None, 0, ())
         strides = (stride, *form.strides)
 
-        def part(first: int, last: int) -> "np.ndarray[Any, Any]":
+        def part(first: int, last: int) -> np.ndarray[Any, Any]:
             data = native.read_range(at, "data", first * stride, last * stride)
             return ndarray((last - first, *form.shape), form.dtype, data, offset, strides)
 
@@ -431,14 +431,14 @@ class Records(Sequence[Any]):
         out.flags.writeable = False
         return out[::step]
 
-    def _there(self, path: str) -> "np.ndarray[Any, Any]":
+    def _there(self, path: str) -> np.ndarray[Any, Any]:
         return bits(self._native.presence(path, self._picked()), len(self))
 
-    def _strings(self, path: str, always: bool) -> "np.ndarray[Any, Any]":
+    def _strings(self, path: str, always: bool) -> np.ndarray[Any, Any]:
         import numpy as np
 
         if not hasattr(np.dtypes, "StringDType"):
-            raise Unsupported(
+            raise MissingPackageError(
                 f"this NumPy ({np.__version__}) has no StringDType",
                 code="python/extra",
                 kind="unsupported",
@@ -447,7 +447,7 @@ class Records(Sequence[Any]):
         dtype: Any = np.dtypes.StringDType() if always else np.dtypes.StringDType(na_object=None)
         return np.array(self.texts(path), dtype)
 
-    def _check(self, at: int, path: str, found: "np.ndarray[Any, Any]", there: Any) -> None:
+    def _check(self, at: int, path: str, found: np.ndarray[Any, Any], there: Any) -> None:
         """Refuses bytes that are not booleans, or no place of an enum."""
         bad = self._types.odd(at, found)
         if bad is None:
@@ -466,7 +466,7 @@ class Records(Sequence[Any]):
             record = self._range[int(offsets.searchsorted(place, "right")) - 1]
             self._native.values((record, record + 1), path, self._types)
 
-    def _wrong(self, message: str, hint: Optional[str]) -> NoReturn:
+    def _wrong(self, message: str, hint: str | None) -> NoReturn:
         raise _misuse(self._tensor, message, hint, "python/column")
 
     def __repr__(self) -> str:
@@ -491,16 +491,16 @@ class Selection(Sequence[Any]):
 
     __slots__ = ("_records", "_places")
 
-    def __init__(self, records: Records, places: "np.ndarray[Any, Any]") -> None:
+    def __init__(self, records: Records, places: np.ndarray[Any, Any]) -> None:
         self._records = records
         self._places = places
 
     @property
-    def places(self) -> "np.ndarray[Any, Any]":
+    def places(self) -> np.ndarray[Any, Any]:
         """Their places in the dataset, int64."""
         return self._places
 
-    def sample(self, count: int, seed: int = 0) -> "Selection":
+    def sample(self, count: int, seed: int = 0) -> Selection:
         """``count`` of them chosen at random, in their order; the same ones for the same ``seed``, and those of
         ``holdall records --where … --sample``."""
         import numpy as np
@@ -508,14 +508,14 @@ class Selection(Sequence[Any]):
         order = np.sort(self._places)
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
-    def where(self, *conditions: str) -> "Selection":
+    def where(self, *conditions: str) -> Selection:
         """The selected records for which all conditions hold: see :meth:`Records.where`."""
         import numpy as np
 
         found = self._records.where(*conditions).places
         return Selection(self._records, self._places[np.isin(self._places, found)])
 
-    def sort(self, *members: str) -> "Selection":
+    def sort(self, *members: str) -> Selection:
         """All of them in the order of members: see :meth:`Records.sort`."""
         return Selection(self._records, _order(self._records, self._places.tolist(), members))
 
@@ -524,18 +524,18 @@ class Selection(Sequence[Any]):
         return _groups(self._records, self._places.tolist(), members)
 
     def export(
-        self, member: str, folder: Union[str, "os.PathLike[str]"], *, names: Optional[str] = None, overwrite: bool = False
-    ) -> list[Optional[str]]:
+        self, member: str, folder: str | os.PathLike[str], *, names: str | None = None, overwrite: bool = False
+    ) -> list[str | None]:
         """Writes a member of each into a file of a folder: see :meth:`Records.export`."""
         places = self._places.tolist()
         return self._records._native.export(places, member, os.fspath(folder), names, overwrite)
 
-    def column(self, path: str) -> "np.ndarray[Any, Any]":
+    def column(self, path: str) -> np.ndarray[Any, Any]:
         """One member of all of them: see :meth:`Records.column`, of which it is a copy."""
         found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
         return found
 
-    def texts(self, path: str) -> "list[Optional[str]]":
+    def texts(self, path: str) -> list[str | None]:
         """A string of all of them, or the name of an enum, or JSON as text: see :meth:`Records.texts`."""
         self._records._is_text(path)
         return self._records._native.texts(path, self._picked())
@@ -545,18 +545,18 @@ class Selection(Sequence[Any]):
         self._records._find(path)
         return self._records._native.values(self._picked(), path, self._records._types)
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> pd.DataFrame:
         """All of them as a pandas ``DataFrame``, whose index is their places: see :meth:`Records.to_pandas`."""
         from ._pandas import frame
 
         return frame(self._records, self).set_index(self._places)
 
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """All of them as a Polars ``DataFrame``: see :meth:`Records.to_polars`."""
         frame: pl.DataFrame = polars(self)
         return frame
 
-    def arrow(self, *paths: str, batch: Optional[int] = None) -> "Arrow":
+    def arrow(self, *paths: str, batch: int | None = None) -> Arrow:
         """Their members as columns of Arrow, or those at ``paths`` alone: see :meth:`Records.arrow`."""
         return Arrow(self, paths, batch)
 
@@ -577,8 +577,8 @@ class Selection(Sequence[Any]):
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: Union[slice, Chosen]) -> "Selection": ...
-    def __getitem__(self, key: Union[int, slice, Chosen]) -> Any:
+    def __getitem__(self, key: slice | Chosen) -> Selection: ...
+    def __getitem__(self, key: int | slice | Chosen) -> Any:
         if isinstance(key, slice):
             return Selection(self._records, self._places[key])
         numbers = chosen(key, len(self), "records")
@@ -602,7 +602,7 @@ class Selection(Sequence[Any]):
         return f"<holdall.Selection, {count} record{'' if count == 1 else 's'} of {of}>"
 
 
-def bits(packed: Any, count: int) -> "np.ndarray[Any, Any]":
+def bits(packed: Any, count: int) -> np.ndarray[Any, Any]:
     """Booleans of bits, the lowest of a byte first; of none as many that are true."""
     import numpy as np
 
@@ -611,14 +611,14 @@ def bits(packed: Any, count: int) -> "np.ndarray[Any, Any]":
     return np.unpackbits(np.ndarray(len(packed), np.uint8, packed), count=count, bitorder="little").view(bool)
 
 
-def records(tensor: "Tensor") -> Records:
+def records(tensor: Tensor) -> Records:
     """The records of a tensor of the layout ``records``."""
     native = _holdall.Records.open(tensor._native(), tensor._at)
     count, stride = native.head()
     return Records(tensor, native, Types(native.types()), stride, range(count))
 
 
-def _order(of: Records, places: list[int], members: tuple[str, ...]) -> "np.ndarray[Any, Any]":
+def _order(of: Records, places: list[int], members: tuple[str, ...]) -> np.ndarray[Any, Any]:
     """Places in the order of members."""
     import numpy as np
 
@@ -641,7 +641,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _some(tensor: "Tensor", places: range) -> Records:
+def _some(tensor: Tensor, places: range) -> Records:
     """Records that were pickled."""
     all = records(tensor)
     return Records(tensor, all._native, all._types, all._stride, places)
@@ -650,7 +650,7 @@ def _some(tensor: "Tensor", places: range) -> Records:
 class _about:
     """Says of which tensor it is that NumPy lacks something."""
 
-    def __init__(self, tensor: "Tensor") -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
     def __enter__(self) -> None:
@@ -661,14 +661,14 @@ class _about:
             raise about(e, self._tensor) from None
 
 
-def _rows(bad: "np.ndarray[Any, Any]") -> list[int]:
+def _rows(bad: np.ndarray[Any, Any]) -> list[int]:
     """The rows that have something."""
     found: list[int] = sorted(set(bad.nonzero()[0].tolist()))
     return found
 
 
-def _misuse(tensor: "Tensor", message: str, hint: Optional[str], code: str) -> Misuse:
-    return Misuse(
+def _misuse(tensor: Tensor, message: str, hint: str | None, code: str) -> UsageError:
+    return UsageError(
         f"{tensor.file.name}: tensor `{tensor.name}`: {message}",
         code=code,
         kind="misuse",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar
 
 from . import _holdall
-from .errors import HoldallError
+from .errors import FormatWarning, HoldallError
 
 __all__ = [
-    "Warning",
+    "Histogram",
     "Stats",
     "SalvageReport",
     "ScanReport",
@@ -25,7 +25,7 @@ __all__ = [
     "ValueDiff",
 ]
 
-Number = Union[int, float, complex]
+Number = int | float | complex
 Said = dict[str, Any]
 T = TypeVar("T")
 
@@ -37,47 +37,51 @@ def made(cls: type[T], said: Said, **others: Any) -> T:
     return cls(**{name: others[name] if name in others else said[name] for name in names})
 
 
-@dataclass(frozen=True)
-class Warning:
-    """Something odd about a file that does not make it bad."""
+class Histogram(NamedTuple):
+    """Counts of finite values in bins of equal width from ``min`` to ``max``."""
 
-    #: Stable name.
-    code: str
-    #: The first case, in words.
-    message: str
-    #: The first tensor it is about, and its component.
-    tensor: Optional[str]
-    component: Optional[str]
-    #: How many times it was found.
-    count: int
+    #: The start of the first bin: the smallest finite value.
+    min: float
+    #: The end of the last bin: the largest finite value.
+    max: float
+    #: The number of values in each bin.
+    counts: list[int]
 
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics of a tensor's values; ``min`` to ``histogram`` count finite values only."""
+    """Statistics of a tensor's values; ``min`` to ``histogram`` cover the finite values::
+
+        s = holdall.stats("model.safetensors", ["w"])["w"]
+        print(s.min, s.max, s.mean, s.std, s.zeros, s.nan)
+        print(s.histogram.counts)
+    """
 
     #: ``"value"``; ``"magnitude"`` of complex elements.
     measure: str
-    #: Values in all, the zeros that a sparse tensor does not store among them.
+    #: The number of values, including the zeros that a sparse tensor does not store.
     count: int
     zeros: int
+    #: The zeros that a sparse tensor does not store, also counted in ``zeros``.
     implied_zeros: int
     nan: int
     inf: int
     neg_inf: int
-    #: Exact, for 64-bit integers too; ``None`` where there are no finite values.
-    min: Optional[Number]
-    max: Optional[Number]
-    mean: Optional[float]
-    #: Of the population: divided by the count.
-    std: Optional[float]
-    #: Least value, greatest value, and the count in each bin of equal width.
-    histogram: Optional[tuple[float, float, list[int]]]
+    #: The smallest finite value, exact even for 64-bit integers; ``None`` if no value is finite.
+    min: Number | None
+    #: The largest finite value, exact even for 64-bit integers; ``None`` if no value is finite.
+    max: Number | None
+    #: The mean of the finite values.
+    mean: float | None
+    #: The standard deviation of the population (divided by the count).
+    std: float | None
+    #: ``None`` if no value is finite, or ``bins=0`` was passed.
+    histogram: Histogram | None
 
     @classmethod
     def _of(cls, said: Said) -> Stats:
         bins = said["histogram"]
-        return made(cls, said, histogram=bins and (bins["low"], bins["high"], bins["counts"]))
+        return made(cls, said, histogram=bins and Histogram(bins["min"], bins["max"], bins["counts"]))
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Unverified:
     reason: str
     message: str
     tensor: str
-    component: Optional[str]
+    component: str | None
     count: int
 
 
@@ -124,7 +128,7 @@ class Pickle:
     verdict: str
     imports: list[Import]
     #: Why it cannot be followed to its end. What is before that would have run.
-    broken: Optional[HoldallError]
+    broken: HoldallError | None
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Verified:
         return self.verdict == "sound"
 
     def raise_if_bad(self) -> None:
-        """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
+        """Raises the first finding, if there is one: :class:`IntegrityError` or :class:`MalformedError`, mostly."""
         if self.findings:
             raise self.findings[0]
 
@@ -196,12 +200,12 @@ class VerifyReport(Verified):
     findings: list[HoldallError]
     finding_count: int
     unverified: list[Unverified]
-    warnings: list[Warning]
+    warnings: list[FormatWarning]
 
     @classmethod
     def _of(cls, said: Said) -> VerifyReport:
         unverified = [Unverified(**u) for u in said["unverified"]]
-        return made(cls, said, unverified=unverified, warnings=[Warning(**w) for w in said["warnings"]])
+        return made(cls, said, unverified=unverified, warnings=[FormatWarning(**w) for w in said["warnings"]])
 
     @classmethod
     def _unopened(cls, e: HoldallError) -> VerifyReport:
@@ -244,8 +248,8 @@ class Reformed:
     from_len: int
     len: int
     #: Of a quantized one: the greatest distance of an element from what is read now, and the root mean square of them.
-    max_error: Optional[float]
-    rms_error: Optional[float]
+    max_error: float | None
+    rms_error: float | None
 
 
 @dataclass(frozen=True)
@@ -262,7 +266,7 @@ class ConvertReport:
     #: What the source says that is not known here, and that the target therefore does not say.
     left_behind: list[str]
     #: What is odd about the source, as far as it is about what was written.
-    warnings: list[Warning]
+    warnings: list[FormatWarning]
     #: Tensors whose elements became another float type.
     cast: int
     #: Numbers of these that were beyond what the type holds, and the tensors they are in.
@@ -277,7 +281,7 @@ class ConvertReport:
     def _of(cls, said: Said) -> ConvertReport:
         overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
         reformed = [Reformed(**r) for r in said["reformed"]]
-        warnings = [Warning(**w) for w in said["warnings"]]
+        warnings = [FormatWarning(**w) for w in said["warnings"]]
         return made(cls, said, overflows=overflows, reformed=reformed, warnings=warnings)
 
 
@@ -286,7 +290,7 @@ class SalvageReport:
     """What was recovered from a damaged file, and what could not be."""
 
     #: Why the file cannot be opened as it is; ``None`` where it can be.
-    refused: Optional[HoldallError]
+    refused: HoldallError | None
     source_len: int
     #: Bytes that were taken for the file: fewer where an older end of it was found.
     read_len: int
@@ -319,7 +323,7 @@ class ValueDiff:
     max_abs: float
     max_rel: float
     #: Place, value in ``a`` and value in ``b`` of the first that does not agree.
-    first: Optional[tuple[list[int], Number, Number]]
+    first: tuple[list[int], Number, Number] | None
 
     @classmethod
     def _of(cls, said: Said) -> ValueDiff:
@@ -327,11 +331,11 @@ class ValueDiff:
         return made(cls, said, first=first and (first["index"], first["a"], first["b"]))
 
 
-def _pair(said: Optional[list[Any]]) -> Optional[tuple[Any, Any]]:
+def _pair(said: list[Any] | None) -> tuple[Any, Any] | None:
     return None if said is None else (said[0], said[1])
 
 
-def _type_name(said: Optional[Said]) -> Optional[str]:
+def _type_name(said: Said | None) -> str | None:
     return None if said is None else _holdall.type_name(said["dtype"], said["logical_type"])
 
 
@@ -344,15 +348,15 @@ class TensorDiff:
     """The differences between two tensors of the same name; ``None`` where there is none."""
 
     name: str
-    types: Optional[tuple[Optional[str], Optional[str]]]
-    shapes: Optional[tuple[list[int], list[int]]]
-    layouts: Optional[tuple[str, str]]
+    types: tuple[str | None, str | None] | None
+    shapes: tuple[list[int], list[int]] | None
+    layouts: tuple[str, str] | None
     attributes: dict[str, tuple[Any, Any]]
     #: Roles of components that are not the same.
     components: list[str]
-    values: Optional[ValueDiff]
+    values: ValueDiff | None
     #: Why the values could not be compared.
-    incomparable: Optional[HoldallError]
+    incomparable: HoldallError | None
 
     @classmethod
     def _of(cls, said: Said) -> TensorDiff:

@@ -8,14 +8,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Literal
 
 from ._arrays import dtype_name, numpy_dtype
 from ._arrow_in import records_of, says_its_types, schema_of, table
 from ._file import File
 from ._kinds import Types
 from ._records import Ragged
-from .errors import Misuse
+from .errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 #: How records are written down: JSON values on lines, one JSON array, or a table with names in its first line.
 Form = Literal["ndjson", "json", "csv", "tsv"]
 #: A path of the file system.
-Path = Union[str, "os.PathLike[str]"]
+Path = str | os.PathLike[str]
 #: Records as people have them: a file of them, also one of columns (Parquet, Arrow), a table of Arrow's, or the records themselves, as
 #: mappings or values of JSON.
-Rows = Union[Path, Iterable[Any]]
+Rows = Path | Iterable[Any]
 #: The runs of a blob: a file of them as JSON, the runs themselves, or arrays one after the other.
-Runs = Union[Path, Iterable[Any], Ragged]
+Runs = Path | Iterable[Any] | Ragged
 #: A schema: its JSON, a file of it, a tensor file, or an open one.
-Schema = Union[Mapping[str, Any], Path, File]
+Schema = Mapping[str, Any] | Path | File
 
 #: Bytes of text that go to the native half at a time.
 CHUNK = 1 << 18
@@ -67,7 +67,7 @@ def schema(of: Schema) -> tuple[str, Any]:
     raise TypeError(f"a schema is a mapping, a path or an open file, not {type(of).__name__}")
 
 
-def kind_of(records: Any, given: Optional[Schema]) -> Schema:
+def kind_of(records: Any, given: Schema | None) -> Schema:
     """The schema of records: the one that is given, or that of the types of a table.
 
     Raises:
@@ -84,7 +84,7 @@ def filling(
     ignore_unknown: bool,
     null_absent: bool,
     check: bool,
-    files: Optional[Path],
+    files: Path | None,
     file_members: Iterable[str],
 ) -> dict[str, Any]:
     """How rows become records, for the native half."""
@@ -122,14 +122,14 @@ def content_name(content: Any) -> str:
     return dtype_name(content)
 
 
-def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[Union[bytes, str]]]:
+def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[bytes | str]]:
     """A function that gives runs, some at a time: bytes as they are, or the text of their JSON."""
     name = content_name(content)
-    made: dict[str, Callable[[Any], Union[bytes, str]]] = {"utf-8": _text, "json": _strict, "bytes": _bytes}
+    made: dict[str, Callable[[Any], bytes | str]] = {"utf-8": _text, "json": _strict, "bytes": _bytes}
     make = made.get(name) or partial(_elements, dtype=numpy_dtype(name))
 
-    def chunk() -> list[Union[bytes, str]]:
-        parts: list[Union[bytes, str]] = []
+    def chunk() -> list[bytes | str]:
+        parts: list[bytes | str] = []
         size = 0
         for run in all:
             part = make(run)
@@ -158,7 +158,7 @@ def _strict(run: Any) -> str:
     return json.dumps(run, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
-def _elements(run: Any, dtype: "np.dtype[Any]") -> Union[bytes, str]:
+def _elements(run: Any, dtype: np.dtype[Any]) -> bytes | str:
     """Elements as bytes where they are of that type, otherwise as the JSON of numbers, which is checked."""
     import numpy as np
 
@@ -181,7 +181,7 @@ def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     Raises:
         TypeError: a column is not a sequence.
-        Misuse: two of them are not as long as each other.
+        UsageError: two of them are not as long as each other.
     """
     found = {name: _column(name, values) for name, values in of.items()}
     lens = {name: len(values) for name, values in found.items()}
@@ -189,7 +189,7 @@ def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         first, expected = next(iter(lens.items()))
         if count != expected:
             message = f"column `{name}` has {count} values, column `{first}` {expected}"
-            raise Misuse(message, code="python/shape", kind="misuse")
+            raise UsageError(message, code="python/shape", kind="misuse")
     names = list(found)
     return (dict(zip(names, row)) for row in zip(*found.values()))
 
@@ -226,7 +226,7 @@ def _shaped(types: Types, at: int, value: Any) -> Any:
         array = np.asarray(value)
         if array.shape != row.more[1]:
             message = f"a tensor of shape {list(row.more[1])}, not {list(array.shape)}"
-            raise Misuse(message, code="python/shape", kind="misuse")
+            raise UsageError(message, code="python/shape", kind="misuse")
         return {"data": array.reshape(-1)}
     if isinstance(value, Mapping):
         members: list[Any] = row.more if row.kind == "struct" else []

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
-from typing import Any, Callable, Literal, NamedTuple, Optional, Union
+from typing import Any, Callable, Literal, NamedTuple
 
 from . import _holdall
-from .errors import Misuse
+from .errors import UsageError
 
 __all__ = ["Access", "Server", "serve"]
 
 #: A path of the file system.
-Path = Union[str, "os.PathLike[str]"]
+Path = str | os.PathLike[str]
 
 
 class Access(NamedTuple):
@@ -32,27 +32,27 @@ class Access(NamedTuple):
 
 
 def serve(
-    paths: Union[Path, Iterable[Path]],
+    paths: Path | Iterable[Path],
     *,
     listen: str = "127.0.0.1:0",
-    only: Optional[Literal["quic", "http"]] = None,
-    identity: Optional[Path] = None,
-    certificate: Optional[Path] = None,
-    key: Optional[Path] = None,
-    tokens: Union[None, Path, Iterable[str]] = None,
-    plain_http: Optional[bool] = None,
-    cors: Optional[str] = None,
-    metrics: Optional[str] = None,
+    only: Literal["quic", "http"] | None = None,
+    identity: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    tokens: None | Path | Iterable[str] = None,
+    plain_http: bool | None = None,
+    cors: str | None = None,
+    metrics: str | None = None,
     hash: bool = False,
-    rate: Optional[int] = None,
-    rate_of_all: Optional[int] = None,
+    rate: int | None = None,
+    rate_of_all: int | None = None,
     clients: int = 256,
     files: int = 1024,
     requests: int = 16,
     in_flight: int = 8 << 20,
     patience: float = 30.0,
-    log: Optional[Callable[[Access], object]] = None,
-) -> "Server":
+    log: Callable[[Access], object] | None = None,
+) -> Server:
     """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP (1.1 and 2, in plain text and over
     TLS), on threads that do not need the GIL. The address of a served file is accepted wherever a path is.
 
@@ -88,7 +88,7 @@ def serve(
         log: Called with each request and how it ended, in a thread of the server.
 
     Raises:
-        Misuse: there is nothing to serve (``net/serve``), the address cannot be listened at (``net/listen``), the key or a token is
+        UsageError: there is nothing to serve (``net/serve``), the address cannot be listened at (``net/listen``), the key or a token is
             not valid (``net/identity``, ``net/token``), or an option has no effect.
     """
     if (certificate is None) != (key is None):
@@ -138,9 +138,9 @@ class Server:
     #: Host and port where it listens.
     address: str
     #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` where an authority has signed that.
-    sha256: Optional[str]
+    sha256: str | None
     #: Where numbers are told, ``http://…``, if they are.
-    metrics: Optional[str]
+    metrics: str | None
 
     def __init__(self, native: _holdall.Server) -> None:
         self._native = native
@@ -153,7 +153,7 @@ class Server:
         return dict(self._native.files())
 
     def url(
-        self, name: Optional[str] = None, *, http: bool = False, https: bool = False, token: Optional[str] = None
+        self, name: str | None = None, *, http: bool = False, https: bool = False, token: str | None = None
     ) -> str:
         """The address of a file: ``holdall://…``, ``http://…`` or ``https://…``.
 
@@ -164,18 +164,18 @@ class Server:
             token: A token to put into the address. Everyone who has the address then has the token.
 
         Raises:
-            Misuse: there are several files and no name, or the file is not served over this protocol.
+            UsageError: there are several files and no name, or the file is not served over this protocol.
         """
         if name is None:
             files = list(self.files)
             if len(files) != 1:
-                raise Misuse(f"{len(files)} files are served; name one of them", code="python/option", kind="misuse")
+                raise UsageError(f"{len(files)} files are served; name one of them", code="python/option", kind="misuse")
             name = files[0]
         scheme = "https" if https else "http" if http else "holdall"
         url = self._native.url(name, scheme)
         if url is None:
             over = {"holdall": "QUIC", "http": "HTTP in plain text", "https": "HTTP over TLS"}[scheme]
-            raise Misuse(f"nothing is served over {over}", code="python/option", kind="misuse")
+            raise UsageError(f"nothing is served over {over}", code="python/option", kind="misuse")
         if token is None:
             return url
         if scheme != "holdall":
@@ -187,7 +187,7 @@ class Server:
         """Clients that are connected over QUIC."""
         return self._native.clients()
 
-    def wait(self, timeout: Optional[float] = None) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         """Waits until another thread closes it, or for so many seconds; whether it is closed. Ctrl-C ends the wait."""
         return self._ended.wait(timeout)
 
@@ -201,7 +201,7 @@ class Server:
         """Whether it has ended."""
         return self._native.closed
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Server:
         self._native.clients()  # Raises if it has ended.
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from ._arrays import PACKED, numpy_dtype
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ._tensor import Tensor
 
 
-def read(tensor: "Tensor", key: Any, name: Optional[str] = None) -> Any:
+def read(tensor: Tensor, key: Any, name: str | None = None) -> Any:
     """The elements ``key`` selects of a dense tensor, as those of type ``name`` where another is wanted."""
     shape = tensor.shape
     keys = _basic(key, len(shape))
@@ -45,7 +45,7 @@ def _count(shape: tuple[int, ...]) -> int:
     return out
 
 
-def _elements(tensor: "Tensor", first: int, shape: tuple[int, ...], name: Optional[str]) -> Any:
+def _elements(tensor: Tensor, first: int, shape: tuple[int, ...], name: str | None) -> Any:
     """The elements from number ``first`` on, as many as ``shape`` has."""
     width = numpy_dtype(name or tensor.dtype).itemsize
     low = first * width
@@ -59,7 +59,7 @@ def _place(k: int, size: int, dim: int) -> int:
     return k + size if k < 0 else k
 
 
-def _basic(key: Any, ndim: int) -> Optional[list[Any]]:
+def _basic(key: Any, ndim: int) -> list[Any] | None:
     """The key as integers, slices and ``None``, one for each dimension from the first on; ``None`` if it has
     anything else, which is NumPy's to judge."""
     keys = list(key) if isinstance(key, tuple) else [key]

@@ -6,7 +6,7 @@ import io
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 __all__ = ["Reader", "in_store", "local", "reader"]
 
@@ -26,7 +26,7 @@ class Reader(NamedTuple):
     far: bool
 
 
-def reader(source: Any) -> Optional[Reader]:
+def reader(source: Any) -> Reader | None:
     """How an object is read by position; ``None`` where it cannot be, or is in memory as a whole.
 
     Raises:
@@ -66,7 +66,7 @@ def in_store(store: Any, path: str) -> Reader:
     return Reader(read, int(size), path, True)
 
 
-def _of_fsspec(source: Any) -> Optional[Reader]:
+def _of_fsspec(source: Any) -> Reader | None:
     """A file that fsspec has opened, or is to open: its file system is asked, for many ranges at a time."""
     fs: Any = getattr(source, "fs", None)
     path = getattr(source, "path", None)
@@ -137,7 +137,7 @@ def _bytes(data: Any) -> bytes:
     return data if type(data) is bytes else bytes(data)
 
 
-def _of_ranges(source: Any, name: str) -> Optional[Reader]:
+def _of_ranges(source: Any, name: str) -> Reader | None:
     """An object with ``size`` that gives ranges: ``get_ranges(starts, ends)``, ``get_range(start, end)``, ``read(start, end)``."""
     many = getattr(source, "get_ranges", None)
     one = getattr(source, "get_range", None) or getattr(source, "read", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable
 
 from ._arrays import has_elements, placed
-from .errors import HoldallError, Unsupported
+from .errors import HoldallError, MissingPackageError, UnsupportedError
 
 if TYPE_CHECKING:
     from ._tensor import Tensor
@@ -16,12 +16,12 @@ COO = ("sparse_coo", "sparsecoo")
 LAYOUTS = CSR + COO
 
 
-def to_scipy(tensor: "Tensor") -> Any:
+def to_scipy(tensor: Tensor) -> Any:
     """``csr_array`` or ``coo_array``, in memory of its own."""
     try:
         import scipy.sparse
     except ImportError:
-        raise Unsupported(
+        raise MissingPackageError(
             "SciPy is not installed",
             code="python/extra",
             kind="unsupported",
@@ -43,7 +43,7 @@ def to_scipy(tensor: "Tensor") -> Any:
     raise tensor._misuse(f"its layout is {tensor.layout}, which is not sparse", None)
 
 
-def to_torch(tensor: "Tensor", device: Any) -> Any:
+def to_torch(tensor: Tensor, device: Any) -> Any:
     """``sparse_csr`` or ``sparse_coo``, in memory of its own."""
     import numpy as np
 
@@ -82,13 +82,13 @@ def to_torch(tensor: "Tensor", device: Any) -> Any:
     return out if device is None else out.to(device)
 
 
-def _made(tensor: "Tensor", where: str, make: Callable[[], Any]) -> Any:
+def _made(tensor: Tensor, where: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except HoldallError as e:
-        raise placed(e, tensor.file.name, tensor.name) if isinstance(e, Unsupported) else e from None
+        raise placed(e, tensor.file.name, tensor.name) if isinstance(e, UnsupportedError) else e from None
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
-        raise Unsupported(
+        raise UnsupportedError(
             f"{tensor.file.name}: tensor `{tensor.name}`: {where} has no such sparse array of shape "
             f"{list(tensor.shape)}: {e}",
             code="python/shape",
@@ -125,21 +125,21 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
     """The layout of one of torch's sparse tensors, and its components: indices not yet as files have them.
 
     Raises:
-        Unsupported: elements that are arrays themselves (hybrid tensors), or batches of matrices.
+        UnsupportedError: elements that are arrays themselves (hybrid tensors), or batches of matrices.
     """
     import torch
 
     has_elements(value)
     value = value.detach()
     if value.dense_dim():
-        raise Unsupported(
+        raise UnsupportedError(
             "a sparse torch tensor whose entries are arrays cannot be stored",
             code="python/layout",
             kind="unsupported",
             hint="save x.to_dense(), or x.indices() and x.values()",
         )
     if value.layout != torch.sparse_coo and value.dim() != 2:
-        raise Unsupported(
+        raise UnsupportedError(
             "a batch of sparse torch tensors cannot be stored as one",
             code="python/layout",
             kind="unsupported",
@@ -152,7 +152,7 @@ def parts_of_torch(value: Any) -> tuple[str, dict[str, Any]]:
         try:
             value = value.to_sparse_coo().coalesce()
         except RuntimeError as e:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"torch makes no coordinates of a tensor whose layout is {value.layout}: {e}",
                 code="python/layout",
                 kind="unsupported",

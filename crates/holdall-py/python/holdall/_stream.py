@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from ._arrays import array, flat, placed
-from .errors import Unsupported
+from .errors import UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,11 +22,11 @@ class Arriving(Iterator[tuple[str, Any]]):
 
     __slots__ = ("_native", "_source")
 
-    def __init__(self, native: "_holdall.Arriving", source: str) -> None:
+    def __init__(self, native: _holdall.Arriving, source: str) -> None:
         self._native = native
         self._source = source
 
-    def __next__(self) -> "tuple[str, Union[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]]":
+    def __next__(self) -> tuple[str, np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]]:
         found = self._native.next()
         if found is None:
             raise StopIteration
@@ -36,7 +36,7 @@ class Arriving(Iterator[tuple[str, Any]]):
                 _, dtype, _, buffer = parts[0]
                 return name, array(buffer, 0, shape, dtype)
             return name, {role: flat(buffer, storage) for role, _, storage, buffer in parts}
-        except Unsupported as e:
+        except UnsupportedError as e:
             raise placed(e, self._source, name) from None
 
     @property
@@ -48,7 +48,7 @@ class Arriving(Iterator[tuple[str, Any]]):
         """Loads a tensor before the others, if it has not arrived yet, together with those that are read along with it.
 
         Raises:
-            NotFound: the file has no such tensor.
+            NotFoundError: the file has no such tensor.
         """
         self._native.prefer(name)
 
@@ -56,7 +56,7 @@ class Arriving(Iterator[tuple[str, Any]]):
         """Stops the transfer. Tensors that have arrived stay valid."""
         self._native.close()
 
-    def __enter__(self) -> "Arriving":
+    def __enter__(self) -> Arriving:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _holdall
 from ._arrays import CHUNK
 from ._kinds import Types
-from .errors import Misuse, Unsupported
+from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,7 @@ class Rows:
         if isinstance(value, np.ma.MaskedArray):
             raise _unsuitable(name, "a masked array, and no record holds its mask")
         if self.array.ndim != 1:
-            raise Misuse(
+            raise UsageError(
                 f"tensor `{name}`: records have one dimension, not {self.array.ndim}",
                 code="python/shape",
                 kind="misuse",
@@ -87,7 +87,7 @@ class Rows:
             yield part.view(np.uint8)
 
 
-def _fill(to: "np.ndarray[Any, Any]", of: "np.ndarray[Any, Any]") -> None:
+def _fill(to: np.ndarray[Any, Any], of: np.ndarray[Any, Any]) -> None:
     """Copies member by member: bytes between members stay as they are."""
     import numpy as np
 
@@ -101,14 +101,14 @@ def _fill(to: "np.ndarray[Any, Any]", of: "np.ndarray[Any, Any]") -> None:
             to[name] = of[name]
 
 
-def _has_bools(dtype: "np.dtype[Any]") -> bool:
+def _has_bools(dtype: np.dtype[Any]) -> bool:
     """Whether a member is a boolean, or has one in it."""
     if dtype.names is None:
         return dtype.kind == "b"
     return any(_has_bools(dtype[name].base) for name in dtype.names)
 
 
-def _struct(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any], int]:
+def _struct(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any], int]:
     """The schema of a struct, and its alignment: packed where the dtype is, else natural."""
     properties, aligns = {}, []
     if not dtype.names:
@@ -131,7 +131,7 @@ def _struct(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any
     return schema, 1 if packed else widest
 
 
-def _schema(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any], int]:
+def _schema(dtype: np.dtype[Any], name: str, path: str) -> tuple[dict[str, Any], int]:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         schema, align = _schema(base, name, path)
@@ -151,7 +151,7 @@ def _schema(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any
     return out, dtype.itemsize // 2 if of == "array" else dtype.itemsize
 
 
-def _is_packed(dtype: "np.dtype[Any]", deep: bool = True) -> bool:
+def _is_packed(dtype: np.dtype[Any], deep: bool = True) -> bool:
     """Whether there is not a byte between members, in their order; ``deep`` asks the same of their members."""
     end = 0
     for name in dtype.names or ():
@@ -163,8 +163,8 @@ def _is_packed(dtype: "np.dtype[Any]", deep: bool = True) -> bool:
     return end == dtype.itemsize
 
 
-def _unsuitable(name: str, what: Union[str, Any]) -> Unsupported:
-    return Unsupported(
+def _unsuitable(name: str, what: str | Any) -> UnsupportedError:
+    return UnsupportedError(
         f"tensor `{name}`: records cannot have {what}",
         code="python/dtype",
         kind="unsupported",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _holdall, _slices
 from ._arrays import DLPACK, PACKED, PLAIN, array, flat, placed, writable
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport
-from .errors import HoldallError, Misuse, Unsupported
+from .errors import HoldallError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -51,15 +51,15 @@ class Component:
     byte_order: str
     #: Where its stored bytes start in the file, in bytes; ``None`` where the manifest states them as numbers, as
     #: zTensor 0.1 may do with indices.
-    start: Optional[int]
+    start: int | None
     #: Where they end.
-    end: Optional[int]
+    end: int | None
     #: Decoded bytes; ``None`` where only decoding tells.
-    nbytes: Optional[int]
+    nbytes: int | None
     #: Digest of the stored bytes, such as ``"crc32c:0x1c291ca3"``.
-    digest: Optional[str]
+    digest: str | None
 
-    def __init__(self, tensor: "Tensor", row: tuple[Any, ...]) -> None:
+    def __init__(self, tensor: Tensor, row: tuple[Any, ...]) -> None:
         self._tensor = tensor
         (self.role, self.dtype, self.storage, self.encoding, self.byte_order) = row[:5]
         (self.start, self.end, self.nbytes, self.digest) = row[5:]
@@ -76,7 +76,7 @@ class Component:
         buffer: Any = t._native().stored(t._at, self.role)
         return memoryview(buffer)
 
-    def numpy(self) -> "np.ndarray[Any, Any]":
+    def numpy(self) -> np.ndarray[Any, Any]:
         """Its storage elements, one after the other: shape ``(count,)``, read-only."""
         t = self._tensor
         return flat(t._native().read(t._at, self.role), self.storage)
@@ -116,7 +116,7 @@ class Tensor:
         return self._info[1]
 
     @property
-    def fault(self) -> Optional[HoldallError]:
+    def fault(self) -> HoldallError | None:
         """The error that reading it raises; ``None`` if it can be read."""
         return self._native().fault(self._at)
 
@@ -175,7 +175,7 @@ class Tensor:
         """The file it is in."""
         return self._file
 
-    def numpy(self, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+    def numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """A dense tensor as a NumPy array of its shape.
 
         Args:
@@ -184,12 +184,12 @@ class Tensor:
                 is needed.
 
         Raises:
-            Misuse: the tensor has another layout, the file is closed, or ``copy=False`` although bytes must be decoded.
-            Unsupported: the element type needs ml_dtypes, which is not installed.
+            UsageError: the tensor has another layout, the file is closed, or ``copy=False`` although bytes must be decoded.
+            UnsupportedError: the element type needs ml_dtypes, which is not installed.
         """
         native = self._file._native
         if copy is None:
-            view: Optional["np.ndarray[Any, Any]"] = native.view(self._at)
+            view: np.ndarray[Any, Any] | None = native.view(self._at)
             if view is not None:
                 return view
         self._dense("numpy")
@@ -201,16 +201,16 @@ class Tensor:
             raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
-    def torch(self, device: Any = None) -> "torch.Tensor":
+    def torch(self, device: Any = None) -> torch.Tensor:
         """A tensor as a torch tensor in its own memory, on ``device`` (by default the host).
 
         Dense tensors stay dense and keep their shape, except FP4, which torch stores in pairs (``torch.float4_e2m1fn_x2``),
         so that the last dimension is half as long. Sparse ones become ``torch.sparse_csr`` or ``torch.sparse_coo``.
 
         Raises:
-            Unsupported: torch is not installed, or lacks the element type.
-            Malformed: indices of a sparse tensor outside its shape.
-            Misuse: another layout, or a closed file.
+            UnsupportedError: torch is not installed, or lacks the element type.
+            MalformedError: indices of a sparse tensor outside its shape.
+            UsageError: another layout, or a closed file.
         """
         from ._sparse import LAYOUTS, to_torch
         from ._torch import tensor
@@ -224,19 +224,19 @@ class Tensor:
         out = tensor(buffer, start, self.shape, self.dtype, device)
         return out
 
-    def to_dense(self) -> "np.ndarray[Any, Any]":
+    def to_dense(self) -> np.ndarray[Any, Any]:
         """A writable dense copy of a tensor of any layout: sparse ones with their zeros, quantized ones as float32, others as
         described by the ``layouts`` that the file was opened with.
 
         Raises:
-            Malformed: indices outside the shape.
-            Limit: the copy has more bytes than ``limits["decoded_len"]``.
-            Unsupported: a layout that has no elements.
+            MalformedError: indices outside the shape.
+            LimitError: the copy has more bytes than ``limits["decoded_len"]``.
+            UnsupportedError: a layout that has no elements.
         """
         if self.layout == "dense":
             return self.numpy(copy=True)
         if self.layout in WAYS and self.fault is None:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"{self._file.name}: tensor `{self.name}`: the layout {self.layout} has no dense form",
                 code="file/unknown-layout",
                 kind="unsupported",
@@ -247,13 +247,13 @@ class Tensor:
         dtype, shape, buffer = self._native().to_dense(self._at)
         return self._array(buffer, 0, tuple(shape), dtype).copy()
 
-    def dequantize(self) -> "np.ndarray[Any, Any]":
+    def dequantize(self) -> np.ndarray[Any, Any]:
         """A quantized tensor, in groups or in blocks of GGUF, as float32, of its shape; one of a described layout as its
         description says.
 
 
         Raises:
-            Misuse: another layout.
+            UsageError: another layout.
         """
         if not (
             self.layout == "quantized_group"
@@ -267,31 +267,31 @@ class Tensor:
         """A sparse tensor as ``scipy.sparse.csr_array`` or ``coo_array``.
 
         Raises:
-            Unsupported: SciPy is not installed.
-            Malformed: indices outside the shape.
-            Misuse: another layout.
+            UnsupportedError: SciPy is not installed.
+            MalformedError: indices outside the shape.
+            UsageError: another layout.
         """
         from ._sparse import to_scipy
 
         return to_scipy(self)
 
-    def records(self) -> "Records":
+    def records(self) -> Records:
         """The records of a dataset (layout ``records``): rows, columns, text.
 
         Raises:
-            Misuse: another layout, or a closed file.
-            Malformed: its schema, or the number of its bytes.
+            UsageError: another layout, or a closed file.
+            MalformedError: its schema, or the number of its bytes.
         """
         from ._records import records
 
         return records(self)
 
-    def blob(self) -> "Blob":
+    def blob(self) -> Blob:
         """The entries of a blob (layout ``blob``): text, JSON, bytes or arrays.
 
         Raises:
-            Misuse: another layout, or a closed file.
-            Malformed: its schema, or the number of its bytes.
+            UsageError: another layout, or a closed file.
+            MalformedError: its schema, or the number of its bytes.
         """
         from ._blob import blob
 
@@ -302,16 +302,16 @@ class Tensor:
         element type unless ``raw`` is true: see :func:`holdall.load_into`.
 
         Raises:
-            Misuse: the buffer is read-only, not contiguous, or has another length or element type.
+            UsageError: the buffer is read-only, not contiguous, or has another length or element type.
         """
         self._dense("read_into")
         self._native().read_into(self._at, "data", writable(buffer, None if raw else self))
 
-    def stats(self, bins: int = 16, *, threads: Optional[int] = None, progress: Progress = None) -> Stats:
-        """Minimum, maximum, mean, standard deviation, counts of special values, and a histogram, in bounded memory.
+    def stats(self, bins: int = 16, *, threads: int | None = None, progress: Progress = None) -> Stats:
+        """Returns min, max, mean, std, counts of special values, and a histogram, read in bounded memory.
 
         Raises:
-            Unsupported: a layout that has no elements.
+            UnsupportedError: a layout that has no elements.
         """
         with listening(progress) as listener:
             return Stats._of(self._native().stats(self._at, bins, threads, listener))
@@ -321,9 +321,9 @@ class Tensor:
         return VerifyReport._of(self._native().verify_tensor(self._at))
 
     @overload
-    def __getitem__(self, key: "Union[slice, EllipsisType, None, list[Any], np.ndarray[Any, Any]]") -> "np.ndarray[Any, Any]": ...
+    def __getitem__(self, key: slice | EllipsisType | None | list[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]: ...
     @overload
-    def __getitem__(self, key: "tuple[Union[slice, EllipsisType, None], ...]") -> "np.ndarray[Any, Any]": ...
+    def __getitem__(self, key: tuple[slice | EllipsisType | None, ...]) -> np.ndarray[Any, Any]: ...
     @overload
     def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
@@ -342,7 +342,7 @@ class Tensor:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np
 
         same = dtype is None or np.dtype(dtype) == self.numpy_dtype
@@ -352,7 +352,7 @@ class Tensor:
         return a if same else a.astype(dtype)
 
     @property
-    def numpy_dtype(self) -> "np.dtype[Any]":
+    def numpy_dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of its elements."""
         from ._arrays import numpy_dtype
 
@@ -362,9 +362,9 @@ class Tensor:
         self,
         *,
         stream: Any = None,
-        max_version: Optional[tuple[int, int]] = None,
-        dl_device: Optional[tuple[int, int]] = None,
-        copy: Optional[bool] = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule. Consumers of DLPack 1.0 get a read-only view; older ones, which cannot be told
         that, memory of their own."""
@@ -446,15 +446,15 @@ class Tensor:
             )
 
     def _array(
-        self, buffer: _holdall.Buffer, start: int, shape: tuple[int, ...], dtype: Optional[str] = None
-    ) -> "np.ndarray[Any, Any]":
+        self, buffer: _holdall.Buffer, start: int, shape: tuple[int, ...], dtype: str | None = None
+    ) -> np.ndarray[Any, Any]:
         try:
             return array(buffer, start, shape, dtype or self.dtype)
-        except Unsupported as e:
+        except UnsupportedError as e:
             raise placed(e, self._file.name, self.name) from None
 
-    def _misuse(self, message: str, hint: Optional[str]) -> Misuse:
-        return Misuse(
+    def _misuse(self, message: str, hint: str | None) -> UsageError:
+        return UsageError(
             f"{self._file.name}: tensor `{self.name}`: {message}",
             code="python/tensor",
             kind="misuse",
@@ -478,7 +478,7 @@ class Tensor:
         return hash((id(self._file), self._at))
 
 
-def _tensor(file: "File", name: str) -> Tensor:
+def _tensor(file: File, name: str) -> Tensor:
     """A tensor that was pickled."""
     return file[name]
 

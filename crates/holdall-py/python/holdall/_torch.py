@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ._arrays import FP4, PACKED, PAIRS, finished
 from ._sparse import LAYOUTS
 from ._tensor import Tensor
-from .errors import Misuse, Unsupported
+from .errors import MissingPackageError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,13 +23,13 @@ def module() -> Any:
     try:
         import torch
     except ImportError:
-        raise Unsupported(
+        raise MissingPackageError(
             "torch is not installed", code="python/extra", kind="unsupported", hint="pip install torch; or numpy()"
         ) from None
     return torch
 
 
-def tensor(buffer: "Buffer", start: int, shape: tuple[int, ...], name: str, device: Any = None) -> Any:
+def tensor(buffer: Buffer, start: int, shape: tuple[int, ...], name: str, device: Any = None) -> Any:
     """A tensor over writable memory that nobody else has."""
     torch = module()
     dtype, shape = _kind(torch, name, shape)
@@ -55,7 +55,7 @@ def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int
     elif name not in PACKED:
         dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise Unsupported(
+        raise UnsupportedError(
             f"this torch has no {name}" + (f" of shape {list(shape)}" if name == FP4 else ""),
             code="python/dtype",
             kind="unsupported",
@@ -79,7 +79,7 @@ def memory(target: Any) -> Any:
     """The memory of a torch tensor on the host, as bytes to write to."""
     torch = module()
     if target.device.type != "cpu" or not target.is_contiguous():
-        raise Misuse(
+        raise UsageError(
             "a torch tensor to read into is contiguous and on the host",
             code="python/buffer",
             kind="misuse",
@@ -88,14 +88,14 @@ def memory(target: Any) -> Any:
     return target.detach().reshape(-1).view(torch.uint8).numpy()
 
 
-def load(file: "File", device: Any = None) -> dict[str, Any]:
+def load(file: File, device: Any = None) -> dict[str, Any]:
     """All tensors of a file: the dense ones loaded on all cores, then the sparse ones."""
     native = file._native
     others = native.not_dense()
     for at in others:
         t = Tensor(file, at)
         if t.layout not in LAYOUTS:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"{file.name}: tensor `{t.name}`: its layout is {t.layout}, neither dense nor sparse",
                 code="python/layout",
                 kind="unsupported",
@@ -124,17 +124,17 @@ def load(file: "File", device: Any = None) -> dict[str, Any]:
     return {name: out[name] for name in native.names()} if others or host is not None else out
 
 
-def of_numpy(a: "np.ndarray[Any, Any]", name: str, device: Any) -> Any:
+def of_numpy(a: np.ndarray[Any, Any], name: str, device: Any) -> Any:
     """A torch tensor over an array that nobody else has."""
     return of_bytes(a.reshape(-1).view("uint8"), a.shape, name, device)
 
 
-def of_bytes(raw: "np.ndarray[Any, Any]", shape: tuple[int, ...], name: str, device: Any = None) -> Any:
+def of_bytes(raw: np.ndarray[Any, Any], shape: tuple[int, ...], name: str, device: Any = None) -> Any:
     """A torch tensor over bytes that nobody else has, whose element type takes whole ones."""
     torch = module()
     dtype = None if name in PACKED else getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise Unsupported(f"this torch has no {name}", code="python/dtype", kind="unsupported")
+        raise UnsupportedError(f"this torch has no {name}", code="python/dtype", kind="unsupported")
     if raw.size == 0:
         return torch.empty(shape, dtype=dtype, device="cpu" if device is None else device)
     out = torch.from_numpy(raw).view(dtype).reshape(shape)

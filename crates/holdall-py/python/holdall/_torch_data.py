@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from ._batches import Batches, Gather, Source
 from ._records import Ragged
-from .errors import Misuse
+from .errors import UsageError
 
 __all__ = ["classes", "tensors"]
 
@@ -42,7 +42,7 @@ def _tensor(torch: Any, a: Any) -> Any:
         # Types of ml_dtypes, by their bytes.
         kind = getattr(torch, a.dtype.name, None)
         if kind is None:
-            raise Misuse(f"this torch has no {a.dtype.name}", code="python/dtype", kind="misuse")
+            raise UsageError(f"this torch has no {a.dtype.name}", code="python/dtype", kind="misuse")
         words = np.ascontiguousarray(a).view({1: np.uint8, 2: np.int16}[a.dtype.itemsize])
         return torch.from_numpy(words).view(kind)
     if not (a.flags.writeable and a.flags.c_contiguous):
@@ -72,12 +72,12 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
 
         def __init__(
             self,
-            sources: Union[Source, Sequence[Source]],
-            columns: Optional[Sequence[str]] = None,
+            sources: Source | Sequence[Source],
+            columns: Sequence[str] | None = None,
             *,
-            rank: Optional[int] = None,
-            ranks: Optional[int] = None,
-            transform: Optional[Transform] = None,
+            rank: int | None = None,
+            ranks: int | None = None,
+            transform: Transform | None = None,
             **options: Any,
         ) -> None:
             super().__init__()
@@ -92,7 +92,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
             self._told = torch.zeros(3, dtype=torch.int64).share_memory_()
             self._heard = 0
             #: Where a worker began, until it has come to the end.
-            self._began: Optional[dict[str, int]] = None
+            self._began: dict[str, int] | None = None
 
         def __len__(self) -> int:
             return len(self._batches)
@@ -155,7 +155,7 @@ def classes(torch: Any, module: str) -> dict[str, Any]:
         """
 
         def __init__(
-            self, sources: Union[Source, Sequence[Source]], columns: Optional[Sequence[str]] = None, path: Optional[str] = None
+            self, sources: Source | Sequence[Source], columns: Sequence[str] | None = None, path: str | None = None
         ) -> None:
             self._gather = Gather(sources, columns, path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
@@ -13,7 +13,7 @@ from ._progress import Progress, listening
 from ._sparse import is_scipy, is_torch, parts_of_torch
 from ._structs import Rows, is_structured
 from ._tensor import WAYS, Tensor
-from .errors import Misuse, Unsupported
+from .errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +23,9 @@ __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
-Part = Union[Given, Rows, Component]
+Part = Given | Rows | Component
 #: What :func:`save` writes to: a path, or an object with ``write``.
-Target = Union[str, "os.PathLike[str]", Any]
+Target = str | os.PathLike[str] | Any
 
 
 class TensorSpec(NamedTuple):
@@ -36,24 +36,24 @@ class TensorSpec(NamedTuple):
     shape: Sequence[int]
     #: Its elements' type: ``"float32"``, ``"bfloat16"``, a NumPy dtype, …
     dtype: Any
-    attributes: Optional[Mapping[str, Any]] = None
+    attributes: Mapping[str, Any] | None = None
 
 
 def save(
     target: Target,
     tensors: Mapping[str, Any],
     *,
-    format: Optional[str] = None,
-    attributes: Optional[Mapping[str, Any]] = None,
+    format: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
     encoding: Encoding = "raw",
-    level: Optional[int] = None,
-    digest: Optional[Digest] = None,
-    align: Optional[int] = None,
-    version: Optional[str] = None,
+    level: int | None = None,
+    digest: Digest | None = None,
+    align: int | None = None,
+    version: str | None = None,
     tied: Tied = "auto",
     overwrite: bool = True,
     sync: bool = True,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> None:
     """Writes arrays to a file, which appears at its path when it is complete.
@@ -81,20 +81,20 @@ def save(
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
     Raises:
-        Unsupported: the format cannot hold something; nothing is written then.
-        Misuse: the format is not known, or the file exists and ``overwrite`` is false.
-        Io: the disk is full, for example. An existing file stays unchanged.
+        UnsupportedError: the format cannot hold something; nothing is written then.
+        UsageError: the format is not known, or the file exists and ``overwrite`` is false.
+        FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
-        raise Misuse(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+        raise UsageError(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
         _save(target, writing, tensors, tie, False, listener)
 
 
 def save_ordered(
-    target: Target, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, Any]], *, dropped_in: bool = False
+    target: Target, tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None, *, dropped_in: bool = False
 ) -> None:
     """As :func:`save`, safetensors unless the path's extension says another format, each name with bytes of its own, and
     in the order that the format has by itself: the same file whatever order the names came in. Where it stands for
@@ -121,7 +121,7 @@ class _Half:
         self._folder = _folder(target)
 
     @staticmethod
-    def stored_as(dtype: Any) -> Optional[str]:
+    def stored_as(dtype: Any) -> str | None:
         """The name of elements that lie in memory as in a file."""
         return plain_name(dtype)
 
@@ -161,16 +161,16 @@ class Writer:
         self,
         target: Target,
         *,
-        format: Optional[str] = None,
-        attributes: Optional[Mapping[str, Any]] = None,
+        format: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
         encoding: Encoding = "raw",
-        level: Optional[int] = None,
-        digest: Optional[Digest] = None,
-        align: Optional[int] = None,
-        version: Optional[str] = None,
+        level: int | None = None,
+        digest: Digest | None = None,
+        align: int | None = None,
+        version: str | None = None,
         overwrite: bool = True,
         sync: bool = True,
-        threads: Optional[int] = None,
+        threads: int | None = None,
     ) -> None:
         self._native = _holdall.Writer(
             target,
@@ -182,7 +182,7 @@ class Writer:
         """Declares the dense tensors that will be written, in order."""
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
-    def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
+    def add(self, name: str, array: Any, attributes: Mapping[str, Any] | None = None) -> None:
         """Writes a tensor: a dense array, a sparse one of SciPy's or torch's, the records of a structured array
         or of a :class:`Dataset`, or :class:`Runs`."""
         self._write(_item(name, array, self._folder, attributes))
@@ -194,7 +194,7 @@ class Writer:
         indptr: Any,
         indices: Any,
         values: Any,
-        attributes: Optional[Mapping[str, Any]] = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes a sparse tensor in compressed rows: ``indptr`` has one more than the rows, ``indices`` (columns)
         and ``values`` have one for each entry."""
@@ -207,7 +207,7 @@ class Writer:
         shape: Sequence[int],
         coords: Any,
         values: Any,
-        attributes: Optional[Mapping[str, Any]] = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes a sparse tensor as coordinates: ``coords`` of shape (dimensions, entries)."""
         parts = {"values": values, "coords": _words(coords)}
@@ -236,14 +236,14 @@ class Writer:
         shape: Sequence[int],
         layout: str,
         components: Mapping[str, Any],
-        attributes: Optional[Mapping[str, Any]] = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes a tensor of any layout: arrays by role."""
         parts = [(role, given(value, f"component {role!r}")) for role, value in components.items()]
         self._write(_Item(name, shape, layout, attributes, parts))
 
     def begin(
-        self, name: str, shape: Sequence[int], dtype: Any, attributes: Optional[Mapping[str, Any]] = None
+        self, name: str, shape: Sequence[int], dtype: Any, attributes: Mapping[str, Any] | None = None
     ) -> None:
         """Begins a dense tensor; :meth:`write` gives it its elements."""
         self._native.tensor(_dense_spec(TensorSpec(name, shape, dtype, attributes)))
@@ -258,7 +258,7 @@ class Writer:
         """Writes what is left, then makes the file appear at its path.
 
         Raises:
-            Misuse: the last tensor is not complete, a call before could not write something, or the writer is
+            UsageError: the last tensor is not complete, a call before could not write something, or the writer is
                 already closed.
         """
         self._native.finish()
@@ -272,7 +272,7 @@ class Writer:
         """Whether it was closed, or gave up."""
         return self._native.closed
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind: Any, *exc: object) -> None:
@@ -281,7 +281,7 @@ class Writer:
         elif not self._native.closed:
             self._native.finish()
 
-    def _write(self, item: "_Item") -> None:
+    def _write(self, item: _Item) -> None:
         self._native.tensor(item.spec)
         for part in item.parts:
             for chunk in part.chunks():
@@ -298,7 +298,7 @@ class _Item:
         name: str,
         shape: Sequence[int],
         layout: str,
-        attributes: Optional[Mapping[str, Any]],
+        attributes: Mapping[str, Any] | None,
         parts: Sequence[tuple[str, Part]],
     ) -> None:
         if not isinstance(name, str):
@@ -326,16 +326,16 @@ def _folder(target: Target) -> str:
     return tempfile.gettempdir()
 
 
-def _item(name: str, value: Any, folder: str, attributes: Optional[Mapping[str, Any]] = None) -> _Item:
+def _item(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None = None) -> _Item:
     try:
         return _made(name, value, folder, attributes)
-    except Unsupported as e:
+    except UnsupportedError as e:
         if e.tensor is None:
             e.tensor = name
         raise
 
 
-def _made(name: str, value: Any, folder: str, attributes: Optional[Mapping[str, Any]]) -> _Item:
+def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | None) -> _Item:
     if is_scipy(value):
         if value.format == "csr" and len(value.shape) == 2:
             parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
@@ -365,7 +365,7 @@ def _made(name: str, value: Any, folder: str, attributes: Optional[Mapping[str, 
         rows = Rows(value, name)
         return _Item(name, rows.array.shape, "records", {**(attributes or {}), KIND: rows.kind}, [("data", rows)])
     if isinstance(value, Tensor) and value.layout != "dense":
-        raise Unsupported(
+        raise UnsupportedError(
             f"tensor `{value.name}` of a file has the layout {value.layout}",
             code="python/layout",
             kind="unsupported",
@@ -381,7 +381,7 @@ def _dense_spec(of: TensorSpec) -> Any:
         raise TypeError(f"the name of a tensor is text, not {type(of.name).__name__}")
     shape = tuple(int(n) for n in of.shape)
     if any(n < 0 for n in shape):
-        raise Misuse("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
+        raise UsageError("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
     name = dtype_name(of.dtype)
     count = 1
     for n in shape:
@@ -391,7 +391,7 @@ def _dense_spec(of: TensorSpec) -> Any:
     else:
         nbytes = count * _WIDTHS[name]
     if nbytes >= 1 << 63:
-        raise Misuse("the shape passes 2**63 bytes", code="python/shape", kind="misuse", tensor=of.name)
+        raise UsageError("the shape passes 2**63 bytes", code="python/shape", kind="misuse", tensor=of.name)
     attributes = None if of.attributes is None else dict(of.attributes)
     return (of.name, shape, "dense", attributes, [("data", name, nbytes, None)])
 
@@ -407,19 +407,19 @@ def _width(name: str) -> int:
 _WIDTHS = {name: _width(name) for name in PLAIN | EXTRA if name not in PACKED}
 
 
-def _words(indices: Any) -> "np.ndarray[Any, Any]":
+def _words(indices: Any) -> np.ndarray[Any, Any]:
     """Indices as the sparse layouts have them: uint64."""
     import numpy as np
 
     a = np.asarray(indices)
     if a.size and a.dtype.kind not in "iu":
-        raise Misuse(f"indices are integers, not {a.dtype}", code="python/index", kind="misuse")
+        raise UsageError(f"indices are integers, not {a.dtype}", code="python/index", kind="misuse")
     if a.size and a.min() < 0:
-        raise Misuse("an index is negative", code="python/index", kind="misuse")
+        raise UsageError("an index is negative", code="python/index", kind="misuse")
     return a.astype(np.uint64)
 
 
-def _format_of(target: Any, format: Optional[str]) -> Optional[str]:
+def _format_of(target: Any, format: str | None) -> str | None:
     name = format
     if name is None and isinstance(target, (str, os.PathLike)):
         name = os.path.splitext(os.fsdecode(target))[1].removeprefix(".")
@@ -431,16 +431,16 @@ def _format_of(target: Any, format: Optional[str]) -> Optional[str]:
 
 
 def _writing(
-    format: Optional[str],
-    version: Optional[str],
-    attributes: Optional[Mapping[str, Any]],
-    encoding: Optional[str],
-    level: Optional[int],
-    digest: Optional[str],
-    align: Optional[int],
+    format: str | None,
+    version: str | None,
+    attributes: Mapping[str, Any] | None,
+    encoding: str | None,
+    level: int | None,
+    digest: str | None,
+    align: int | None,
     overwrite: bool,
     sync: bool,
-    threads: Optional[int],
+    threads: int | None,
 ) -> dict[str, Any]:
     if attributes is not None and not isinstance(attributes, Mapping):
         raise TypeError("attributes is a mapping of text to values")

@@ -20,7 +20,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _operations, _write
 from ._build import BuildReport
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from ._records import Records
     from ._stream import Arriving as _Arriving
 
-__all__ = ["Arriving", "File", "build", "convert", "load", "load_into", "open", "save", "verify"]
+#: ``open`` is public as well, but ``import *`` must not hide the built-in function.
+__all__ = ["Arriving", "File", "build", "convert", "load", "load_into", "save", "verify"]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "open"])
+
 
 _T = TypeVar("_T")
 
@@ -43,7 +49,7 @@ class _Ended(Exception):
     """What ends work that is not wanted any more."""
 
 
-async def _apart(call: Callable[..., _T], *args: Any, lost: Optional[Callable[[_T], object]] = None, **how: Any) -> _T:
+async def _apart(call: Callable[..., _T], *args: Any, lost: Callable[[_T], object] | None = None, **how: Any) -> _T:
     """Calls a function in a thread. Cancelled, it does not wait for it; what it comes to goes to ``lost``."""
     future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args, **how))
     try:
@@ -53,7 +59,7 @@ async def _apart(call: Callable[..., _T], *args: Any, lost: Optional[Callable[[_
         raise
 
 
-def _let_go(lost: Optional[Callable[[Any], object]], future: "asyncio.Future[Any]") -> None:
+def _let_go(lost: Callable[[Any], object] | None, future: asyncio.Future[Any]) -> None:
     if not future.cancelled() and future.exception() is None and lost is not None:
         lost(future.result())
 
@@ -90,14 +96,14 @@ async def _worked(call: Callable[..., _T], *args: Any, progress: Progress = None
 class _Opening:
     """What :func:`open` gives: awaited it is the file, in ``async with`` the file is closed at the end."""
 
-    def __init__(self, opened: Callable[[], Awaitable["File"]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[File]]) -> None:
         self._opened = opened
-        self._file: Optional[File] = None
+        self._file: File | None = None
 
-    def __await__(self) -> Generator[Any, None, "File"]:
+    def __await__(self) -> Generator[Any, None, File]:
         return self._opened().__await__()
 
-    async def __aenter__(self) -> "File":
+    async def __aenter__(self) -> File:
         self._file = await self._opened()
         return self._file
 
@@ -109,7 +115,7 @@ class _Opening:
 def open(source: Any, **how: Any) -> _Opening:
     """As :func:`holdall.open`: ``f = await aio.open(…)``, or ``async with aio.open(…) as f``."""
 
-    async def opened() -> "File":
+    async def opened() -> File:
         return File(await _apart(_open, source, lost=_File.close, **how))
 
     return _Opening(opened)
@@ -131,7 +137,7 @@ class File:
         slice(10, 20))`` is ``f["w"][10:20]``."""
         return await _apart(lambda: self.file[name][index])
 
-    async def load(self, names: Optional[Iterable[str]] = None, **how: Any) -> dict[str, Any]:
+    async def load(self, names: Iterable[str] | None = None, **how: Any) -> dict[str, Any]:
         """As :meth:`holdall.File.load`."""
         return await _worked(self.file.load, names, **how)
 
@@ -143,11 +149,11 @@ class File:
         """As :meth:`holdall.File.verify`."""
         return await _worked(self.file.verify, **how)
 
-    async def records(self, name: str, with_: "Callable[[Records], _T]") -> _T:
+    async def records(self, name: str, with_: Callable[[Records], _T]) -> _T:
         """Calls a function with a dataset's records in a thread, and returns its result: ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
         return await _apart(lambda: with_(self.file[name].records()))
 
-    def stream(self, order: Optional[Iterable[str]] = None, **how: Any) -> "Arriving":
+    def stream(self, order: Iterable[str] | None = None, **how: Any) -> Arriving:
         """As :meth:`holdall.File.stream`: ``async for name, array in f.stream(order)``."""
         return Arriving(self.file.stream(order, **how))
 
@@ -155,7 +161,7 @@ class File:
         """Lets go of the file."""
         await _apart(self.file.close)
 
-    async def __aenter__(self) -> "File":
+    async def __aenter__(self) -> File:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -171,11 +177,11 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
     __slots__ = ("arriving", "_next")
 
     #: The same for whoever does not wait: a :class:`holdall.Arriving`.
-    arriving: "_Arriving"
+    arriving: _Arriving
 
-    def __init__(self, arriving: "_Arriving") -> None:
+    def __init__(self, arriving: _Arriving) -> None:
         self.arriving = arriving
-        self._next: "Optional[asyncio.Future[Any]]" = None
+        self._next: asyncio.Future[Any] | None = None
 
     async def __anext__(self) -> tuple[str, Any]:
         if self._next is None:
@@ -197,14 +203,14 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
         """Stops the transfer."""
         await _apart(self.arriving.close)
 
-    async def __aenter__(self) -> "Arriving":
+    async def __aenter__(self) -> Arriving:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
 
-async def load(source: Any, names: Optional[Iterable[str]] = None, **how: Any) -> dict[str, Any]:
+async def load(source: Any, names: Iterable[str] | None = None, **how: Any) -> dict[str, Any]:
     """As :func:`holdall.load`."""
     return await _worked(_operations.load, source, names, **how)
 

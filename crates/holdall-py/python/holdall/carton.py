@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator
 
 from . import _declared, _holdall
 from ._carton_arrays import Value
@@ -39,12 +39,14 @@ from ._carton_types import (
     SelfTestReports,
     Spec,
 )
-from ._file import Allow, Check, Io, Source
+from ._file import Allow, Check, IoMode, Source
+from ._limits import Limits
 from ._model import Env, Log, Model, Options, Runners
 from ._pack import Path, pack, report
 from ._package import Package, open_package
 from ._progress import Progress, listening
 
+#: ``open`` is public as well, but ``import *`` must not hide the built-in function.
 __all__ = [
     "Example",
     "Model",
@@ -60,7 +62,6 @@ __all__ = [
     "Spec",
     "fetch",
     "load",
-    "open",
     "pack",
     "run",
     "shrink",
@@ -68,21 +69,25 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "open"])
+
+
 def open(
     source: Source,
     *,
-    io: Io = "auto",
+    io: IoMode = "auto",
     check: Check = "read",
-    limits: Optional[Mapping[str, int]] = None,
+    limits: Limits | None = None,
     allow: Iterable[Allow] = (),
-    storage_options: Optional[Mapping[str, Any]] = None,
-    cache: Union[bool, str, "os.PathLike[str]"] = False,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: bool | str | os.PathLike[str] = False,
     offline: bool = False,
-    name: Optional[str] = None,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
-    inputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
-    outputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
+    name: str | None = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
+    inputs: Iterable[Spec | tuple[Any, ...]] | None = None,
+    outputs: Iterable[Spec | tuple[Any, ...]] | None = None,
 ) -> Package:
     """Opens a package. Only what describes it is read, and nothing of it is executed.
 
@@ -103,9 +108,9 @@ def open(
         inputs, outputs: The inputs and outputs of such a folder, as :func:`pack` takes them.
 
     Raises:
-        MissingFile, Io: it cannot be read.
-        Malformed, Integrity, Limit: what is wrong with it.
-        Misuse: it is a file of another format.
+        MissingFileError, FileIoError: it cannot be read.
+        MalformedError, IntegrityError, LimitError: what is wrong with it.
+        UsageError: it is a file of another format.
     """
     said = None
     if any(of is not None for of in (runner, framework_version, inputs, outputs)):
@@ -120,11 +125,11 @@ def open(
 
 @contextmanager
 def _opened(
-    source: Union[Source, Package],
+    source: Source | Package,
     allow: Iterable[Allow] = (),
     offline: bool = False,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
 ) -> Iterator[Package]:
     if isinstance(source, Package):
         if runner is not None or framework_version is not None:
@@ -139,16 +144,16 @@ def _opened(
 
 
 def load(
-    source: Union[Source, Package],
+    source: Source | Package,
     *,
-    options: Optional[Options] = None,
-    python: Optional[Path] = None,
-    env: Optional[Env] = None,
-    timeout: Optional[float] = None,
-    log: Optional[Log] = None,
-    runners: Optional[Runners] = None,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
+    options: Options | None = None,
+    python: Path | None = None,
+    env: Env | None = None,
+    timeout: float | None = None,
+    log: Log | None = None,
+    runners: Runners | None = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> Model:
@@ -175,27 +180,27 @@ def load(
         runner, framework_version: What runs the model of a folder without ``carton.toml``: see :func:`open`.
 
     Raises:
-        Unsupported: there is no such runner (``run/no-runner``), or not in the version or on the platform that the
+        UnsupportedError: there is no such runner (``run/no-runner``), or not in the version or on the platform that the
             package requires.
-        Malformed: the model cannot be loaded, or took too long (``runner/timeout``).
-        Integrity: a file is not the one that was packed.
+        MalformedError: the model cannot be loaded, or took too long (``runner/timeout``).
+        IntegrityError: a file is not the one that was packed.
     """
     with _opened(source, allow, offline, runner, framework_version) as package:
         return package.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners)
 
 
 def run(
-    source: Union[Source, Package],
-    inputs: Union[Mapping[str, Any], Sequence[Any]],
+    source: Source | Package,
+    inputs: Mapping[str, Any] | Sequence[Any],
     *,
-    options: Optional[Options] = None,
-    python: Optional[Path] = None,
-    env: Optional[Env] = None,
-    timeout: Optional[float] = None,
-    log: Optional[Log] = None,
-    runners: Optional[Runners] = None,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
+    options: Options | None = None,
+    python: Path | None = None,
+    env: Env | None = None,
+    timeout: float | None = None,
+    log: Log | None = None,
+    runners: Runners | None = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> dict[str, Value]:
@@ -207,19 +212,19 @@ def run(
 
 
 def test(
-    source: Union[Source, Package],
+    source: Source | Package,
     *,
-    rtol: Optional[float] = None,
-    atol: Optional[float] = None,
-    equal_nan: Optional[bool] = None,
-    options: Optional[Options] = None,
-    python: Optional[Path] = None,
-    env: Optional[Env] = None,
-    timeout: Optional[float] = None,
-    log: Optional[Log] = None,
-    runners: Optional[Runners] = None,
-    runner: Optional[str] = None,
-    framework_version: Optional[str] = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool | None = None,
+    options: Options | None = None,
+    python: Path | None = None,
+    env: Env | None = None,
+    timeout: float | None = None,
+    log: Log | None = None,
+    runners: Runners | None = None,
+    runner: str | None = None,
+    framework_version: str | None = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> SelfTestReports:
@@ -249,7 +254,7 @@ def test(
 
 
 def fetch(
-    source: Union[Source, Package],
+    source: Source | Package,
     out: Path,
     *,
     allow: Iterable[Allow] = (),
@@ -263,20 +268,20 @@ def fetch(
     package at ``out`` is replaced if ``overwrite`` is true.
 
     Raises:
-        Unsupported: an address is not allowed. Io: no address gives a file. Misuse: ``out`` exists.
+        UnsupportedError: an address is not allowed. FileIoError: no address gives a file. UsageError: ``out`` exists.
     """
     with _opened(source, allow, offline) as package, listening(progress) as listener:
         return report(_holdall.fetch(package._native, out, bool(overwrite), listener), out)
 
 
 def shrink(
-    source: Union[Source, Package],
+    source: Source | Package,
     out: Path,
     *,
-    links: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
-    base_url: Optional[str] = None,
+    links: Mapping[str, str | Sequence[str]] | None = None,
+    base_url: str | None = None,
     at_least: int = 64 << 10,
-    save_files: Optional[Path] = None,
+    save_files: Path | None = None,
     allow: Iterable[Allow] = (),
     overwrite: bool = False,
     progress: Progress = None,
@@ -292,7 +297,7 @@ def shrink(
         overwrite: Whether an existing package is replaced.
 
     Raises:
-        NotFound: there is no such file. Misuse: no file is chosen, or one that ``MANIFEST`` does not list.
+        NotFoundError: there is no such file. UsageError: no file is chosen, or one that ``MANIFEST`` does not list.
     """
     pairs, large = _declared.links(links), _declared.count(at_least, "at_least")
     template = _declared.optional(base_url, "base_url")

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from . import _engines
 from ._arrow import pyarrow
@@ -33,8 +33,12 @@ from daft.schema import Schema  # noqa: E402
 __all__ = ["records", "tensors", "verify"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def records(
-    paths: Paths, dataset: Optional[str] = None, *, where: Iterable[str] = (), **how: Any
+    paths: Paths, dataset: str | None = None, *, where: Iterable[str] = (), **how: Any
 ) -> DataFrame:
     """The records of all files as one data frame. Members that a query does not ask for are not read, nor records beyond its limit.
 
@@ -47,7 +51,7 @@ def records(
     """
     found, conditions = _engines.files(paths), list(where)
 
-    def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
+    def read(path: str, columns: Sequence[str], limit: int | None) -> Iterator[pa.RecordBatch]:
         return _engines.batches(path, dataset, columns, conditions, limit, how)
 
     return _Files("holdall.records", found, _engines.schema(found[0], dataset, how), read).read()
@@ -69,7 +73,7 @@ def _rows(
 ) -> DataFrame:
     schema = _engines.arrow_schema(columns)
 
-    def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
+    def read(path: str, columns: Sequence[str], limit: int | None) -> Iterator[pa.RecordBatch]:
         rows = pyarrow().RecordBatch.from_pylist(of(path)[:limit], schema=schema)
         yield rows.select(list(columns)) if columns else rows
 
@@ -79,7 +83,7 @@ def _rows(
 class _Files(DataSource):  # type: ignore[misc]
     """Files that are read alike."""
 
-    def __init__(self, name: str, paths: list[str], schema: "pa.Schema", read: Any) -> None:
+    def __init__(self, name: str, paths: list[str], schema: pa.Schema, read: Any) -> None:
         self._name, self._paths, self._arrow, self._read = name, paths, schema, read
         self._schema = Schema.from_pyarrow_schema(schema)
 
@@ -109,7 +113,7 @@ class _Files(DataSource):  # type: ignore[misc]
 class _File(DataSourceTask):  # type: ignore[misc]
     """One of them."""
 
-    def __init__(self, path: str, schema: Schema, columns: Sequence[str], limit: Optional[int], read: Any) -> None:
+    def __init__(self, path: str, schema: Schema, columns: Sequence[str], limit: int | None, read: Any) -> None:
         self._path, self._schema, self._columns, self._limit, self._read = path, schema, columns, limit, read
 
     @property

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from ._file import File, _globs
 from ._operations import _opened
-from .errors import Misuse, NotFound, Unsupported
+from .errors import MissingNameError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from ._file import Source
     from ._tensor import Component as _Stored
 
-__all__ = ["load_model", "Model", "Tensor", "Component", "Page"]
+__all__ = ["Component", "Model", "Page", "Tensor", "load_model"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 #: WebGPU's ``COPY_SRC``, ``COPY_DST`` and ``STORAGE``.
 _USAGE = 0x04 | 0x08 | 0x80
@@ -67,10 +72,10 @@ class Component:
         """That of its only page.
 
         Raises:
-            Unsupported: it has several (``gpu/pages``).
+            UnsupportedError: it has several (``gpu/pages``).
         """
         if len(self.pages) != 1:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"component `{self.role}` of {self.nbytes} bytes lies in {len(self.pages)} pages",
                 code="gpu/pages",
                 kind="unsupported",
@@ -97,7 +102,7 @@ class Tensor:
         try:
             return self.components["data"].binding
         except KeyError:
-            raise Misuse(
+            raise UsageError(
                 f"tensor `{self.name}`: its layout is {self.layout}, of {', '.join(self.components)}",
                 code="gpu/component",
                 tensor=self.name,
@@ -119,7 +124,7 @@ class Model(Mapping[str, Tensor]):
         try:
             return self._tensors[name]
         except KeyError:
-            raise NotFound(
+            raise MissingNameError(
                 f"there is no tensor {name!r} on the device", code="file/no-tensor", kind="not_found"
             ) from None
 
@@ -128,6 +133,10 @@ class Model(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that IPython and Jupyter offer after ``model["``."""
+        return list(self)
 
     def view(self, path: str) -> dict[str, Tensor]:
         """Those below a path, by what their names have behind it: ``model.view("enc.layer.0")["w"]``, and by a schema
@@ -147,10 +156,10 @@ class Model(Mapping[str, Tensor]):
 
 def load_model(
     device: Any,
-    source: "Source | File",
+    source: Source | File,
     *,
-    include: Optional[Iterable[str]] = None,
-    exclude: Optional[Iterable[str]] = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
     usage: int = _USAGE,
 ) -> Model:
     """Tensors of a file in storage buffers of a device.
@@ -171,7 +180,7 @@ def load_model(
         wgpu.GPUError: what the device raises, with the tensor's name in a note. No buffer stays.
     """
     if not usage & 0x08:
-        raise Misuse("usage lacks COPY_DST: nothing could be copied into the buffers", code="python/option")
+        raise UsageError("usage lacks COPY_DST: nothing could be copied into the buffers", code="python/option")
     with _opened(source) as file:
         native = file._native
         positions = list(native.select(_globs(include), _globs(exclude)))
@@ -205,14 +214,14 @@ class _Load:
         #: Bytes of the largest page.
         self._page = largest // _ALIGN * _ALIGN
         self._small = min(8 << 20, self._page)
-        self._arena: Optional[Any] = None
-        self._fence: Optional[Any] = None
+        self._arena: Any | None = None
+        self._fence: Any | None = None
         self._end = 0
         self._waiting = 0
         self.buffers: list[Any] = []
         self.nbytes = 0
 
-    def component(self, stored: "_Stored") -> Component:
+    def component(self, stored: _Stored) -> Component:
         data = stored.bytes().cast("B")
         pages = []
         for start in range(0, max(1, data.nbytes), self._page):

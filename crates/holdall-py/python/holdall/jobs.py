@@ -16,18 +16,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal
 
 from . import _engines
 from ._engines import Paths
 from ._operations import convert
 from ._packages import package
-from .errors import Misuse
+from .errors import UsageError
 
 __all__ = ["Done", "duplicates", "run"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: What is done to a file: it gives a row, which JSON can say.
-Work = Union[Literal["verify", "tensors", "hash", "convert"], Callable[[str], Mapping[str, Any]]]
+Work = Literal["verify", "tensors", "hash", "convert"] | Callable[[str], Mapping[str, Any]]
 Engine = Literal["threads", "daft", "ray"]
 _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
     "verify": _engines.verdict,
@@ -52,11 +57,11 @@ class Done:
 def run(
     work: Work,
     paths: Paths,
-    out: Union[str, "os.PathLike[str]"],
+    out: str | os.PathLike[str],
     *,
     engine: Engine = "threads",
-    workers: Optional[int] = None,
-    into: Union[None, str, "os.PathLike[str]"] = None,
+    workers: int | None = None,
+    into: None | str | os.PathLike[str] = None,
     extension: str = ".zt",
     **how: Any,
 ) -> Done:
@@ -78,14 +83,14 @@ def run(
         how: Arguments of :func:`holdall.open`; for ``"convert"`` those of :func:`holdall.convert`.
 
     Raises:
-        Misuse: there is no such work or engine; a file would be converted into one of the sources, or two files into one. Nothing was done.
+        UsageError: there is no such work or engine; a file would be converted into one of the sources, or two files into one. Nothing was done.
     """
     if isinstance(work, str) and work not in (*_OWN, "convert"):
         known_as = ", ".join((*_OWN, "convert"))
-        raise Misuse(f"work is one of {known_as}, or a function, not {work!r}", code="python/option", kind="misuse")
+        raise UsageError(f"work is one of {known_as}, or a function, not {work!r}", code="python/option", kind="misuse")
     engines = {"threads": _threads, "daft": _daft, "ray": _ray}
     if engine not in engines:
-        raise Misuse(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
+        raise UsageError(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
     path = os.fspath(out)
     rows, end = _rows(path)
     known = {row["path"]: row for row in rows}
@@ -93,7 +98,7 @@ def run(
     if work == "convert":
         work, how = _conversion(found, into, extension, how), {}
     elif into is not None:
-        raise Misuse("into is where files are converted to", code="python/option", kind="misuse")
+        raise UsageError("into is where files are converted to", code="python/option", kind="misuse")
     before = {p for p in found if p in known and _is_done(known[p]) and _state(p) == _of(known[p])}
     left = [p for p in found if p not in before]
     with open(path, "ab") as file:
@@ -108,7 +113,7 @@ def run(
     return Done(path, len(left), len(before), bad)
 
 
-def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
+def duplicates(out: str | os.PathLike[str]) -> list[list[str]]:
     """Paths of files with the same content, from the rows that ``run("hash", …)`` wrote."""
     same: dict[str, list[str]] = {}
     rows, _ = _rows(os.fspath(out))
@@ -119,11 +124,11 @@ def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
 
 
 def _conversion(
-    paths: list[str], into: Union[None, str, "os.PathLike[str]"], extension: str, how: Mapping[str, Any]
+    paths: list[str], into: None | str | os.PathLike[str], extension: str, how: Mapping[str, Any]
 ) -> Callable[[str], Mapping[str, Any]]:
     """What converts each of these files into one of its own."""
     if into is None:
-        raise Misuse("into= names the folder that files are converted into", code="python/option", kind="misuse")
+        raise UsageError("into= names the folder that files are converted into", code="python/option", kind="misuse")
     base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     target = partial(_target, base, os.fspath(into), extension)
     # A source is not replaced, and no target is written twice.
@@ -132,7 +137,7 @@ def _conversion(
         other = taken.setdefault(os.path.abspath(target(path)), path)
         if other != path or os.path.abspath(target(path)) == os.path.abspath(path):
             message = f"{path} would become {target(path)}, which {other} is or becomes"
-            raise Misuse(message, code="python/option", kind="misuse", hint="convert them into folders of their own")
+            raise UsageError(message, code="python/option", kind="misuse", hint="convert them into folders of their own")
     return partial(_convert, target, dict(how))
 
 
@@ -160,7 +165,7 @@ def _one(work: Work, how: Mapping[str, Any], path: str) -> dict[str, Any]:
     return row
 
 
-def _state(path: str) -> tuple[Optional[int], Optional[int]]:
+def _state(path: str) -> tuple[int | None, int | None]:
     try:
         found = os.stat(path)
     except OSError:
@@ -168,7 +173,7 @@ def _state(path: str) -> tuple[Optional[int], Optional[int]]:
     return found.st_size, found.st_mtime_ns
 
 
-def _of(row: Mapping[str, Any]) -> tuple[Optional[int], Optional[int]]:
+def _of(row: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return row.get("size"), row.get("modified")
 
 
@@ -193,7 +198,7 @@ def _rows(path: str) -> tuple[list[dict[str, Any]], int]:
 _Call = Callable[[str], dict[str, Any]]
 
 
-def _threads(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+def _threads(call: _Call, paths: list[str], workers: int | None) -> Iterator[dict[str, Any]]:
     with ThreadPoolExecutor(workers) as pool:
         waiting, running = iter(paths), set[Future[dict[str, Any]]]()
         try:
@@ -210,7 +215,7 @@ def _threads(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[
             pool.shutdown(cancel_futures=True)
 
 
-def _daft(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+def _daft(call: _Call, paths: list[str], workers: int | None) -> Iterator[dict[str, Any]]:
     daft = package("daft")
 
     def told(path: str) -> str:
@@ -223,7 +228,7 @@ def _daft(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dic
             yield json.loads(row["row"])
 
 
-def _ray(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+def _ray(call: _Call, paths: list[str], workers: int | None) -> Iterator[dict[str, Any]]:
     ray = package("ray")
     if not ray.is_initialized():
         ray.init()

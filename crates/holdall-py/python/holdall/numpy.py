@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 from ._file import open as _open
 from ._write import save_ordered
@@ -12,35 +12,40 @@ from ._write import save_ordered
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["save_file", "load_file", "save", "load"]
-
-Path = Union[str, "os.PathLike[str]"]
+__all__ = ["load", "load_file", "save", "save_file"]
 
 
-def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+Path = str | os.PathLike[str]
+
+
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Writes arrays to a file: safetensors, unless the name's extension says another format. Equal memory is
     written once for each name, so that every reader finds it; names are in the order that safetensors has, whatever
     order they come in."""
-    save_ordered(filename, tensor_dict, checked_metadata(metadata))
+    save_ordered(filename, tensor_dict, _checked_metadata(metadata))
 
 
-def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file."""
     import io
 
     out = io.BytesIO()
-    save_ordered(out, tensor_dict, checked_metadata(metadata))
+    save_ordered(out, tensor_dict, _checked_metadata(metadata))
     return out.getvalue()
 
 
-def load_file(filename: Path) -> dict[str, "np.ndarray[Any, Any]"]:
+def load_file(filename: Path) -> dict[str, np.ndarray[Any, Any]]:
     """All tensors of a file of any format, writable, in fresh memory. Tied weights (of one file, with the same
     bytes in it) have one memory there, too."""
     with _open(filename) as file:
         return file.load()
 
 
-def load(data: bytes) -> dict[str, "np.ndarray[Any, Any]"]:
+def load(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
     """All tensors of a file's bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load takes the bytes of a file; load_file takes its path")
@@ -48,7 +53,7 @@ def load(data: bytes) -> dict[str, "np.ndarray[Any, Any]"]:
         return file.load()
 
 
-def checked_metadata(metadata: Optional[Mapping[str, str]]) -> Optional[dict[str, str]]:
+def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
     """Metadata as safetensors has it: text for text."""
     if metadata is None:
         return None

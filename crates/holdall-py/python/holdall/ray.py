@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from . import _engines
 from ._arrow import pyarrow
@@ -32,9 +32,13 @@ from ray.data.block import BlockMetadata  # noqa: E402
 __all__ = ["records", "tensors", "verify"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def records(
     paths: Paths,
-    dataset: Optional[str] = None,
+    dataset: str | None = None,
     *,
     columns: Iterable[str] = (),
     where: Iterable[str] = (),
@@ -70,31 +74,31 @@ def _verdicts(path: str, how: Any) -> list[dict[str, Any]]:
     return [_engines.verdict(path, how)]
 
 
-def _records(path: str, dataset: Optional[str], columns: list[str], where: list[str], how: Any) -> "Iterable[pa.Table]":
+def _records(path: str, dataset: str | None, columns: list[str], where: list[str], how: Any) -> Iterable[pa.Table]:
     for batch in _engines.batches(path, dataset, columns, where, None, how):
         yield pyarrow().Table.from_batches([batch])
 
 
-def _rows(path: str, of: Any, columns: Sequence[tuple[str, str]], how: Any) -> "Iterable[pa.Table]":
+def _rows(path: str, of: Any, columns: Sequence[tuple[str, str]], how: Any) -> Iterable[pa.Table]:
     yield pyarrow().Table.from_pylist(of(path, how), schema=_engines.arrow_schema(columns))
 
 
 class _Files(Datasource):  # type: ignore[misc]
     """Files that are read alike, each by a task."""
 
-    def __init__(self, name: str, paths: list[str], read: "Callable[[str], Iterable[pa.Table]]") -> None:
+    def __init__(self, name: str, paths: list[str], read: Callable[[str], Iterable[pa.Table]]) -> None:
         super().__init__()
         self._name, self._paths, self._read = name, paths, read
 
     def get_name(self) -> str:
         return f"Holdall{self._name}"
 
-    def estimate_inmemory_data_size(self) -> Optional[int]:
+    def estimate_inmemory_data_size(self) -> int | None:
         here = [os.path.getsize(path) for path in self._paths if os.path.isfile(path)]
         return sum(here) if len(here) == len(self._paths) else None
 
     def get_read_tasks(
-        self, parallelism: int, per_task_row_limit: Optional[int] = None, data_context: Any = None
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         def task(path: str) -> ReadTask:
             size = os.path.getsize(path) if os.path.isfile(path) else None

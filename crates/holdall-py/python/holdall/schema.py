@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import Any, Literal, NamedTuple
 
 from . import _holdall
 from ._arrow_in import schema_of, table
@@ -48,6 +48,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class LayoutRow(NamedTuple):
     """One path of a schema or a file."""
 
@@ -58,15 +62,15 @@ class LayoutRow(NamedTuple):
     #: ``"header"`` of a file has no offset.
     base: str
     #: Bytes from there.
-    offset: Optional[int]
+    offset: int | None
     #: Bytes of one value, and from one to the next.
-    size: Optional[int]
-    stride: Optional[int]
-    align: Optional[int]
+    size: int | None
+    stride: int | None
+    align: int | None
     #: Whether it may be absent.
     optional: bool
     #: The byte and the bit of it that is 1 where an optional member of a record is there.
-    presence: Optional[tuple[int, int]]
+    presence: tuple[int, int] | None
 
     @classmethod
     def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
@@ -85,8 +89,8 @@ class Change:
     change: str
     #: What it means for old files: ``"compatible"``, ``"needs-default"``, ``"needs-converter"`` or ``"breaking"``.
     verdict: str
-    old: Optional[str]
-    new: Optional[str]
+    old: str | None
+    new: str | None
     #: Values of an enum, where those are what changed.
     values: tuple[str, ...]
 
@@ -112,8 +116,8 @@ class Finding(NamedTuple):
     """Something that does not fit a schema."""
 
     #: The line of a text, from 1, or the record of a dataset, from 0.
-    line: Optional[int]
-    record: Optional[int]
+    line: int | None
+    record: int | None
     #: What is wrong.
     error: HoldallError
 
@@ -123,7 +127,7 @@ class CheckReport:
     """What a check found; true if everything fits."""
 
     #: Tensors of a file that were compared with the schema, and records that were looked at.
-    tensors: Optional[int]
+    tensors: int | None
     records: int
     #: How many things do not fit, and the first 1000 of them.
     finding_count: int
@@ -159,13 +163,13 @@ class PlanStep:
     #: What is done: ``"renamed"``, ``"widened"``, ``"converted"``, ``"default"``, ``"absent"`` or ``"dropped"``.
     step: str
     #: Its path in the old file, and in the new one; ``None`` where it is not there.
-    source: Optional[str]
-    target: Optional[str]
+    source: str | None
+    target: str | None
     #: What it was and will be, in short: ``"F32 [2, 3]"``.
-    old: Optional[str]
-    new: Optional[str]
+    old: str | None
+    new: str | None
     #: The converter that makes it.
-    by: Optional[str]
+    by: str | None
     #: Whether numbers are rounded: to nearest, ties to even.
     rounds: bool
 
@@ -184,12 +188,12 @@ class MigrationPlan:
 
 
 def infer(
-    source: Union[Rows, File],
+    source: Rows | File,
     *,
-    form: Optional[Form] = None,
+    form: Form | None = None,
     tight: bool = False,
     enums: int = 0,
-    first: Optional[int] = None,
+    first: int | None = None,
     file_members: Iterable[str] = (),
     progress: Progress = None,
 ) -> dict[str, Any]:
@@ -208,8 +212,8 @@ def infer(
         file_members: Members whose text names files, which :func:`holdall.build` reads: they become bytes.
 
     Raises:
-        Unsupported: one place has values of two types (``infer/mixed``).
-        Malformed: the text is not JSON. Misuse: the columns of a table do not fit together.
+        UnsupportedError: one place has values of two types (``infer/mixed``).
+        MalformedError: the text is not JSON. UsageError: the columns of a table do not fit together.
     """
     found = table(source)
     if found is not None:
@@ -225,10 +229,10 @@ def infer(
 
 def layout(
     source: Schema,
-    path: Optional[str] = None,
+    path: str | None = None,
     *,
-    symbols: Optional[Mapping[str, int]] = None,
-    reading: Optional[Literal["record", "file"]] = None,
+    symbols: Mapping[str, int] | None = None,
+    reading: Literal["record", "file"] | None = None,
 ) -> list[LayoutRow]:
     """Every path of a schema, or of a file and the records in it, with its type and where its bytes lie.
 
@@ -239,8 +243,8 @@ def layout(
         reading: Whether a schema is that of one record or of the tensors of a file; otherwise its root says it.
 
     Raises:
-        NotFound: the path leads to nothing, or the schema has no such symbol.
-        Malformed: the schema is not sound.
+        MissingNameError: the path leads to nothing, or the schema has no such symbol.
+        MalformedError: the schema is not sound.
     """
     found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
     return LayoutRow._of(found)
@@ -248,16 +252,16 @@ def layout(
 
 def check(
     schema: Schema,
-    records: Union[Rows, File, None] = None,
+    records: Rows | File | None = None,
     *,
-    path: Optional[str] = None,
-    form: Optional[Form] = None,
+    path: str | None = None,
+    form: Form | None = None,
     ignore_unknown: bool = False,
     null_absent: bool = False,
-    files: Optional[Path] = None,
+    files: Path | None = None,
     file_members: Iterable[str] = (),
-    formats: Optional[Mapping[str, Callable[[str], Any]]] = None,
-    keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    formats: Mapping[str, Callable[[str], Any]] | None = None,
+    keywords: Mapping[str, Callable[[Any, Any], Any]] | None = None,
     progress: Progress = None,
 ) -> CheckReport:
     """Checks whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
@@ -292,7 +296,7 @@ def code(
     schema: Schema,
     lang: Literal["rust", "python", "typescript", "wgsl"],
     *,
-    path: Optional[str] = None,
+    path: str | None = None,
     name: str = "Record",
 ) -> str:
     """Code that mirrors the records of a schema: ``#[repr(C)]`` structs of Rust, the dtype that ``records.dtype`` has with
@@ -305,14 +309,14 @@ def code(
         name: The name of the type of a record; types inside are named after it and their members.
 
     Raises:
-        Unsupported: the record is text, a union or another kind without a fixed layout (``schema/no-mirror``).
+        UnsupportedError: the record is text, a union or another kind without a fixed layout (``schema/no-mirror``).
     """
     return _holdall.schema_code(_schema(schema), lang, path, name)
 
 
 def _own(
-    formats: Optional[Mapping[str, Callable[[str], Any]]], keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]]
-) -> "dict[str, list[tuple[str, Callable[..., Any]]]]":
+    formats: Mapping[str, Callable[[str], Any]] | None, keywords: Mapping[str, Callable[[Any, Any], Any]] | None
+) -> dict[str, list[tuple[str, Callable[..., Any]]]]:
     """Formats and keywords of the caller's, as the extension takes them."""
     asked = [(name, _of_json(check)) for name, check in (keywords or {}).items()]
     return {"formats": list((formats or {}).items()), "keywords": asked}
@@ -323,7 +327,7 @@ def _of_json(check: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
     return lambda own, value: check(json.loads(own), json.loads(value))
 
 
-def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:
+def diff(old: Schema, new: Schema, *, path: str | None = None) -> SchemaDiff:
     """Compares two schemas: what changed, and what it means for old files. The schema of a record is compared with the
     records that the other side has.
 
@@ -335,12 +339,12 @@ def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:
 
 
 def plan(
-    source: Union[Source, File],
+    source: Source | File,
     schema: Schema,
     *,
-    path: Optional[str] = None,
-    rename: Optional[Mapping[str, str]] = None,
-    converters: Optional[Mapping[str, Converter]] = None,
+    path: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    converters: Mapping[str, Converter] | None = None,
     drop: bool = False,
 ) -> MigrationPlan:
     """Tells what :func:`migrate` would do, tensor by tensor and member by member. Nothing is written, and no function is
@@ -362,24 +366,24 @@ def plan(
 
 
 def migrate(
-    source: Union[Source, File],
+    source: Source | File,
     schema: Schema,
     target: Path,
     *,
-    path: Optional[str] = None,
-    rename: Optional[Mapping[str, str]] = None,
-    converters: Optional[Mapping[str, Converter]] = None,
+    path: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    converters: Mapping[str, Converter] | None = None,
     drop: bool = False,
-    formats: Optional[Mapping[str, Callable[[str], Any]]] = None,
-    keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
-    format: Optional[str] = None,
-    version: Optional[str] = None,
-    encoding: Optional[Encoding] = None,
-    level: Optional[int] = None,
-    digest: Optional[Digest] = None,
+    formats: Mapping[str, Callable[[str], Any]] | None = None,
+    keywords: Mapping[str, Callable[[Any, Any], Any]] | None = None,
+    format: str | None = None,
+    version: str | None = None,
+    encoding: Encoding | None = None,
+    level: int | None = None,
+    digest: Digest | None = None,
     overwrite: bool = False,
     sync: bool = True,
-    threads: Optional[int] = None,
+    threads: int | None = None,
     progress: Progress = None,
 ) -> MigrationReport:
     """Rewrites a file under another schema: its records and its tensors.
@@ -403,7 +407,7 @@ def migrate(
         overwrite: Whether an existing file is replaced.
 
     Raises:
-        Misuse: something would be left out (``evolve/drops-member``), a value does not follow from the old one
+        UsageError: something would be left out (``evolve/drops-member``), a value does not follow from the old one
             (``evolve/no-converter``), or does not fit the new schema (``evolve/value``).
         Whatever a converter raises.
     """

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any
 
 from . import _torch
 from ._file import open as _open
 from .numpy import save, save_file
 
-__all__ = ["Dataset", "IterableDataset", "save_file", "load_file", "save", "load", "save_model", "load_model"]
+__all__ = ["Dataset", "IterableDataset", "load", "load_file", "load_model", "save", "save_file", "save_model"]
 
-Path = Union[str, "os.PathLike[str]"]
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+Path = str | os.PathLike[str]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
@@ -32,7 +37,7 @@ def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
         return _torch.load(file, device)
 
 
-def save_model(model: Any, filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Writes a module's `state_dict`. Tied weights are written for each of their names."""
     save_file(model.state_dict(), filename, metadata)
 

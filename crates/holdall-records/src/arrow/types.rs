@@ -38,10 +38,11 @@ impl<'s> Fields<'s> {
 
     /// What is in an optional struct may be absent with it. The height of a schema bounds the recursion.
     fn field(&mut self, ty: TypeId, name: &str, is_optional: bool) -> Result<Field> {
-        self.left = self
-            .left
-            .checked_sub(1)
-            .ok_or_else(|| TOO_LARGE.broken(format!("records have more than {MOST} columns")))?;
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            TOO_LARGE
+                .broken(format!("records have more than {MOST} columns"))
+                .with_hint("write fewer members, or nest them less")
+        })?;
         let of = match &self.schema.ty(ty).kind {
             Kind::Scalar(scalar) => return Ok(Element::of(*scalar).field(name, is_optional)),
             Kind::Tensor(tensor) => return self.tensor(tensor, name, is_optional),

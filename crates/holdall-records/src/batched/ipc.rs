@@ -8,7 +8,7 @@ use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MessageHeader, RecordBatch as Described, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
-use holdall_core::Result;
+use holdall_core::{Remedy, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -95,7 +95,9 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
 fn check_head(source: &Source, len: u64) -> Result<()> {
     let most = source.limits.header_len;
     if len > most {
-        return Err(COLUMNS_LIMIT.broken(format!("a header of {len} bytes, at most {most}")));
+        let raise = Remedy::RaiseLimit { limit: "header_len", at_least: Some(len) };
+        let message = format!("a header of {len} bytes, at most {most}");
+        return Err(COLUMNS_LIMIT.broken(message).with_remedy(raise));
     }
     Ok(())
 }

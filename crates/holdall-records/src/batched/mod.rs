@@ -16,7 +16,7 @@ use crate::rows::Form;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use holdall_core::codec::zstd::most_decoded;
+use holdall_core::codec::most_decoded;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::{ByteSource, Work};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use crate::rules::{COLUMNS, COLUMNS_LIMIT, COLUMNS_UNSUPPORTED};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
-use holdall_core::Result;
+use holdall_core::{Remedy, Result};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -64,7 +64,9 @@ fn check_footer(source: &Source) -> Result<()> {
     let size = u64::from(u32::from_le_bytes(size.try_into().unwrap_or_default()));
     if size > source.limits.header_len {
         let most = source.limits.header_len;
-        return Err(COLUMNS_LIMIT.broken(format!("a footer of {size} bytes, at most {most}")));
+        let raise = Remedy::RaiseLimit { limit: "header_len", at_least: Some(size) };
+        let message = format!("a footer of {size} bytes, at most {most}");
+        return Err(COLUMNS_LIMIT.broken(message).with_remedy(raise));
     }
     let Some(at) = start.checked_sub(size) else {
         return broken(format!("a footer of {size} bytes in a file of {len}"));
@@ -74,7 +76,9 @@ fn check_footer(source: &Source) -> Result<()> {
         Ok(depth) if depth <= source.limits.depth => Ok(()),
         Ok(depth) => {
             let most = source.limits.depth;
-            Err(COLUMNS_LIMIT.broken(format!("columns nest {depth} deep, at most {most}")))
+            let raise = Remedy::RaiseLimit { limit: "depth", at_least: Some(depth as u64) };
+            let message = format!("columns nest {depth} deep, at most {most}");
+            Err(COLUMNS_LIMIT.broken(message).with_remedy(raise))
         }
         Err(_) => broken(format!("the {size} bytes before its end are not a footer")),
     }

@@ -3,8 +3,8 @@
 use super::columns::follow;
 use crate::rules::{FILE_MEMBER, FILE_NAME};
 use crate::{Record, Records};
+use holdall_collections::HashSet;
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::HashSet;
 use holdall_core::{Error, Result};
 use holdall_io::error::{EXISTS, io};
 use holdall_schema::{Accessor, Kind, Path as Way};

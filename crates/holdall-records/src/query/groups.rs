@@ -3,7 +3,7 @@
 use super::Columns;
 use crate::rules::SORTED;
 use crate::{Record, Records};
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_core::{Remedy, Result};
 use holdall_schema::Accessor;
 

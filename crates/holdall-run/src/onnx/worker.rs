@@ -1,8 +1,8 @@
 //! The engine's thread: what it is asked is answered in time, or given up.
 
 use super::guarded;
-use crate::model::{Cancelled, Settings, io};
-use crate::rules::{ONNX_RUN, TIMEOUT};
+use crate::rules::{ONNX_RUN, TIMEOUT, io};
+use crate::runner_settings::{Cancelled, RunnerSettings};
 use holdall::{Error, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) struct Worker<J, A> {
 
 impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     pub(super) fn new(
-        settings: &Settings,
+        settings: &RunnerSettings,
         mut work: impl FnMut(J) -> Result<A> + Send + 'static,
     ) -> Result<Worker<J, A>> {
         let (jobs, todo) = channel::<J>();
@@ -45,7 +45,7 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
 
 /// Does `work` on a thread of its own, and gives it up when it takes too long.
 pub(super) fn bounded<T: Send + 'static>(
-    settings: &Settings,
+    settings: &RunnerSettings,
     what: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -74,7 +74,7 @@ fn received<T>(
         match answer.recv_timeout(left.min(LOOK)) {
             Ok(answer) => return answer,
             Err(RecvTimeoutError::Disconnected) => return Err(ended()),
-            Err(RecvTimeoutError::Timeout) => Settings::check_wanted(cancelled)?,
+            Err(RecvTimeoutError::Timeout) => RunnerSettings::check_wanted(cancelled)?,
         }
         if start.elapsed() >= timeout {
             let seconds = timeout.as_secs_f64();

@@ -6,9 +6,9 @@ use super::frame::{Frame, Kind, PROTOCOL};
 use super::program::{Program, Remote, rule_of, version};
 use super::values::SHARED_FROM;
 use crate::folder::Folder;
-use crate::model::{Settings, Span, io};
-use crate::rules::{FAILED, FRAME, HANDSHAKE, ORDER, SHARED};
+use crate::rules::{FAILED, FRAME, HANDSHAKE, ORDER, SHARED, io};
 use crate::runner::{Load, Named};
+use crate::runner_settings::{RunnerSettings, Span};
 use holdall::carton::compare;
 use holdall::carton::signature::Call;
 use holdall::carton::{OptionValue, Package, SelfTest, TensorValue};
@@ -47,7 +47,7 @@ const NO_OPTION: &str = "no_such_option_of_any_runner";
 pub fn check(
     program: &Program,
     package: Option<&Package>,
-    settings: &Settings,
+    settings: &RunnerSettings,
     each: &mut dyn FnMut(&Trial),
 ) -> Result<Vec<Trial>> {
     let mut tried = Tried { program, settings, each, all: Vec::new() };
@@ -99,7 +99,7 @@ const MODELS: [(&str, &str, OfModels); 5] = [
 
 struct Tried<'a> {
     program: &'a Program,
-    settings: &'a Settings,
+    settings: &'a RunnerSettings,
     each: &'a mut dyn FnMut(&Trial),
     all: Vec<Trial>,
 }

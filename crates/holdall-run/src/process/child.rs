@@ -5,9 +5,9 @@ use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
 use super::shared::{Shared, Side};
 use super::values;
-use crate::model::{Cancelled, Settings, Span, io};
-use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT};
+use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT, io};
 use crate::runner::{Each, Named};
+use crate::runner_settings::{Cancelled, RunnerSettings, Span};
 use holdall::{Error, Result, Rule};
 use holdall_io::temporary::Temporary;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -52,7 +52,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a program whose standard input is the wire, in the environment that is chosen for it, and shakes hands.
     /// Gives what it says it is, or how it failed.
-    pub(crate) fn start(command: Command, settings: &Settings) -> Result<(Process, Frame)> {
+    pub(crate) fn start(command: Command, settings: &RunnerSettings) -> Result<(Process, Frame)> {
         let mut process = Process::spawn(command, settings)?;
         let ready = process.hello(&[PROTOCOL], values::SHARED_FROM)?;
         if ready.kind == Kind::Fail {
@@ -68,7 +68,7 @@ impl Process {
     }
 
     /// Starts a program, and says nothing to it.
-    pub(crate) fn spawn(mut command: Command, settings: &Settings) -> Result<Process> {
+    pub(crate) fn spawn(mut command: Command, settings: &RunnerSettings) -> Result<Process> {
         let log = settings.log.as_ref();
         let folder = tempfile::Builder::new()
             .prefix("holdall-run-")
@@ -315,7 +315,7 @@ impl Process {
     }
 
     fn check_wanted(&mut self) -> Result<()> {
-        let wanted = Settings::check_wanted(self.cancelled.as_ref());
+        let wanted = RunnerSettings::check_wanted(self.cancelled.as_ref());
         if wanted.is_err() {
             self.kill();
         }

@@ -1,6 +1,6 @@
 //! What a process prints: lines, handed on as they come.
 
-use crate::model::{Log, LogLine};
+use crate::runner_settings::{Log, LogLine};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,9 +2,10 @@
 
 use super::child::{Process, failed};
 use super::frame::{Frame, Kind};
-use crate::model::{Span, check_compat, io, version as wrong_version};
-use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START};
+use crate::requirements::{check_compat, version as wrong_version};
+use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START, io};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner_settings::Span;
 use holdall::carton::{OptionValue, ValueSpec};
 use holdall::error::Shown as _;
 use holdall::{Result, Rule};

@@ -3,9 +3,10 @@
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::shared::{Shared, Side};
 use super::values;
-use crate::model::{Settings, io};
-use crate::rules::{FRAME, HANDSHAKE, ORDER, REMOTE_LOAD, START};
+use crate::requirements::version;
+use crate::rules::{FRAME, HANDSHAKE, ORDER, REMOTE_LOAD, START, io};
 use crate::runner::{Load, Loaded, Runner};
+use crate::runner_settings::RunnerSettings;
 use holdall::carton::{Description, OptionValue, ShapeSpec, ValueSpec, ValueType};
 use holdall::{Error, Result};
 use semver::VersionReq;
@@ -128,9 +129,7 @@ impl Served<'_> {
         let options: Vec<(String, OptionValue)> =
             given.iter().filter_map(|(name, value)| Some((name.clone(), option(value)?))).collect();
         let name = self.runner.name();
-        self.runner
-            .satisfies(&requirement)
-            .map_err(|has| crate::model::version(name, &requirement, &has))?;
+        self.runner.satisfies(&requirement).map_err(|has| version(name, &requirement, &has))?;
         let taken = self.runner.options();
         let unknown = |name: &&String| taken.is_some_and(|taken| !taken.contains(&name.as_str()));
         let mut warnings: Vec<String> = options
@@ -140,7 +139,7 @@ impl Served<'_> {
             .map(|of| format!("the runner `{name}` knows no option `{of}`, which does nothing"))
             .collect();
         // Who called has the time, and ends this process when it is over.
-        let settings = Settings::default().with_timeout(Duration::MAX);
+        let settings = RunnerSettings { timeout: Duration::MAX, ..RunnerSettings::default() };
         let loaded = self.runner.load(&Load {
             description: &description,
             model: Path::new(frame.text("model")),

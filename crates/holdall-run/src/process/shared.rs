@@ -1,8 +1,7 @@
 //! The folder for tensors that are too large for a frame: each is a file that one side writes, and the other reads
 //! once and removes. Section 3 of `docs/spec/runner.md`.
 
-use crate::model::io;
-use crate::rules::SHARED;
+use crate::rules::{SHARED, io};
 use holdall::{Bytes, Result};
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};

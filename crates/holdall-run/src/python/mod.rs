@@ -10,10 +10,10 @@
 //! Install anything: what a model imports must be there. Keep anything from the code: it may do all that the
 //! user may.
 
-use crate::model::version;
 use crate::process::child::{Process, failed};
 use crate::process::frame::Kind;
 use crate::process::program::{self, Remote};
+use crate::requirements::version;
 use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
 use crate::runner::{Load, Loaded, Runner};
 use holdall::carton::OptionValue;

@@ -5,13 +5,13 @@ mod read;
 mod types;
 
 use crate::error::Result;
-use crate::error::hash::HashMap;
 use crate::extent::{Symbols, sized};
 use crate::kinds::{Align, Kind, Type, TypeId};
 use crate::limits::SchemaLimits;
 use crate::refs::Defs;
 use crate::rules::DEPTH;
 use crate::schema::{Node, NodeId, Root, Schema};
+use holdall_collections::HashMap;
 use read::Place;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! The keywords of one node.
 
 use crate::dtype::TensorDType;
-use crate::error::sort::sort;
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
+use holdall_collections::sort;
 use holdall_json::duplicate;
 use serde_json::{Map, Value};
 use std::fmt;

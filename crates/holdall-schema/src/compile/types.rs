@@ -2,11 +2,11 @@
 
 use super::read::{self, Keywords, Place};
 use super::{Compiler, Found};
-use crate::error::sort::{sort, sort_by};
 use crate::error::{Result, Shown as _};
 use crate::kinds::{Array, Dim, Kind, Len, Member, PlaceWidth, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
 use crate::rules::{CYCLE, INVALID, ITEMS, KIND, KIND_PLACE, OPEN_SHAPE, STRUCT, UNION};
+use holdall_collections::{sort, sort_by};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ use super::change::{Verdict, What};
 use super::diff::{Budget, Found, Local, Sites};
 use super::show;
 use crate::error::Result;
-use crate::error::hash::{HashMap, HashSet};
 use crate::limits::SchemaLimits;
 use crate::refs::{Defs, MANY, NAMED, ONE};
+use holdall_collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 

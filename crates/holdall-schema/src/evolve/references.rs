@@ -6,11 +6,11 @@ use super::keywords::Seen;
 use super::show;
 use super::types::{presence, reshaped};
 use crate::error::Result;
-use crate::error::hash::HashSet;
 use crate::extent::get;
 use crate::kinds::{Align, Len};
 use crate::path::Segment;
 use crate::schema::{Additional, Node, NodeId, Object, Presence, Property, Schema};
+use holdall_collections::HashSet;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {

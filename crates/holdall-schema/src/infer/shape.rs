@@ -2,12 +2,12 @@
 
 use super::{InferOptions, Width};
 use crate::error::Result;
-use crate::error::hash::HashMap;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::record::Encoder;
 use crate::record::rules::TYPE;
 use crate::schema::Schema;
+use holdall_collections::HashMap;
 use holdall_json::{Reader, Token};
 use std::collections::BTreeSet;
 

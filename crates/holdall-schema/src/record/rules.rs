@@ -35,7 +35,8 @@ crate::error::rules! {
         "A `TypeDef:Record` is one JSON object in UTF-8 with unique keys.";
     /// Entries that share bytes so that they stand for too many.
     pub TOO_LARGE: Limit "record/too-large"
-        "A record expands to at most `Limits::decoded_len` bytes, where shared bytes count each time.";
+        "A record expands to at most `Limits::decoded_len` bytes, where shared bytes count each time."
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// A number that its kind does not have.
     pub RANGE: Misuse "record/range" "A number is within the range of its kind.";
     /// JSON of another type.

@@ -1,6 +1,6 @@
 //! Times: RFC 3339 to nanoseconds since 1970, and back.
 
-use holdall_error::calendar::{date_of, day_of};
+use crate::calendar::{date_of, day_of};
 use std::fmt::Write as _;
 
 const NANOS: i128 = 1_000_000_000;

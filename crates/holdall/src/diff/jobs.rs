@@ -6,7 +6,6 @@ use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, u
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
-use holdall_io::executor::Pieces;
 use holdall_io::{Tensor, held};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -371,7 +370,8 @@ fn decoded_len(tensor: &Tensor, c: &Component) -> Result<u64> {
     if let Some(len) = c.decoded_len {
         return Ok(len);
     }
-    Pieces::checked(tensor, c.clone(), None)?
+    tensor
+        .component_pieces(c.clone(), None)?
         .try_fold(0, |len, piece| Ok(len + piece?.len() as u64))
 }
 

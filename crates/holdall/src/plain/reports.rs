@@ -223,7 +223,7 @@ impl ToPlain for Stats {
 
 impl ToPlain for Histogram {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => low, high, counts)
+        fields!(self => min, max, counts)
     }
 }
 

@@ -4,8 +4,7 @@
 //! plan, which runs on all cores.
 
 use super::{Reason, State, VerifyOptions, VerifyReport, Whole};
-use holdall_core::codec::length_rule;
-use holdall_core::codec::zstd::{Frame, check_decoded_len};
+use holdall_core::codec::{Frame, check_decoded_len};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::read::{DIGEST, Digests, Plan, Want, check_digest};
@@ -113,7 +112,7 @@ pub(super) fn check(
     let passes = passes(file, wants, &purposes, whole);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
     for Pass { plan, purposes, whole } in passes {
-        let sums = Executor::new(file, &options.work)
+        let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
                 if let Some(purpose) = purposes.get(visit.number as usize) {
                     context.look(purpose, visit);
@@ -385,7 +384,7 @@ impl Context<'_> {
                 if let (Some(own), Some(other)) = (c.decoded_len, decoded_len)
                     && own != other
                 {
-                    fault(length_rule(c.encoding).broken(format!(
+                    fault(c.encoding.length_rule().broken(format!(
                         "declares {own} decoded bytes, another component of the same bytes {other}"
                     )))?;
                     continue;

@@ -7,7 +7,7 @@ use holdall::{
     EncodeOptions, Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec,
     Terms, Value, formats,
 };
-use holdall_core::codec::zstd;
+use holdall_core::codec::{frame_lens, zstd};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn part(role: Role, dtype: DType, bytes: impl Into<Vec<u8>>) -> Part 
 impl Part {
     /// In one zstd frame, or in many with a seek table if that is how its length is written.
     pub(crate) fn zstd(mut self) -> Part {
-        let (lens, seekable) = zstd::frame_lens(self.stored.len() as u64);
+        let (lens, seekable) = frame_lens(self.stored.len() as u64);
         let mut encoder = zstd::Encoder::new(1).unwrap();
         let (mut out, mut frames, mut frame) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = &self.stored[..];
@@ -47,7 +47,7 @@ impl Part {
             out.extend(zstd::seek_table(&frames).unwrap());
         }
         self.stored = out;
-        self.encoding = Encoding::Zstd;
+        self.encoding = Encoding::ZSTD;
         self
     }
 
@@ -56,7 +56,7 @@ impl Part {
         let mut out = Vec::new();
         zstd::Encoder::new(1).unwrap().frame(&self.stored, &mut out).unwrap();
         self.stored = out;
-        self.encoding = Encoding::Zstd;
+        self.encoding = Encoding::ZSTD;
         self
     }
 

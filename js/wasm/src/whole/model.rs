@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::file::{File, JOINED};
 use crate::json::{self, CALL, Object};
 use holdall_core::error::Shown as _;
-use holdall_core::error::hash::HashMap;
+use holdall_collections::HashMap;
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_core::read::join;

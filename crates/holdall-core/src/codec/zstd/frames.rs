@@ -1,6 +1,7 @@
 //! Frames decoded and made, by the library.
 
-use super::{BROKEN, Checksums, ENCODE, LENGTH, WINDOW};
+use super::{BROKEN, ENCODE, LENGTH, WINDOW};
+use crate::codec::Checksums;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
@@ -24,9 +25,8 @@ impl Decoder {
     fn context(&mut self) -> &mut DCtx<'static> {
         self.context.get_or_insert_with(|| {
             let mut context = DCtx::create();
-            // The value is in zstd's range unless the caller set it out of it; then zstd's own cap, the
-            // same 27 bits, stays.
-            let _ = context.set_parameter(DParameter::WindowLogMax(self.limits.zstd_window_log));
+            // The value is in zstd's range, so this cannot fail.
+            let _ = context.set_parameter(DParameter::WindowLogMax(window_log(&self.limits)));
             apply(&mut context, self.checksums);
             context
         })
@@ -144,6 +144,12 @@ fn explain(code: usize, wanted: usize, log: u32) -> Error {
         return LENGTH.broken(format!("decodes to more than the declared {wanted} bytes"));
     }
     explain_stream(code, log)
+}
+
+/// The limit within what zstd accepts; it would ignore anything else.
+fn window_log(limits: &Limits) -> u32 {
+    let most = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
+    limits.zstd_window_log.clamp(10, most)
 }
 
 fn explain_stream(code: usize, log: u32) -> Error {

@@ -1,7 +1,6 @@
 //! What stands in for the library in a build without the feature `zstd`, which formats that have compressed components bring.
 
-use super::Checksums;
-use crate::codec::NOT_BUILT;
+use crate::codec::{Checksums, NOT_BUILT};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use std::convert::Infallible;

@@ -5,11 +5,11 @@ use super::NOT_BUILT;
 use super::TAKEN;
 use super::expression::Expression;
 use super::part::{Number, Part, Stored};
-use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
 use crate::model::{DType, Role};
+use holdall_collections::HashMap;
 use std::sync::Arc;
 
 /// Layouts that have no meaning by themselves, by name, and what they mean.

@@ -4,12 +4,12 @@ use super::description::{Attribute, Component, Description};
 use super::expression::{Expression, Items, Name, is_function, is_word, parse};
 use super::part::{First, Number, Part, Stored};
 use super::{DESCRIPTION, TAKEN};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _, list};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
 use crate::model::{DType, Layout, LogicalType, Role};
 use crate::wire::toml::{DeTable, DeValue, Spanned, line, parse_placed};
+use holdall_collections::HashMap;
 use std::sync::Arc;
 
 /// The layouts of one text.

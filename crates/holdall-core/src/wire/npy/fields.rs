@@ -3,10 +3,9 @@
 use super::literal::{Descr, Said};
 use super::{DTYPE, Element, FIELDS, HEADER, any_element};
 use crate::codec::members::{Members, Step, len_of};
-use crate::error::hash::HashSet;
-use crate::error::sort::{sort, sort_by};
 use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType, element_count, stored_size};
+use holdall_collections::{HashSet, sort, sort_by};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 

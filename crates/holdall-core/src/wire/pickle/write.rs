@@ -1,6 +1,6 @@
 //! Writing pickles of protocol 2: as much of them as tensors take.
 
-use crate::error::hash::HashMap;
+use holdall_collections::HashMap;
 
 /// Appends opcodes; names of modules and short texts are remembered and recalled.
 #[derive(Debug)]

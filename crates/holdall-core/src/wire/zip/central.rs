@@ -64,8 +64,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result
         Ok((name, mut row)) => {
             directory.names.push_str(name);
             // The directory has below 2^32 bytes, by its limit or because names are a part of it.
-            row.name_end = u32::try_from(directory.names.len())
-                .map_err(|_| DIRECTORY_LEN.broken("the names of the entries pass 2^32 bytes"))?;
+            row.name_end = u32::try_from(directory.names.len()).map_err(|_| {
+                DIRECTORY_LEN
+                    .broken("the names of the entries pass 2^32 bytes")
+                    .with_hint("this bound is fixed: no limit raises it")
+            })?;
             directory.rows.push(row);
             Ok(())
         }
@@ -113,18 +116,12 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
         return Err(in_entry(ENCRYPTED.broken("it is encrypted")));
     }
-    let method = match r.method {
-        0 => Some(Method::Stored),
-        8 => Some(Method::Deflate),
-        93 => Some(Method::Zstd),
-        _ => None,
-    };
     if r.flags & flags::PATCH != 0 {
         return Err(in_entry(
             METHOD.broken("its bytes are a patch of others (bit 5 of its flags)"),
         ));
     }
-    let Some(method) = method else {
+    let Some(method) = Method::from_number(r.method) else {
         let message = format!("its method is number {}{}", r.method, method_name(r.method));
         return Err(in_entry(METHOD.broken(message)));
     };

@@ -50,6 +50,16 @@ pub enum Method {
 }
 
 impl Method {
+    /// The method of a number in a zip, if it is one that is read.
+    pub const fn from_number(number: u16) -> Option<Method> {
+        match number {
+            0 => Some(Method::Stored),
+            8 => Some(Method::Deflate),
+            93 => Some(Method::Zstd),
+            _ => None,
+        }
+    }
+
     /// Its number in a zip.
     pub const fn number(self) -> u16 {
         match self {
@@ -63,8 +73,8 @@ impl Method {
     pub const fn encoding(self) -> Encoding {
         match self {
             Method::Stored => Encoding::Raw,
-            Method::Deflate => Encoding::Deflate,
-            Method::Zstd => Encoding::Zstd,
+            Method::Deflate => Encoding::DEFLATE,
+            Method::Zstd => Encoding::ZSTD,
         }
     }
 

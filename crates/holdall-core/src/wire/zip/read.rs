@@ -57,7 +57,8 @@ impl Directory {
                     return Err(ENTRY_LEN.broken(message).into());
                 }
                 out.resize(len, 0);
-                let done = Decoder::new(limits).decode_into(method.encoding(), &stored, &mut out);
+                let done =
+                    Decoder::new(limits).decode_into(method.encoding(), 1, &stored, &mut out);
                 done.map_err(|e| e.at(place.clone()))?;
                 out.into()
             }

@@ -24,9 +24,11 @@ crate::error::rules! {
         "The directory ends where the end records start, and has exactly as many entries as they say.";
     /// The directory is too long.
     pub DIRECTORY_LEN: Limit "zip/directory-len"
-        "The directory of a zip has at most `Limits::header_len` bytes.";
+        "The directory of a zip has at most `Limits::header_len` bytes."
+        remedies [RaiseLimit { limit: "header_len", at_least: None }];
     /// Too many entries.
-    pub TOO_MANY_ENTRIES: Limit "zip/too-many-entries" "A zip has at most `Limits::files` entries.";
+    pub TOO_MANY_ENTRIES: Limit "zip/too-many-entries" "A zip has at most `Limits::files` entries."
+        remedies [RaiseLimit { limit: "files", at_least: None }];
     /// An encrypted entry.
     pub ENCRYPTED: Unsupported "zip/encrypted"
         "Neither entries nor the directory are encrypted."
@@ -64,5 +66,6 @@ crate::error::rules! {
         hint "the file was damaged after it was written: get it again";
     /// An entry to be held in memory is too long.
     pub ENTRY_LEN: Limit "zip/entry-len"
-        "An entry that is read as a text has at most `Limits::text_len` bytes.";
+        "An entry that is read as a text has at most `Limits::text_len` bytes."
+        remedies [RaiseLimit { limit: "text_len", at_least: None }];
 }

@@ -90,11 +90,9 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     if header.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
         return Ok(lost(&ENCRYPTED, of("it is encrypted"), next));
     }
-    let method = match header.method {
-        0 => Method::Stored,
-        8 => Method::Deflate,
-        93 => Method::Zstd,
-        other => return Ok(lost(&METHOD, of(&format!("its method is number {other}")), next)),
+    let Some(method) = Method::from_number(header.method) else {
+        let what = format!("its method is number {}", header.method);
+        return Ok(lost(&METHOD, of(&what), next));
     };
     let is_short = method == Method::Stored && len != stored_len;
     if is_short || len > method.encoding().most_decoded(stored_len) {
@@ -142,12 +140,7 @@ pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = Guess> {
         let said = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
         let said = said.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
         let next = || memchr::memmem::find(left, b"PK").unwrap_or(left.len());
-        let method = match header.method {
-            0 => Some(Method::Stored),
-            8 => Some(Method::Deflate),
-            93 => Some(Method::Zstd),
-            _ => None,
-        };
+        let method = Method::from_number(header.method);
         let len = match method {
             Some(Method::Stored) => said.unwrap_or_default().max(next()),
             // A compressed stream says itself where it ends.

@@ -25,3 +25,10 @@ from __future__ import annotations
 from ._wire import Failure, serve
 
 __all__ = ["Failure", "serve"]
+
+_SUBMODULES = ("torchscript",)
+
+
+def __dir__() -> list[str]:
+    # Of the submodules, those that were imported.
+    return sorted([*__all__, *(name for name in _SUBMODULES if name in globals())])

@@ -28,3 +28,10 @@ __all__ = [
     "serialize_file",
     "uninstall",
 ]
+
+_SUBMODULES = ("flax", "mlx", "numpy", "paddle", "tensorflow", "torch")
+
+
+def __dir__() -> list[str]:
+    # Of the submodules, those that were imported.
+    return sorted([*__all__, *(name for name in _SUBMODULES if name in globals())])

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Optional, Union
+from typing import Any
 
 from .._arrays import Given, numpy_dtype
 from .._file import open as _open
 from .._write import save_ordered
-from ..numpy import checked_metadata
+from ..numpy import _checked_metadata
 from ..numpy import save as _save
 from ._errors import SafetensorError, telling
 
 __all__ = ["CODES", "TensorSpec", "deserialize", "serialize", "serialize_file"]
 
-Path = Union[str, "os.PathLike[str]"]
+Path = str | os.PathLike[str]
 
 #: Element types as headers of safetensors have them, by Holdall's names.
 CODES = {
@@ -118,7 +118,7 @@ def numpy_width(name: str) -> int:
     return 1 if name.startswith("float8") else int(numpy_dtype(name).itemsize)
 
 
-def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file of these tensors.
 
     Raises:
@@ -129,7 +129,7 @@ def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Optional[Mapping[
 
 
 def serialize_file(
-    tensor_dict: Mapping[str, TensorSpec], filename: Path, metadata: Optional[Mapping[str, str]] = None
+    tensor_dict: Mapping[str, TensorSpec], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Writes a file of these tensors.
 
@@ -140,9 +140,9 @@ def serialize_file(
         written(_given(tensor_dict), filename, metadata)
 
 
-def written(tensors: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]]) -> None:
+def written(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None) -> None:
     """Writes a file of these tensors: safetensors, unless the name ends in ``.zt`` or ``.mt``."""
-    save_ordered(filename, tensors, checked_metadata(metadata), dropped_in=True)
+    save_ordered(filename, tensors, _checked_metadata(metadata), dropped_in=True)
 
 
 def _given(tensor_dict: Mapping[str, TensorSpec]) -> dict[str, Given]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import HoldallError, Io
+from ..errors import FileIoError, HoldallError
 
 #: What `safetensors` says where a rule is broken, for programs that look at the text. All else is told in our words.
 _TEXTS = {
@@ -36,6 +36,6 @@ def telling(doing: str = "") -> Iterator[None]:
 
 
 def _text(e: HoldallError) -> str:
-    if isinstance(e, Io) and e.errno is not None:
+    if isinstance(e, FileIoError) and e.errno is not None:
         return f"I/O error: {os.strerror(e.errno)} (os error {e.errno}): {e}"
     return _TEXTS.get(e.code, str(e))

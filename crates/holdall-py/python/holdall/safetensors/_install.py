@@ -10,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
 __all__ = ["install", "uninstall"]
 
@@ -68,8 +68,8 @@ class _Finder(MetaPathFinder):
     """Finds `safetensors` here."""
 
     def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
-    ) -> Optional[ModuleSpec]:
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != _NAME and not fullname.startswith(f"{_NAME}."):
             return None
         own = importlib.util.find_spec(_target(fullname))
@@ -86,7 +86,7 @@ class _Finder(MetaPathFinder):
 class _Release(Distribution):
     """What is said to be installed."""
 
-    def read_text(self, filename: str) -> Optional[str]:
+    def read_text(self, filename: str) -> str | None:
         return f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {VERSION}\n" if filename == "METADATA" else None
 
     def locate_file(self, path: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator
 
 from .. import _slices
 from .._arrays import PACKED
 from .._file import File
 from .._file import open as _open
 from .._tensor import Tensor
-from ..errors import MissingFile
+from ..errors import MissingFileError
 from ._bytes import CODES, numpy_width
 from ._errors import SafetensorError, telling
 from ._frameworks import FRAMEWORKS, of_array
@@ -43,7 +43,7 @@ class safe_open:
 
     def __init__(
         self,
-        filename: Union[str, "os.PathLike[str]"],
+        filename: str | os.PathLike[str],
         framework: str = "np",
         device: Any = "cpu",
         *,
@@ -62,7 +62,9 @@ class safe_open:
         with telling("Error while deserializing header"):
             try:
                 self._file: File = _open(filename, io=_BACKENDS[backend], strict=True)  # type: ignore[arg-type]
-            except MissingFile as e:
+            except MissingFileError as e:
+                if e.code != "io/failed":  # A folder without a model in it, say.
+                    raise
                 raise FileNotFoundError(f"No such file or directory: {os.fspath(filename)}") from e
         if self._device != "cpu" and self._framework not in ("torch", "paddle"):
             name = "pytorch" if self._framework == "torch" else self._framework
@@ -72,7 +74,7 @@ class safe_open:
         elif self._framework == "paddle":
             import paddle  # noqa: F401
 
-    def __enter__(self) -> "safe_open":
+    def __enter__(self) -> safe_open:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -91,7 +93,7 @@ class safe_open:
         names = native.names()
         return [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
 
-    def metadata(self) -> Optional[dict[str, str]]:
+    def metadata(self) -> dict[str, str] | None:
         """The file's attributes; ``None`` where there are none. Those that are not text are JSON."""
         import json
 
@@ -115,7 +117,7 @@ class safe_open:
                 found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
         return {name: found[name] for name in names}
 
-    def get_slice(self, name: str) -> "PySafeSlice":
+    def get_slice(self, name: str) -> PySafeSlice:
         """A tensor of which only what is asked for is read."""
         return PySafeSlice(self, self._tensor(name))
 

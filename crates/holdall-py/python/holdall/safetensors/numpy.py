@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .. import numpy as _numpy
 from ._bytes import Path, in_memory, written
 from ._errors import telling
 from ._open import safe_open
 
-__all__ = ["save_file", "load_file", "save", "load"]
+__all__ = ["load", "load_file", "save", "save_file"]
 
 
-def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Writes arrays to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
@@ -23,7 +27,7 @@ def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional
         written(tensor_dict, filename, metadata)
 
 
-def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file.
 
     Raises:

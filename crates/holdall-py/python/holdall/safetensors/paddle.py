@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import paddle
 
@@ -11,10 +11,14 @@ from ._bytes import Path, TensorSpec, serialize, serialize_file
 from ._frameworks import of_array
 from ._open import safe_open
 
-__all__ = ["save_file", "load_file", "save", "load"]
+__all__ = ["load", "load_file", "save", "save_file"]
 
 
-def save_file(tensors: dict[str, Any], filename: Path, metadata: Optional[dict[str, str]] = None) -> None:
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def save_file(tensors: dict[str, Any], filename: Path, metadata: dict[str, str] | None = None) -> None:
     """Writes tensors to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
@@ -25,7 +29,7 @@ def save_file(tensors: dict[str, Any], filename: Path, metadata: Optional[dict[s
     serialize_file(specs, filename, metadata)
 
 
-def save(tensors: dict[str, Any], metadata: Optional[dict[str, str]] = None) -> bytes:
+def save(tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file."""
     specs, _kept = _specs(tensors)
     return serialize(specs, metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow  # noqa: F401
 
@@ -12,15 +12,19 @@ from ._bytes import Path
 from ._frameworks import arrays, of_array
 from ._open import safe_open
 
-__all__ = ["save_file", "load_file", "save", "load"]
+__all__ = ["load", "load_file", "save", "save_file"]
 
 
-def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Writes arrays to a file: see :func:`holdall.safetensors.numpy.save_file`."""
     _numpy.save_file(arrays(tensors, "tensorflow"), filename, metadata)
 
 
-def save(tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file."""
     return _numpy.save(arrays(tensors, "tensorflow"), metadata)
 

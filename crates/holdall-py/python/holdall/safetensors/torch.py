@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -14,7 +14,12 @@ from ._bytes import CODES, Path, in_memory, written
 from ._errors import telling
 from ._open import safe_open
 
-__all__ = ["save_file", "load_file", "save", "load", "save_model", "load_model", "storage_ptr", "storage_size"]
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model", "storage_ptr", "storage_size"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 #: torch's types by what headers call them, and the bytes of their elements: those of this torch.
 _TYPES = {code: getattr(torch, name) for name, code in CODES.items() if hasattr(torch, name)}
@@ -23,7 +28,7 @@ if hasattr(torch, "float4_e2m1fn_x2"):
 _SIZE = {dtype: dtype.itemsize for dtype in _TYPES.values()}
 
 
-def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Optional[dict[str, str]] = None) -> None:
+def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: dict[str, str] | None = None) -> None:
     """Writes tensors to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
@@ -35,7 +40,7 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Option
         written(_checked(tensors), filename, metadata)
 
 
-def save(tensors: dict[str, torch.Tensor], metadata: Optional[dict[str, str]] = None) -> bytes:
+def save(tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file. Raises what :func:`save_file` does."""
     with telling("Error while serializing"):
         return _numpy.save(_checked(tensors), metadata)
@@ -63,7 +68,7 @@ def load(data: bytes) -> dict[str, torch.Tensor]:
 
 
 def save_model(
-    model: torch.nn.Module, filename: Path, metadata: Optional[dict[str, str]] = None, force_contiguous: bool = True
+    model: torch.nn.Module, filename: Path, metadata: dict[str, str] | None = None, force_contiguous: bool = True
 ) -> None:
     """Writes a module's parameters and buffers, tied ones once: of names with the same memory the one that has all of it
     is kept, the first by name where several do. In the metadata each of the others is a key, whose value is the name kept.
@@ -177,8 +182,8 @@ def _find_shared_tensors(state_dict: dict[str, torch.Tensor]) -> list[set[str]]:
 def _remove_duplicate_names(
     state_dict: dict[str, torch.Tensor],
     *,
-    preferred_names: Optional[Iterable[str]] = None,
-    discard_names: Optional[Iterable[str]] = None,
+    preferred_names: Iterable[str] | None = None,
+    discard_names: Iterable[str] | None = None,
 ) -> dict[str, list[str]]:
     """Of names with memory in common, the one to keep and those to leave out. It is one that has all of the memory: the
     first by name of the preferred ones, or else of those not to be discarded, or else of all."""

@@ -14,11 +14,11 @@ mod tensor;
 use super::ends::{self, End};
 use super::worker::{Worker, bounded};
 use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
-use crate::model::Settings;
 use crate::rules::{
     ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, ONNX_WIDTH,
 };
 use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner_settings::RunnerSettings;
 use holdall::{Error, Result};
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool, Value};
 use semver::VersionReq;
@@ -92,7 +92,7 @@ fn worker(
     model: rten::Model,
     outputs: Vec<NodeId>,
     options: RunOptions,
-    settings: &Settings,
+    settings: &RunnerSettings,
 ) -> Result<Worker<Job, Vec<Value>>> {
     Worker::new(settings, move |job: Job| {
         let given = job.into_iter().map(|(id, value)| (id, value.into())).collect();

@@ -1,12 +1,12 @@
 //! Where the bytes of a package's files are, and streams of them.
 
+use crate::error::io;
+use crate::executor::{ErrorContext, Pieces, Sources};
+use crate::source::{ByteSource, fetched, read_now};
 use bytes::Bytes;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::wire::zip::{CRC32, Directory, Entry, Method};
 use holdall_core::{Component, Limits, Result, Window};
-use holdall_io::error::io;
-use holdall_io::executor::{Pieces, Place, Sources};
-use holdall_io::source::{ByteSource, fetched, read_now};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -14,12 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The way to bytes, shared.
-pub(super) type Source = Arc<dyn ByteSource>;
+pub type Source = Arc<dyn ByteSource>;
 
 /// What a package was opened from.
-pub(super) enum Origin {
+pub enum Origin {
     /// A zip.
-    Zip { source: Source, directory: Arc<Directory> },
+    Zip {
+        /// Its bytes.
+        source: Source,
+        /// Its directory.
+        directory: Arc<Directory>,
+    },
     /// An unpacked folder.
     Folder(PathBuf),
     /// A folder with the files of a model alone: those that are below `model/` in a package.
@@ -28,7 +33,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// The folder, where it is one.
-    pub(super) fn folder(&self) -> Option<&Path> {
+    pub fn folder(&self) -> Option<&Path> {
         match self {
             Origin::Zip { .. } => None,
             Origin::Folder(root) | Origin::Model(root) => Some(root),
@@ -38,18 +43,22 @@ impl Origin {
 
 /// Bytes of a zip's entry: a component like any other, with a checksum of what it decodes to.
 #[derive(Clone)]
-pub(super) struct Stored {
-    pub(super) source: Source,
-    pub(super) component: Component,
-    pub(super) method: Method,
+pub struct Stored {
+    /// The bytes of the zip.
+    pub source: Source,
+    /// Where the entry is among them, and how it is compressed.
+    pub component: Component,
+    /// How the entry is compressed, as the zip says it.
+    pub method: Method,
     /// Bytes after decoding.
-    pub(super) len: u64,
-    pub(super) crc: u32,
+    pub len: u64,
+    /// CRC-32 of the decoded bytes.
+    pub crc: u32,
 }
 
 impl Stored {
     /// Finds the bytes of an entry; its local header is read and checked.
-    pub(super) fn find(source: &Source, directory: &Directory, entry: Entry<'_>) -> Result<Stored> {
+    pub fn find(source: &Source, directory: &Directory, entry: Entry<'_>) -> Result<Stored> {
         let mut window = Window::new(source.len());
         let header = directory.header(entry);
         window.add(header.start, read_now(&**source, &[header])?.pop().unwrap_or_default());
@@ -60,7 +69,7 @@ impl Stored {
     }
 
     /// Compares what follows the bytes of an entry with the directory, if anything is to follow.
-    pub(super) fn check_descriptor(
+    pub fn check_descriptor(
         source: &dyn ByteSource,
         directory: &Directory,
         entry: Entry<'_>,
@@ -70,12 +79,12 @@ impl Stored {
     }
 
     /// Where it is stored.
-    pub(super) fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         self.component.stored.range()
     }
 
     /// Whether it is stored as it is.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.method == Method::Stored
     }
 
@@ -83,7 +92,7 @@ impl Stored {
     ///
     /// # Errors
     /// Limit, when it decodes to more than is allowed.
-    pub(super) fn pieces(&self, limits: &Limits) -> Result<Pieces> {
+    pub fn pieces(&self, limits: &Limits) -> Result<Pieces> {
         pieces_of(self.source.clone(), self.component.clone(), limits)
     }
 
@@ -91,7 +100,7 @@ impl Stored {
     ///
     /// # Errors
     /// As [`Stored::pieces`].
-    pub(super) fn stream(&self, limits: &Limits) -> Result<Decode> {
+    pub fn stream(&self, limits: &Limits) -> Result<Decode> {
         let (pieces, crc) = (self.pieces(limits)?, Crc32::zip());
         Ok(Decode { pieces, piece: Bytes::new(), crc, wanted_crc: self.crc })
     }
@@ -101,12 +110,19 @@ impl Stored {
 ///
 /// # Errors
 /// Limit, when it decodes to more than is allowed.
-pub(super) fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
-    Pieces::of(Sources::from(source), limits.clone(), Place::default(), component, None, None)
+pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
+    Pieces::of(
+        Sources::from(source),
+        limits.clone(),
+        ErrorContext::default(),
+        component,
+        None,
+        None,
+    )
 }
 
 /// The decoded bytes of an entry as a stream.
-pub(super) struct Decode {
+pub struct Decode {
     pieces: Pieces,
     /// What was decoded and not taken.
     piece: Bytes,
@@ -146,12 +162,12 @@ impl Read for Decode {
 }
 
 /// A file on the disk, and how many bytes it has.
-pub(super) fn on_disk(path: &Path) -> Result<(u64, File)> {
+pub fn on_disk(path: &Path) -> Result<(u64, File)> {
     let failed = |e| io(e, "opening").in_source(path.display());
     let file = File::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     if !meta.is_file() {
-        let e = holdall_io::error::NOT_REGULAR.broken("this is not a file");
+        let e = crate::error::NOT_REGULAR.broken("this is not a file");
         return Err(e.in_source(path.display()));
     }
     Ok((meta.len(), file))

@@ -1,14 +1,20 @@
-//! Days as the calendar of Gregory counts them, before it was in force too. It is here because crates of which none stands on another
-//! write dates.
+//! Dates of the proleptic Gregorian calendar, as days since 1970-01-01 and back.
+#![allow(
+    // Days are reduced to less than an era first; years that come in are 32-bit, and computed with in 64 bits.
+    clippy::arithmetic_side_effects,
+    // A month is at most 12, a day at most 31.
+    clippy::cast_possible_truncation
+)]
 
-/// Days in 400 years.
+/// The number of days in an era: 400 years, after which the calendar repeats.
 const ERA: i64 = 146_097;
-/// Days from the first of March of the year 0 to 1970.
+/// The number of days from March 1 of the year 0 to 1970-01-01.
 const EPOCH: i64 = 719_468;
 
-/// Year, month and day of the month of a day, counted from 1970-01-01.
+/// Returns the year, month and day of the month of a day, given as days since 1970-01-01.
 pub fn date_of(days: i64) -> (i64, u8, u8) {
-    // Years begin in March here, so that the day of a leap year is its last. What is added is less than an era, so that no day is too far.
+    // Years begin in March here, so that a leap day is the last day of its year. Only remainders are added, so no day
+    // overflows.
     let from = days.rem_euclid(ERA) + EPOCH % ERA;
     let (era, of_era) = (days.div_euclid(ERA) + EPOCH / ERA + from / ERA, from % ERA);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -19,7 +25,7 @@ pub fn date_of(days: i64) -> (i64, u8, u8) {
     (era * 400 + year + i64::from(month <= 2), month as u8, day as u8)
 }
 
-/// Days from 1970-01-01 to a date; `None` for a month or a day that the calendar has not.
+/// Returns the days from 1970-01-01 to a date, or `None` if the month or the day does not exist.
 pub fn day_of(year: i32, month: u8, day: u8) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let most = match month {
@@ -43,14 +49,14 @@ mod tests {
 
     #[test]
     fn every_day_of_some_centuries_follows_the_one_before() {
-        let mut day = day_of(-401, 1, 1).unwrap();
+        let mut day = day_of(-401, 1, 1);
         for year in -401..2401 {
             for month in 1..=12u8 {
-                let last = (1..=31).rev().find(|of| day_of(year, month, *of).is_some()).unwrap();
-                for of in 1..=last {
-                    assert_eq!(day_of(year, month, of), Some(day));
-                    assert_eq!(date_of(day), (i64::from(year), month, of));
-                    day += 1;
+                let last = (1..=31).rev().find(|of| day_of(year, month, *of).is_some());
+                for of in 1..=last.unwrap_or_default() {
+                    assert_eq!(day_of(year, month, of), day);
+                    assert_eq!(day.map(date_of), Some((i64::from(year), month, of)));
+                    day = day.map(|day| day + 1);
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Files of a package as streams that are checked against their hashes.
 
+use crate::error::io;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Error};
-use holdall_io::error::io;
 use holdall_package::{rules::HASH, wrong_hash};
 use std::fmt;
 use std::io::{self, Read};
@@ -22,7 +22,8 @@ pub struct FileReader {
 }
 
 impl FileReader {
-    pub(super) fn new(
+    /// Checks what `from` gives: `len` bytes of the file at `path` with this hash.
+    pub fn new(
         from: Box<dyn Read + Send>,
         path: &str,
         len: u64,
@@ -107,7 +108,7 @@ impl fmt::Debug for FileReader {
 }
 
 /// Reads until the buffer is full or there is no more.
-pub(super) fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
+pub fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < into.len() {
         match from.read(&mut into[count..]) {
@@ -122,7 +123,7 @@ pub(super) fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
 
 /// A read that failed: our own error where it carries one.
 #[cold]
-pub(super) fn reading(e: std::io::Error, path: &str) -> Error {
+pub fn reading(e: std::io::Error, path: &str) -> Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),
         None => io(e, format_args!("reading `{}`", path.shown())),

@@ -1,41 +1,43 @@
-//! Maps by hashes for keys that come from files.
+//! Hash maps and hash sets for keys that come from files.
 //!
-//! Who knows how names are hashed can make a file whose names all fall into one place of a map, and reading it takes
-//! hours. So hashes need a secret. The standard library asks the system for one; a browser's WebAssembly has no system,
-//! and there the standard library takes a constant. The host gives the secret then, by `seed`.
+//! If the hash function is known, a file can be made whose names all collide in a map, and reading the file takes
+//! hours. So hashes need a secret seed. The standard library asks the operating system for one. WebAssembly in a
+//! browser has no operating system, and the standard library uses a constant there; the host provides the seed
+//! instead, by calling `seed`.
 
-/// A map of the standard library, with a secret.
-pub type HashMap<K, V> = std::collections::HashMap<K, V, State>;
-/// A set of the standard library, with a secret.
-pub type HashSet<T> = std::collections::HashSet<T, State>;
+/// The standard library's hash map, with a secret seed.
+pub type HashMap<K, V> = std::collections::HashMap<K, V, SeededState>;
+/// The standard library's hash set, with a secret seed.
+pub type HashSet<T> = std::collections::HashSet<T, SeededState>;
 
-/// Where the hashes of a map start.
+/// The hasher state that maps and sets start from.
 #[cfg(not(target_family = "wasm"))]
-pub type State = std::hash::RandomState;
-/// Where the hashes of a map start.
+pub type SeededState = std::hash::RandomState;
+/// The hasher state that maps and sets start from.
 #[cfg(target_family = "wasm")]
-pub type State = seeded::Seeded;
+pub type SeededState = seeded::Seeded;
 
 #[cfg(target_family = "wasm")]
 pub use seeded::seed;
 
 #[cfg(any(target_family = "wasm", test))]
-#[cfg_attr(test, allow(unreachable_pub))] // Elsewhere nobody has it.
+#[cfg_attr(test, allow(unreachable_pub))] // Only built for its own tests.
 mod seeded {
     use std::hash::{BuildHasher, DefaultHasher, Hasher as _};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static SECRET: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Sets the secret of maps that are made from now on: 128 bits that nobody can guess, before the first file
-    /// is opened.
+    /// Sets the secret seed of all maps and sets created after this call.
+    ///
+    /// Call it before the first file is opened, with 128 random bits.
     pub fn seed(secret: [u64; 2]) {
         for (word, value) in SECRET.iter().zip(secret) {
             word.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Hashes that start with the secret.
+    /// A hasher state that starts with the secret seed.
     #[derive(Debug, Clone)]
     pub struct Seeded([u64; 2]);
 
@@ -52,7 +54,7 @@ mod seeded {
         type Hasher = DefaultHasher;
 
         fn build_hasher(&self) -> DefaultHasher {
-            // SipHash whose key is known, over a secret first, tells as little as SipHash under a secret key.
+            // SipHash with a known key that hashes a secret first reveals as little as SipHash with a secret key.
             let mut hasher = DefaultHasher::new();
             self.0.iter().for_each(|word| hasher.write_u64(*word));
             hasher

@@ -5,15 +5,18 @@
 //! into one buffer, of which each component is a slice. All others (compressed, big-endian) get
 //! memory of their own to decode into.
 
+mod methods;
+
 use crate::buffer::Buffer;
+use crate::check::Check;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
-use crate::executor::{Executor, Out, Pieces, checked_algorithm, find_tables};
+use crate::executor::{Executor, Out, checked_algorithm, find_tables};
 use crate::file::File;
-use crate::open::{Check, Io};
+use crate::options::Io;
 use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{Checksums, check_decoded_len};
+use holdall_core::codec::{Checksums, check_decoded_len};
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
@@ -516,7 +519,7 @@ fn fill(
     });
     let outs = outs.collect();
     let vouched = options.check.unwrap_or(file.check()) == Check::Off;
-    let sums = Executor::new(file, &options.work)
+    let sums = Executor::new(file.sources(), file.limits(), &options.work)
         .direct(align == PAGE)
         .sums(options.check.unwrap_or(file.check()) != Check::Off)
         .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
@@ -593,7 +596,7 @@ fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec
     let c = want.component.clone();
     let digest = checked_algorithm(&c, options.check.unwrap_or(file.check()));
     let mut out = Vec::new();
-    for piece in Pieces::checked(&tensor, c, digest)? {
+    for piece in tensor.component_pieces(c, digest)? {
         out.extend_from_slice(&piece?);
     }
     Ok(out)

@@ -1,8 +1,8 @@
 //! An unpacked folder: what is in it, and its texts.
 
 use super::rules::LINK_OUT;
+use crate::error::{NOT_REGULAR, io};
 use holdall_core::{Error, Limits, Result};
-use holdall_io::error::{NOT_REGULAR, io};
 use holdall_package::{
     CARTON_TOML, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
     rules::{PATH, TOO_MANY_FILES},
@@ -16,7 +16,7 @@ const MAX_DEPTH: u32 = 64;
 
 /// What symbolic links in a folder are taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Links {
+pub enum Links {
     /// For themselves: they are links of the package.
     Kept,
     /// For what they lead to, if that is in the folder.
@@ -26,7 +26,7 @@ pub(super) enum Links {
 }
 
 /// The files in the folder `root` and its folders, in no order.
-pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'static>>> {
+pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'static>>> {
     let mut out = Vec::new();
     let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
@@ -80,7 +80,7 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
 }
 
 /// The files of an unpacked package and its texts.
-pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>, Texts)> {
+pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>, Texts)> {
     let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
         Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),
@@ -100,7 +100,7 @@ pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>,
 }
 
 /// The bytes of a text that describes the package.
-pub(super) fn text(path: &Path, limits: &Limits) -> Result<bytes::Bytes> {
+pub fn text(path: &Path, limits: &Limits) -> Result<bytes::Bytes> {
     let file = File::open(path).map_err(|e| failed(e, "opening", path))?;
     let mut out = Vec::new();
     let most = limits.text_len;

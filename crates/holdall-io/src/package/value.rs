@@ -1,18 +1,19 @@
 //! Tensors of a package by value.
 
-use super::Package;
-use crate::rules::NO_TENSOR;
-use crate::{TensorKind, TensorValue, ValueType};
+use super::PackageReader;
+use super::rules::NO_TENSOR;
 use bytes::Bytes;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Remedy, Result};
-use holdall_package::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
+use holdall_package::{
+    TENSOR_DATA, TensorKind, TensorValue, ValueType, rules::TENSOR_LEN, tensors,
+};
 
-impl Package {
+impl PackageReader {
     /// The tensor of that name in `tensor_data`.
     ///
     /// # Errors
-    /// As [`Package::read`]; Malformed where its file is not what its row says.
+    /// As [`PackageReader::read`]; Malformed where its file is not what its row says.
     pub fn value(&self, tensor: &str) -> Result<TensorValue> {
         let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
             return Err(self.no_tensor(tensor));
@@ -43,8 +44,7 @@ impl Package {
     fn no_tensor(&self, name: &str) -> Error {
         let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
-        match holdall_io::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str()))
-        {
+        match crate::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str())) {
             Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }

@@ -1,37 +1,68 @@
-//! An open package.
+//! Packages, opened: what they say, their files, and the bytes of those.
+//!
+//! Nothing of a package is ever executed here. A file that is read whole is compared with its SHA-256 in the package's `MANIFEST`
+//! first. One that is opened in place, to be mapped or read in part, is so only under [`Check::All`]. Verifying, packing and
+//! unpacking are in `holdall-carton`.
 
+mod check;
+pub mod folder;
 mod open;
+pub mod origin;
+pub mod read;
+pub mod rules;
 mod value;
 
-use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
-use super::read::reading;
-use super::rules::{NO_FILE, NOT_HERE};
-use super::unpack::{What, unpack};
-use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
-use super::{Description, Fetcher, FileReader, Links, TensorRow, UnpackOptions};
+use crate::buffer::Buffer;
+use crate::check::Check;
+use crate::file::File;
+use crate::options::{Io, OpenOptions};
+use crate::source::{Access, FileSource, SliceSource};
+use crate::work::Work;
 use bytes::Bytes;
-use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
-use holdall_io::File;
-use holdall_io::Work;
-use holdall_io::buffer::Buffer;
-use holdall_io::source::{Access, FileSource, SliceSource};
-use holdall_io::{Check, Io, OpenOptions};
 use holdall_package::paths::Twins;
-use holdall_package::{CARTON_TOML, TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash};
+use holdall_package::{
+    CARTON_TOML, Description, Links, TENSOR_DATA, TENSOR_INDEX, TensorKind, TensorRow, sha256,
+    wrong_hash,
+};
+use origin::{Origin, Source, Stored, on_disk as on_disk_file};
+use read::{FileReader, reading};
+use rules::{NO_FILE, NOT_HERE};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is for the runner.
-pub(crate) const MODEL: &str = "model/";
+pub const MODEL: &str = "model/";
 
-/// An open package. Cheap to clone; shared by threads.
+/// Gets files that a package only links to. Shared by threads.
+pub trait Fetcher: Send + Sync {
+    /// Returns the path of a local file with this SHA-256, fetched from one of `urls` if there is none yet.
+    /// It has at most `at_most` bytes, by what the package declares it as: more need not be fetched. The implementation
+    /// has checked the hash.
+    ///
+    /// # Errors
+    /// Io and Integrity, where none of the addresses gives the file.
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf>;
+}
+
+/// A fetcher, or none.
+#[derive(Clone, Default)]
+pub(crate) struct Fetching(pub(crate) Option<Arc<dyn Fetcher>>);
+
+impl fmt::Debug for Fetching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "fetching" } else { "not fetching" })
+    }
+}
+
+/// An open package: its description, its files and their bytes. Cheap to clone; shared by threads.
 #[derive(Clone)]
-pub struct Package {
+pub struct PackageReader {
     inner: Arc<Inner>,
     fetcher: Option<Arc<dyn Fetcher>>,
 }
@@ -84,11 +115,11 @@ pub enum Place {
     Links,
 }
 
-impl Package {
+impl PackageReader {
     /// Gets files that are only linked to through `fetcher`, in place of the one of the
     /// [`OpenOptions`](crate::OpenOptions).
     /// Without one, reading them is an error.
-    pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> Package {
+    pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> PackageReader {
         self.fetcher = Some(fetcher);
         self
     }
@@ -99,7 +130,7 @@ impl Package {
     }
 
     /// Where it is on the disk, if it was opened there.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.inner.path.as_deref()
     }
 
@@ -178,7 +209,7 @@ impl Package {
     /// when the hash is wrong: who reads it keeps nothing before that.
     ///
     /// # Errors
-    /// As [`Package::read`].
+    /// As [`PackageReader::read`].
     pub fn reader(&self, path: &str) -> Result<FileReader> {
         let file = self.find(path)?;
         let (len, from) = self.stream(file).map_err(|e| e.in_source(self.inside(path)))?;
@@ -186,7 +217,7 @@ impl Package {
     }
 
     /// A stream of a file's bytes whose hash the caller compares, and how many there are.
-    pub(crate) fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
+    pub fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
         self.stream(self.find(path)?)
     }
 
@@ -202,10 +233,10 @@ impl Package {
 
     /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory. In place
     /// no byte is read before it is asked for, and its hash is checked only under [`Check::All`], all of it
-    /// before the file is returned. [`Package::verify`] always checks.
+    /// before the file is returned. Verifying the package always checks.
     ///
     /// # Errors
-    /// As [`Package::read`] and [`crate::open()`].
+    /// As [`PackageReader::read`] and [`crate::open()`].
     pub fn open_file(&self, path: &str) -> Result<File> {
         let name = self.inside(path);
         let options = &self.inner.options;
@@ -214,7 +245,7 @@ impl Package {
         let is_mapped = !matches!(&at, At::Zip(stored) if !stored.is_plain());
         if options.check() == Check::All && is_mapped {
             let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
-            check_bytes(self, whole, &Work::default()).map_err(|e| e.in_source(&name))?;
+            self.check_file(whole, &Work::default()).map_err(|e| e.in_source(&name))?;
         }
         match at {
             At::Zip(stored) if stored.is_plain() => {
@@ -234,31 +265,24 @@ impl Package {
         }
     }
 
-    /// Checks every byte: see [`PackageVerifyOptions`].
-    ///
-    /// # Errors
-    /// Io. What is wrong with the package is in the report.
-    pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
-        verify(self, options)
-    }
-
     /// Files and folders that are one on some systems.
-    pub(crate) fn twins(&self) -> &[Twins] {
+    pub fn twins(&self) -> &[Twins] {
         &self.inner.twins
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    /// The limits that files are held to.
+    pub fn limits(&self) -> &Limits {
         self.inner.options.limits()
     }
 
     /// The way to the bytes of a file on the disk.
-    pub(crate) fn source_of(&self, path: &Path) -> Result<Source> {
+    pub fn source_of(&self, path: &Path) -> Result<Source> {
         let opened = FileSource::open(path).and_then(|file| self.inner.options.source(file));
         Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
     }
 
     /// Where the bytes of a file are, links of all kinds followed.
-    pub(crate) fn at(&self, file: &PackageFile) -> Result<At> {
+    pub fn at(&self, file: &PackageFile) -> Result<At> {
         let file = match &file.target {
             Some(target) => self.find(target)?,
             None => file,
@@ -281,7 +305,7 @@ impl Package {
     }
 
     /// Compares the descriptor of a file in a zip, if it has one, with the directory.
-    pub(crate) fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
+    pub fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
         let Origin::Zip { source, directory } = &self.inner.origin else { return Ok(()) };
         match file.entry.and_then(|at| directory.at(at)) {
             Some(entry) => Stored::check_descriptor(&**source, directory, entry),
@@ -312,7 +336,7 @@ impl Package {
 
     /// The bytes that a file of that path has at most, by what it is declared as: a tensor those of its type and
     /// shape, a text those that texts have.
-    pub(crate) fn at_most(&self, path: &str) -> u64 {
+    pub fn at_most(&self, path: &str) -> u64 {
         let limits = self.inner.options.limits();
         let name = match path.split_once('/') {
             None if path == CARTON_TOML => return limits.text_len,
@@ -352,54 +376,29 @@ impl Package {
     fn no_file(&self, path: &str) -> Error {
         let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
         let e = e.in_source(self.name());
-        match holdall_io::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
+        match crate::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
             Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }
     }
 
     /// How a file inside is named in errors, and opened by name.
-    pub(crate) fn inside(&self, path: &str) -> String {
+    pub fn inside(&self, path: &str) -> String {
         format!("{}!/{path}", self.name())
-    }
-
-    /// Writes every file of the package into the new folder `to`, which appears whole or not at all.
-    ///
-    /// # Errors
-    /// As [`Package::read`]; Misuse where `to` exists.
-    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<()> {
-        self.unpack_with(to, &UnpackOptions::new())
-    }
-
-    /// As [`Package::unpack`], with choices.
-    ///
-    /// # Errors
-    /// As [`Package::unpack`].
-    pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
-        unpack(self, What::Package, to.as_ref(), options)
-    }
-
-    /// Writes what is under `model/` into the new folder `to`, which appears whole or not at all.
-    ///
-    /// # Errors
-    /// As [`Package::unpack`].
-    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
-        self.unpack_model_with(to, &UnpackOptions::new())
-    }
-
-    /// As [`Package::unpack_model`], with choices.
-    ///
-    /// # Errors
-    /// As [`Package::unpack`].
-    pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
-        unpack(self, What::Model, to.as_ref(), options)
     }
 }
 
 /// Where the bytes of one file are.
-pub(crate) enum At {
+pub enum At {
+    /// In the zip.
     Zip(Stored),
+    /// In a file on the disk.
     Disk(PathBuf),
+}
+
+/// Whether what was opened as a package is none: other archives have files, too.
+pub(crate) fn is_no_package(e: &Error) -> bool {
+    e.code() == holdall_formats::UNKNOWN.code || e.code() == rules::NO_PACKAGE.code
 }
 
 /// All bytes of a stream of `len` bytes, which were checked against the limits.
@@ -411,8 +410,8 @@ fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
     Ok(out.freeze())
 }
 
-impl fmt::Debug for Package {
+impl fmt::Debug for PackageReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Package").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("PackageReader").field("name", &self.name()).finish_non_exhaustive()
     }
 }

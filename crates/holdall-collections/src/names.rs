@@ -1,19 +1,20 @@
-//! Puts names in order. It is here because this crate is built for speed in modules where most is built to be small.
+//! The sorted order of many names. It is in this crate because the WebAssembly module optimises this crate for speed,
+//! and most others for size.
 
 use std::ops::Range;
 
-/// The numbers of names in their bytewise order.
+/// Returns the indices of the names in the bytewise order of the names.
 ///
-/// Names of a model start alike, and most differ within the 8 bytes after what all have in common: those are compared as one
-/// number, and those of names that they do not tell apart by the 8 bytes after that. The sort makes use of runs that are in
-/// order already, as real files have them.
+/// The names of a model's tensors share a prefix, and most differ within the next 8 bytes. Those 8 bytes are compared as
+/// one number; names that are equal in them are compared by the 8 bytes that follow, and so on. Runs of names that are
+/// already sorted, which are common in real files, are sorted faster.
 ///
 /// # Errors
-/// The number of a name that another has, too.
+/// Returns the index of a name that occurs more than once.
 pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
     let name = |at: u32| names[at as usize];
     let mut keyed: Vec<(u64, u32)> = (0..names.len() as u32).map(|at| (0, at)).collect();
-    // Which of them are in no order yet, the first last, and how many of their bytes are the same.
+    // Ranges that are not sorted yet, the first one last, each with the length of the prefix that its names share.
     let mut left: Vec<(Range<usize>, usize)> = vec![(0..keyed.len(), 0)];
     while let Some((range, same)) = left.pop() {
         let some = &mut keyed[range.clone()];
@@ -22,7 +23,7 @@ pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
         let shared = some.iter().skip(1).fold(rest(*first).len(), |len, (_, at)| {
             rest(*first)[..len].iter().zip(rest(*at)).take_while(|(a, b)| a == b).count()
         });
-        // A name that ends sooner is filled up with zeros.
+        // A name that ends within the 8 bytes is padded with zeros.
         for (key, at) in some.iter_mut() {
             let rest = &rest(*at)[shared..];
             let mut word = [0; 8];
@@ -40,7 +41,7 @@ pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
             if alike.len() > 1 && alike.iter().all(|(_, at)| name(*at).len() >= told) {
                 left.push((start..end, told));
             } else if alike.len() > 1 {
-                // Zeros may be those of a name, or its end.
+                // The zeros may be part of a name, or padding after its end.
                 alike.sort_by(|a, b| name(a.1).cmp(name(b.1)));
             }
             start = end;
@@ -58,7 +59,7 @@ pub fn in_order(names: &[&[u8]]) -> std::result::Result<Vec<u32>, u32> {
 mod tests {
     use super::in_order;
 
-    /// What sorting the names themselves says.
+    /// The result of sorting the names themselves.
     fn expected(names: &[String]) -> Result<Vec<u32>, u32> {
         let mut all: Vec<u32> = (0..names.len() as u32).collect();
         all.sort_by_key(|at| &names[*at as usize]);
@@ -68,7 +69,7 @@ mod tests {
         }
     }
 
-    /// What `in_order` says.
+    /// The result of `in_order`.
     fn found(names: &[String]) -> Result<Vec<u32>, u32> {
         in_order(&names.iter().map(String::as_bytes).collect::<Vec<_>>())
     }
@@ -87,7 +88,7 @@ mod tests {
         names.sort();
         names.dedup();
         names.reverse();
-        // Every rotation is another order to start from, and so are names that stand twice.
+        // Each rotation is a different order to start from. Duplicate names are tried in each.
         for _ in 0..names.len() {
             names.rotate_left(1);
             assert_eq!(found(&names), expected(&names));

@@ -1,90 +1,89 @@
 //! Opening a package: what it says of itself, from a zip, a folder or an address.
 
-use super::{Inner, MODEL, Package, PackageFile, Place};
-use crate::folder;
-use crate::origin::Origin;
-use crate::rules::{NO_PACKAGE, NOT_HERE, PART};
-use crate::{Description, OpenOptions};
+use super::folder;
+use super::origin::Origin;
+use super::rules::{NO_PACKAGE, NOT_HERE, PART};
+use super::{Inner, MODEL, PackageFile, PackageReader, Place};
+use crate::file::File;
+use crate::options::{Io, OpenOptions};
+use crate::source::{ByteSource, FileSource};
 use bytes::Bytes;
 use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
-use holdall_io::File;
-use holdall_io::Io;
-use holdall_io::source::{ByteSource, FileSource};
 use holdall_package::{
-    CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
+    CARTON_TOML, Contents, Description, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
 };
 use std::path::Path;
 use std::sync::Arc;
 
-impl Package {
+impl PackageReader {
     /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
     ///
     /// # Errors
     /// Io when it cannot be read, and what is wrong with it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Package> {
-        Package::open_with(path, &OpenOptions::new())
+    pub fn open(path: impl AsRef<Path>) -> Result<PackageReader> {
+        PackageReader::open_with(path, &OpenOptions::new())
     }
 
     /// Opens a package, zip or unpacked folder.
     ///
     /// # Errors
-    /// As [`Package::open`].
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
+    /// As [`PackageReader::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PackageReader> {
         let path = path.as_ref();
-        if let Some(url) = holdall_io::http::is_url(path) {
-            let (source, name) = options.files.remote(url)?;
-            return Package::of_zip(source, None, Io::Read, name, options);
+        if let Some(url) = crate::address::is_url(path) {
+            let (source, name) = options.remote(url)?;
+            return PackageReader::of_zip(source, None, Io::Read, name, options);
         }
         let name = path.display().to_string();
         if path.is_dir() {
-            return Package::of_folder(path, options).map_err(|e| e.in_source(name));
+            return PackageReader::of_folder(path, options).map_err(|e| e.in_source(name));
         }
-        let opened = FileSource::open(path).and_then(|file| options.files.source(file));
+        let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-        Package::of_zip(source, Some(path), io, name, options)
+        PackageReader::of_zip(source, Some(path), io, name, options)
     }
 
     /// Opens a zip that `source` gives; `name` stands for it in errors.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// As [`PackageReader::open`].
     pub fn open_source(
         source: Arc<dyn ByteSource>,
         name: impl Into<String>,
         options: &OpenOptions,
-    ) -> Result<Package> {
-        Package::of_zip(source, None, Io::Read, name.into(), options)
+    ) -> Result<PackageReader> {
+        PackageReader::of_zip(source, None, Io::Read, name.into(), options)
     }
 
     /// The package that an open file is; `None` for a file of another format.
     ///
     /// # Errors
-    /// As [`Package::open`].
-    pub fn of_file(file: &File) -> Result<Option<Package>> {
+    /// As [`PackageReader::open`].
+    pub fn of_file(file: &File) -> Result<Option<PackageReader>> {
         if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
         }
         let options = OpenOptions::new().with_limits(file.limits().clone());
         let name = file.name().to_owned();
         let source = Arc::clone(&file.all_sources()[0]);
-        Package::of_zip(source, None, file.io(), name, &options).map(Some)
+        PackageReader::of_zip(source, None, file.io(), name, &options).map(Some)
     }
 
     /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
-    /// files of a model alone, which are then below `model/` in the package. [`Recipe::open`](crate::Recipe::open)
+    /// files of a model alone, which are then below `model/` in the package. A recipe of a package
     /// makes the description.
     ///
     /// # Errors
-    /// As [`Package::open`]; `package/part` where there is a `carton.toml`.
+    /// As [`PackageReader::open`]; `package/part` where there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
         description: &Description,
         options: &OpenOptions,
-    ) -> Result<Package> {
+    ) -> Result<PackageReader> {
         let path = path.as_ref();
-        let opened = Package::of_described(path, description, options);
+        let opened = PackageReader::of_described(path, description, options);
         opened.map_err(|e| e.in_source(path.display()))
     }
 
@@ -94,15 +93,15 @@ impl Package {
         io: Io,
         name: String,
         options: &OpenOptions,
-    ) -> Result<Package> {
-        let limits = options.files.limits();
+    ) -> Result<PackageReader> {
+        let limits = options.limits();
         let mut window = Window::new(source.len());
-        let found = holdall_io::fetch_ends(&*source, &mut window).and_then(|()| {
+        let found = crate::fetch_ends(&*source, &mut window).and_then(|()| {
             // The directory is read once, however often more is fetched for what it leads to.
             let directory =
-                holdall_io::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
+                crate::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
             let mut read = |given: Option<&Bytes>| {
-                let found = holdall_io::source::fetched(&*source, &mut window, |w| {
+                let found = crate::source::fetched(&*source, &mut window, |w| {
                     read_zip(&directory, w, limits, given)
                 })?;
                 found.ok_or_else(|| holdall_formats::unknown_zip(&directory))
@@ -117,7 +116,7 @@ impl Package {
             found.map_err(|e| no_package(&*source, e).in_source(&name))?;
         contents.warnings.extend(source.warnings());
         let origin = Origin::Zip { source, directory };
-        Package::of(contents, origin, path, io, name, options)
+        PackageReader::of(contents, origin, path, io, name, options)
     }
 
     fn of(
@@ -127,7 +126,7 @@ impl Package {
         io: Io,
         name: String,
         options: &OpenOptions,
-    ) -> Result<Package> {
+    ) -> Result<PackageReader> {
         let found = match origin {
             Origin::Zip { .. } => Place::Zip,
             Origin::Folder(_) | Origin::Model(_) => Place::Disk,
@@ -146,7 +145,7 @@ impl Package {
             origin,
             path: path.map(Path::to_owned),
             io,
-            options: options.files.clone(),
+            options: options.clone(),
             description: contents.description,
             hash: contents.hash,
             links: contents.links,
@@ -155,35 +154,42 @@ impl Package {
             twins: contents.twins,
             warnings: contents.warnings,
         };
-        Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
+        Ok(PackageReader { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
-    fn of_folder(root: &Path, options: &OpenOptions) -> Result<Package> {
-        let (found, mut texts) = folder::read(root, options.files.limits())?;
+    fn of_folder(root: &Path, options: &OpenOptions) -> Result<PackageReader> {
+        let (found, mut texts) = folder::read(root, options.limits())?;
         let is_package = texts.manifest.is_some() && texts.links.is_some();
         if texts.description.is_none() && !is_package {
             return Err(no_package_folder(root));
         }
-        let limits = options.files.limits();
+        let limits = options.limits();
         let mut contents = Contents::new(found.clone(), &texts, limits)?;
         if contents.description_is_linked() {
             texts.description = Some(description(&contents, options)?);
             contents = Contents::new(found, &texts, limits)?;
         }
         let name = root.display().to_string();
-        Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
+        PackageReader::of(
+            contents,
+            Origin::Folder(root.to_owned()),
+            Some(root),
+            Io::Read,
+            name,
+            options,
+        )
     }
 
     fn of_described(
         root: &Path,
         description: &Description,
         options: &OpenOptions,
-    ) -> Result<Package> {
+    ) -> Result<PackageReader> {
         if root.join(CARTON_TOML).exists() {
             let e = "there is a `carton.toml` in the folder, which says what runs the model";
             return Err(PART.broken(e));
         }
-        let limits = options.files.limits();
+        let limits = options.limits();
         let (origin, found, mut texts) = if root.join("model").is_dir() {
             let (found, texts) = folder::read(root, limits)?;
             (Origin::Folder(root.to_owned()), found, texts)
@@ -194,13 +200,20 @@ impl Package {
         };
         texts.description = Some(write::description(description).into());
         let contents = Contents::new(found, &texts, limits)?;
-        Package::of(contents, origin, Some(root), Io::Read, root.display().to_string(), options)
+        PackageReader::of(
+            contents,
+            origin,
+            Some(root),
+            Io::Read,
+            root.display().to_string(),
+            options,
+        )
     }
 }
 
 /// The text that describes a package which only links to it: fetched, since nothing can be opened without.
 fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
-    let limits = options.files.limits();
+    let limits = options.limits();
     let hash = contents.file(CARTON_TOML).and_then(|file| file.sha256).unwrap_or_default();
     let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
     match &options.fetching.0 {
@@ -221,7 +234,7 @@ fn no_package_folder(root: &Path) -> Error {
     if root.read_dir().is_ok_and(|mut all| all.next().is_none()) {
         return MISSING_FILE.broken("the folder is empty");
     }
-    let e = if holdall_io::is_model_folder(root) {
+    let e = if crate::is_model_folder(root) {
         let e = "the folder has a model, but is not a package: it has no `carton.toml`";
         MISSING_FILE.broken(e).with_remedy(Remedy::PackFile)
     } else {
@@ -239,8 +252,8 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
         return e;
     }
     let mut window = Window::new(source.len());
-    let detected = holdall_io::fetch_ends(source, &mut window)
-        .and_then(|()| holdall_io::source::fetched(source, &mut window, holdall_formats::detect));
+    let detected = crate::fetch_ends(source, &mut window)
+        .and_then(|()| crate::source::fetched(source, &mut window, holdall_formats::detect));
     match detected {
         Ok(format) if format.id != holdall_formats::carton::FORMAT.id => {
             let e = NO_PACKAGE

@@ -1,0 +1,82 @@
+//! Options that every command takes.
+
+use crate::args::input::IoChoice;
+use crate::args::limits::{self, SetLimit};
+#[cfg(feature = "http")]
+use crate::args::remote::Allow;
+#[cfg(feature = "stores")]
+use crate::args::remote::store;
+use crate::args::sizes::from_one;
+#[cfg(feature = "http")]
+use crate::args::sizes::size;
+use crate::output::style::When;
+use clap::Args;
+use std::num::NonZero;
+use std::path::PathBuf;
+
+const GLOBAL: &str = "Options of every command";
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print JSON; errors become one JSON object on standard error
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) json: bool,
+
+    /// Colour the output: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) color: When,
+
+    /// Print only data and errors
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+
+    /// How files are read: auto, map, read (for network disks) or direct (without the system's cache)
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) io: IoChoice,
+
+    /// Threads to use [default: one for each core]
+    #[arg(long, global = true, value_name = "N", value_parser = from_one, help_heading = GLOBAL)]
+    pub(crate) threads: Option<NonZero<usize>>,
+
+    /// Raise or lower a limit
+    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limits::parse, help = limits::help(), help_heading = GLOBAL)]
+    pub(crate) limits: Vec<SetLimit>,
+
+    /// Leave out unknown objects that a pickle would import, instead of refusing the file; nothing in the pickle is
+    /// run either way
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) skip_unknown: bool,
+
+    /// Read a description (TOML) of custom layouts; may be given again
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
+    pub(crate) layouts: Vec<PathBuf>,
+
+    /// Allow what is forbidden for remote files by default: http (not only https), private-hosts (loopback, private
+    /// and link-local networks); may be given again
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) allow: Vec<Allow>,
+
+    /// Keep blocks of remote files on disk: in DIR, or by default in `HOLDALL_CACHE` or the system's cache folder
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = GLOBAL)]
+    pub(crate) cache: Option<PathBuf>,
+
+    /// Limit the size of the cache that `--cache` keeps [default: 10GiB]
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
+    pub(crate) cache_size: Option<u64>,
+
+    /// Set an option for object stores, such as `endpoint_url=https://host` (also `region`, `profile`, `anon`,
+    /// `account_name`, `tenant_id`, `client_id`); keys come from the environment and from profiles; may be given
+    /// again
+    #[cfg(feature = "stores")]
+    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = store, help_heading = GLOBAL)]
+    pub(crate) store: Vec<(String, String)>,
+
+    /// Fetch nothing: files that a package links to come from the cache
+    #[cfg(all(feature = "http", feature = "carton"))]
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) offline: bool,
+}

@@ -1,0 +1,15 @@
+//! Arguments that several commands share, one file for each group of them. Arguments of one command are in its own module.
+
+mod global;
+mod input;
+mod limits;
+#[cfg(feature = "http")]
+mod remote;
+mod selection;
+mod sizes;
+
+pub(crate) use global::Global;
+pub(crate) use input::IoChoice;
+pub(crate) use selection::Selecting;
+pub(crate) use sizes::from_one;
+pub use sizes::size;

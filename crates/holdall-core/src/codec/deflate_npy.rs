@@ -1,0 +1,78 @@
+//! An `.npy` file as one stream of Deflate, whose header is decoded and left out: the decoded bytes are the elements.
+
+use super::deflate::{self, BROKEN, LENGTH};
+use super::{Codec, DecodedLen, Encoding, StreamDecoder};
+use crate::error::{Result, Rule};
+use crate::limits::Limits;
+use crate::wire::npy;
+
+/// An `.npy` file as one stream of Deflate, without the file's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeflateNpy;
+
+impl Encoding {
+    /// An `.npy` file as one stream of Deflate; the file's header is left out.
+    pub const DEFLATE_NPY: Encoding = Encoding::listed("deflate_npy");
+}
+
+impl Codec for DeflateNpy {
+    fn decoded_len(&self, stored_len: u64) -> DecodedLen {
+        deflate::most_decoded(stored_len)
+    }
+
+    fn stream(&self, _: u64, _: &Limits) -> Box<dyn StreamDecoder> {
+        Box::new(Stream { inner: deflate::Stream::new(), header: Some(Vec::new()) })
+    }
+
+    fn broken_rule(&self) -> &'static Rule {
+        &BROKEN
+    }
+
+    fn length_rule(&self) -> &'static Rule {
+        &LENGTH
+    }
+}
+
+struct Stream {
+    inner: deflate::Stream,
+    /// The decoded bytes of the header, until all of it was decoded.
+    header: Option<Vec<u8>>,
+}
+
+impl StreamDecoder for Stream {
+    /// Besides the errors of Deflate, finds what is wrong with the length of the header.
+    fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
+        let Some(mut header) = self.header.take() else { return self.inner.decode(input, out) };
+        let mut read = 0;
+        loop {
+            // At most what `header_len` allows.
+            let len = match header.len() {
+                0..NPY_START => NPY_START as u64,
+                _ => npy::header_len(&header)?,
+            };
+            let missing = usize::try_from(len).unwrap_or(0).saturating_sub(header.len());
+            if missing == 0 {
+                let (used, written) =
+                    self.inner.decode(input.get(read..).unwrap_or_default(), out)?;
+                return Ok((read.saturating_add(used), written));
+            }
+            let at = header.len();
+            header.resize(at.saturating_add(missing), 0);
+            let room = header.get_mut(at..).unwrap_or_default();
+            let (used, written) = self.inner.decode(input.get(read..).unwrap_or_default(), room)?;
+            header.truncate(at.saturating_add(written));
+            read = read.saturating_add(used);
+            if (used, written) == (0, 0) {
+                self.header = Some(header);
+                return Ok((read, 0));
+            }
+        }
+    }
+
+    fn end(&self) -> Result<()> {
+        self.inner.end()
+    }
+}
+
+/// Bytes that tell how long the header of an `.npy` file is.
+const NPY_START: usize = 12;

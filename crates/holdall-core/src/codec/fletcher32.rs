@@ -1,0 +1,68 @@
+//! Bytes, and Fletcher's checksum of them in the 4 bytes that follow.
+
+use super::pipeline::{BROKEN, CHECKSUM, broken};
+use super::{Codec, Collected, DecodedLen, StreamDecoder};
+use crate::error::{Result, Rule};
+use crate::limits::Limits;
+
+/// Bytes with a checksum behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fletcher32;
+
+impl Codec for Fletcher32 {
+    fn decoded_len(&self, stored_len: u64) -> DecodedLen {
+        DecodedLen::Exactly(stored_len.saturating_sub(4))
+    }
+
+    fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
+        Collected::new(limits, |stored, _| checked(stored).map(<[u8]>::to_vec))
+    }
+
+    fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {
+        checked(stored).map(<[u8]>::to_vec)
+    }
+
+    fn broken_rule(&self) -> &'static Rule {
+        &BROKEN
+    }
+
+    fn length_rule(&self) -> &'static Rule {
+        &BROKEN
+    }
+}
+
+/// The bytes before the checksum at their end.
+fn checked(bytes: &[u8]) -> Result<&[u8]> {
+    let Some((content, said)) = bytes.split_last_chunk::<4>() else {
+        return Err(broken("there is no room for a checksum".to_owned()));
+    };
+    let (found, said) = (fletcher32(content), u32::from_le_bytes(*said));
+    // Writers of before 1.6.3 on big-endian machines swapped the bytes of each half.
+    let swapped = ((found & 0x00ff_00ff) << 8) | ((found >> 8) & 0x00ff_00ff);
+    match found == said || swapped == said {
+        true => Ok(content),
+        false => {
+            Err(CHECKSUM.broken(format!("the checksum is {found:#010x}, stored is {said:#010x}")))
+        }
+    }
+}
+
+/// Fletcher's checksum of 16-bit numbers, the high byte first.
+fn fletcher32(bytes: &[u8]) -> u32 {
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    let (mut a, mut b) = (0u32, 0u32);
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    for block in pairs.chunks(360) {
+        for pair in block {
+            a += u32::from(u16::from_be_bytes(*pair));
+            b += a;
+        }
+        (a, b) = (fold(a), fold(b));
+    }
+    if let [last] = odd {
+        a += u32::from(*last) << 8;
+        b += a;
+        (a, b) = (fold(a), fold(b));
+    }
+    (fold(b) << 16) | fold(a)
+}
