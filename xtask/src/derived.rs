@@ -94,10 +94,11 @@ pub(crate) fn tables(root: &Path) -> Result<(String, String), String> {
         .to_owned();
     for family in &families {
         let path = format!("crates/holdall-formats/tests/{family}_files/mod.rs");
-        let _ = write!(text, "\n#[path = \"../../{path}\"]\npub(crate) mod {family}_files;");
+        // Each by itself: rustfmt sorts those that stand together.
+        let _ = write!(text, "\n#[path = \"../../{path}\"]\npub(crate) mod {family}_files;\n");
     }
     text.push_str(
-        "\n\n/// Makes files of the corpus: the path of each below `corpus/`, and its bytes.\n",
+        "\n/// Makes files of the corpus: the path of each below `corpus/`, and its bytes.\n",
     );
     text.push_str("pub(crate) type Make = fn() -> Vec<(String, Vec<u8>)>;\n");
     text.push_str("\n/// What makes the files of each family.\n");

@@ -2,30 +2,42 @@
 
 #[path = "../../crates/holdall-formats/tests/carton_files/mod.rs"]
 pub(crate) mod carton_files;
+
 #[path = "../../crates/holdall-formats/tests/flax_files/mod.rs"]
 pub(crate) mod flax_files;
+
 #[path = "../../crates/holdall-formats/tests/gguf_files/mod.rs"]
 pub(crate) mod gguf_files;
+
 #[path = "../../crates/holdall-formats/tests/hdf5_files/mod.rs"]
 pub(crate) mod hdf5_files;
+
 #[path = "../../crates/holdall-formats/tests/metatensor_files/mod.rs"]
 pub(crate) mod metatensor_files;
+
 #[path = "../../crates/holdall-formats/tests/numpy_files/mod.rs"]
 pub(crate) mod numpy_files;
+
 #[path = "../../crates/holdall-formats/tests/onnx_files/mod.rs"]
 pub(crate) mod onnx_files;
+
 #[path = "../../crates/holdall-formats/tests/pytorch_files/mod.rs"]
 pub(crate) mod pytorch_files;
+
 #[path = "../../crates/holdall-formats/tests/safetensors_files/mod.rs"]
 pub(crate) mod safetensors_files;
+
 #[path = "../../crates/holdall-formats/tests/tensorflow_files/mod.rs"]
 pub(crate) mod tensorflow_files;
+
 #[path = "../../crates/holdall-formats/tests/tflite_files/mod.rs"]
 pub(crate) mod tflite_files;
-#[path = "../../crates/holdall-formats/tests/ztensor2_files/mod.rs"]
-pub(crate) mod ztensor2_files;
+
 #[path = "../../crates/holdall-formats/tests/ztensor_files/mod.rs"]
 pub(crate) mod ztensor_files;
+
+#[path = "../../crates/holdall-formats/tests/ztensor2_files/mod.rs"]
+pub(crate) mod ztensor2_files;
 
 /// Makes files of the corpus: the path of each below `corpus/`, and its bytes.
 pub(crate) type Make = fn() -> Vec<(String, Vec<u8>)>;
