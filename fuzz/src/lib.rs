@@ -1,5 +1,5 @@
-//! What must hold whatever bytes Holdall is given: one module for each target, whose `run` panics where
-//! it does not hold.
+//! What must hold whatever bytes Holdall is given. Each format has a target that decodes anything as it; other targets have a module each,
+//! whose `run` panics where it does not hold.
 //!
 //! Two fuzzers call them. `cargo xtask fuzz-smoke` runs on stable, repeats itself exactly, and is part
 //! of `cargo xtask test`; `libfuzzer/` is for those who have a nightly compiler and time.
@@ -19,21 +19,50 @@ pub use take::Take;
 
 pub use targets::*;
 
+use holdall::Format;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+use targets::decode;
+
 /// One thing that must hold.
 #[derive(Debug)]
 pub struct Target {
     /// Its name, also that of its folder in `regressions/`.
     pub name: &'static str,
     /// Panics where it does not hold.
-    pub run: fn(&[u8]),
-    /// Folders with files to start from, in the repository.
-    pub seeds: &'static [&'static str],
+    run: Run,
+    /// Folders with files to start from, in the repository. Those that are not there have none.
+    pub seeds: Cow<'static, [&'static str]>,
     /// The seeds that one such file gives.
     pub of_file: fn(&[u8]) -> Vec<Vec<u8>>,
     /// What its bytes are, for those who change them.
     pub form: Form,
     /// Inputs that are tried before a change lands. Each target takes a few seconds.
     pub runs: u64,
+}
+
+impl Target {
+    /// Tries one input; panics where the property does not hold.
+    pub fn run(&self, data: &[u8]) {
+        match &self.run {
+            Run::Own(run) => run(data),
+            Run::Decode(formats) => formats.iter().for_each(|format| decode(format, data)),
+        }
+    }
+
+    /// Returns whether this build has what the target needs. Without it, its bytes would show nothing.
+    pub fn is_built(&self) -> bool {
+        self.name != COLUMNS || cfg!(feature = "parquet")
+    }
+}
+
+/// How a target tries an input.
+#[derive(Debug)]
+enum Run {
+    /// By a function of its own.
+    Own(fn(&[u8])),
+    /// Decodes it as each of the formats of a family.
+    Decode(Vec<&'static Format>),
 }
 
 /// What the bytes of a target are.
@@ -47,322 +76,278 @@ pub enum Form {
     Pair,
 }
 
-/// Everything that is tried.
-pub static TARGETS: &[Target] = &[
+/// Everything that is tried: a target `decode_FAMILY` for each family of formats, and those that are written by hand.
+pub static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
+    let of_formats = holdall_formats::families().map(decodes);
+    of_formats.chain(own()).collect()
+});
+
+/// The target that decodes anything as the formats of a family.
+fn decodes(family: &'static str) -> Target {
+    let (form, runs) = match family {
+        "ztensor" | "safetensors" | "metatensor" => (Form::File, 100_000),
+        "carton" => (Form::File, 50_000),
+        // Many structures, each of which is looked for.
+        "hdf5" => (Form::Bytes, 20_000),
+        _ => (Form::Bytes, 100_000),
+    };
+    let mut seeds: Vec<&'static str> =
+        ["accept", "reject"].map(|kind| &*format!("corpus/{kind}/{family}").leak()).to_vec();
+    if family == "tensorflow" {
+        seeds.push(CHECKPOINTS);
+    }
     Target {
-        name: "decode_ztensor",
-        run: decode_ztensor::run,
-        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
+        name: format!("decode_{family}").leak(),
+        run: Run::Decode(holdall_formats::formats_of(family).collect()),
+        seeds: seeds.into(),
         of_file: whole,
-        form: Form::File,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_gguf",
-        run: decode_gguf::run,
-        seeds: &["corpus/accept/gguf", "corpus/reject/gguf"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_numpy",
-        run: decode_numpy::run,
-        seeds: &["corpus/accept/numpy", "corpus/reject/numpy"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_ztensor2",
-        run: decode_ztensor2::run,
-        seeds: &["corpus/accept/ztensor2", "corpus/reject/ztensor2"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_onnx",
-        run: decode_onnx::run,
-        seeds: &["corpus/accept/onnx", "corpus/reject/onnx"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_flax",
-        run: decode_flax::run,
-        seeds: &["corpus/accept/flax", "corpus/reject/flax"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_tflite",
-        run: decode_tflite::run,
-        seeds: &["corpus/accept/tflite", "corpus/reject/tflite"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_tensorflow",
-        run: decode_tensorflow::run,
-        seeds: &["crates/holdall/tests/tensorflow", "corpus/reject/tensorflow"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_hdf5",
-        run: decode_hdf5::run,
-        seeds: &["corpus/accept/hdf5", "corpus/reject/hdf5"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 20_000,
-    },
-    Target {
-        name: "decode_pytorch",
-        run: decode_pytorch::run,
-        seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "checkpoint",
-        run: checkpoint::run,
-        seeds: &["crates/holdall/tests/checkpoint", "crates/holdall/tests/checkpoint/ranks"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "tar",
-        run: tar::run,
-        seeds: &["fuzz/seeds/tar"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "pickle",
-        run: pickle::run,
-        seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],
-        of_file: pickle::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_safetensors",
-        run: decode_safetensors::run,
-        seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],
-        of_file: whole,
-        form: Form::File,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_metatensor",
-        run: decode_metatensor::run,
-        seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
-        of_file: whole,
-        form: Form::File,
-        runs: 100_000,
-    },
-    Target {
-        name: "decode_carton",
-        run: decode_carton::run,
-        seeds: PACKAGES,
-        of_file: whole,
-        form: Form::File,
-        runs: 50_000,
-    },
-    Target {
-        name: "zip",
-        run: zip::run,
-        seeds: PACKAGES,
-        of_file: whole,
-        form: Form::File,
-        runs: 100_000,
-    },
-    Target {
-        name: "carton_texts",
-        run: carton_texts::run,
-        seeds: PACKAGES,
-        of_file: carton_texts::seeds,
-        form: Form::Bytes,
-        runs: 25_000,
-    },
-    Target {
-        name: "runner_frames",
-        run: runner_frames::run,
-        seeds: &["corpus/accept/carton", "corpus/accept/safetensors"],
-        of_file: runner_frames::seeds,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "stream_frames",
-        run: stream_frames::run,
-        seeds: &["fuzz/seeds/http"],
-        of_file: stream_frames::seeds,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "http_texts",
-        run: http_texts::run,
-        seeds: &["fuzz/seeds/http"],
-        of_file: http_texts::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "assembly",
-        run: assembly::run,
-        seeds: FILES,
-        of_file: whole,
-        form: Form::File,
-        runs: 25_000,
-    },
-    Target {
-        name: "windowed",
-        run: windowed::run,
-        seeds: FILES,
-        of_file: whole,
-        form: Form::File,
-        runs: 50_000,
-    },
-    Target {
-        name: "cbor",
-        run: cbor::run,
-        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
-        of_file: cbor::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "json",
-        run: json::run,
-        seeds: FILES,
-        of_file: json::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "npy",
-        run: npy::run,
-        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
-        of_file: npy::seeds,
-        form: Form::Bytes,
-        runs: 250_000,
-    },
-    Target {
-        name: "zstd_seekable",
-        run: zstd_seekable::run,
-        seeds: &["corpus/accept/ztensor"],
-        of_file: zstd_seekable::seeds,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "views_dense",
-        run: views_dense::run,
-        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
-        of_file: views_dense::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "views_sparse",
-        run: views_sparse::run,
-        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
-        of_file: views_sparse::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "views_quantized",
-        run: views_quantized::run,
-        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
-        of_file: views_quantized::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "views_described",
-        run: views_described::run,
-        seeds: &["fuzz/seeds/layouts"],
-        of_file: views_described::seeds,
-        form: Form::Bytes,
-        runs: 100_000,
-    },
-    Target {
-        name: "schema_layout",
-        run: schema_layout::run,
-        seeds: VECTORS,
-        of_file: schema_layout::seeds,
-        form: Form::Bytes,
-        runs: 25_000,
-    },
-    Target {
-        name: "records",
-        run: records::run,
-        seeds: VECTORS,
-        of_file: records::seeds,
-        form: Form::Bytes,
-        runs: 50_000,
-    },
-    Target {
-        name: "schema_evolution",
-        run: schema_evolution::run,
-        seeds: VECTORS,
-        of_file: schema_evolution::seeds,
-        form: Form::Bytes,
-        runs: 10_000,
-    },
-    #[cfg(feature = "parquet")]
-    Target {
-        name: "columns",
-        run: columns::run,
-        seeds: &["fuzz/seeds/columns"],
-        of_file: whole,
-        form: Form::Bytes,
-        runs: 5_000,
-    },
-    Target {
-        name: "roundtrip",
-        run: roundtrip::run,
-        seeds: &["corpus/accept/ztensor"],
-        of_file: roundtrip::seeds,
-        form: Form::Bytes,
-        runs: 10_000,
-    },
-    Target {
-        name: "metatensor",
-        run: metatensor::run,
-        seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
-        of_file: metatensor::seeds,
-        form: Form::Bytes,
-        runs: 25_000,
-    },
-    Target {
-        name: "file",
-        run: file::run,
-        seeds: FILES,
-        of_file: whole,
-        form: Form::File,
-        runs: 10_000,
-    },
-    Target {
-        name: "diff",
-        run: diff::run,
-        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors", "corpus/accept/metatensor"],
-        of_file: diff::seeds,
-        form: Form::Pair,
-        runs: 10_000,
-    },
-];
+        form,
+        runs,
+    }
+}
+
+/// The targets that are written by hand.
+fn own() -> Vec<Target> {
+    vec![
+        Target {
+            name: "ztensor2_resealed",
+            run: Run::Own(ztensor2_resealed::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor2", "corpus/reject/ztensor2"]),
+            of_file: whole,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "tensorflow_with_data",
+            run: Run::Own(tensorflow_with_data::run),
+            seeds: Cow::Borrowed(&[CHECKPOINTS, "corpus/reject/tensorflow"]),
+            of_file: whole,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "checkpoint",
+            run: Run::Own(checkpoint::run),
+            seeds: Cow::Borrowed(&[
+                "crates/holdall/tests/checkpoint",
+                "crates/holdall/tests/checkpoint/ranks",
+            ]),
+            of_file: whole,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "tar",
+            run: Run::Own(tar::run),
+            seeds: Cow::Borrowed(&["fuzz/seeds/tar"]),
+            of_file: whole,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "pickle",
+            run: Run::Own(pickle::run),
+            seeds: Cow::Borrowed(&["corpus/accept/pytorch", "corpus/reject/pytorch"]),
+            of_file: pickle::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "zip",
+            run: Run::Own(zip::run),
+            seeds: Cow::Borrowed(PACKAGES),
+            of_file: whole,
+            form: Form::File,
+            runs: 100_000,
+        },
+        Target {
+            name: "carton_texts",
+            run: Run::Own(carton_texts::run),
+            seeds: Cow::Borrowed(PACKAGES),
+            of_file: carton_texts::seeds,
+            form: Form::Bytes,
+            runs: 25_000,
+        },
+        Target {
+            name: "runner_frames",
+            run: Run::Own(runner_frames::run),
+            seeds: Cow::Borrowed(&["corpus/accept/carton", "corpus/accept/safetensors"]),
+            of_file: runner_frames::seeds,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "stream_frames",
+            run: Run::Own(stream_frames::run),
+            seeds: Cow::Borrowed(&["fuzz/seeds/http"]),
+            of_file: stream_frames::seeds,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "http_texts",
+            run: Run::Own(http_texts::run),
+            seeds: Cow::Borrowed(&["fuzz/seeds/http"]),
+            of_file: http_texts::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "assembly",
+            run: Run::Own(assembly::run),
+            seeds: Cow::Borrowed(FILES),
+            of_file: whole,
+            form: Form::File,
+            runs: 25_000,
+        },
+        Target {
+            name: "windowed",
+            run: Run::Own(windowed::run),
+            seeds: Cow::Borrowed(FILES),
+            of_file: whole,
+            form: Form::File,
+            runs: 50_000,
+        },
+        Target {
+            name: "cbor",
+            run: Run::Own(cbor::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/reject/ztensor"]),
+            of_file: cbor::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "json",
+            run: Run::Own(json::run),
+            seeds: Cow::Borrowed(FILES),
+            of_file: json::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "npy",
+            run: Run::Own(npy::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/accept/safetensors"]),
+            of_file: npy::seeds,
+            form: Form::Bytes,
+            runs: 250_000,
+        },
+        Target {
+            name: "zstd_seekable",
+            run: Run::Own(zstd_seekable::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor"]),
+            of_file: zstd_seekable::seeds,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "views_dense",
+            run: Run::Own(views_dense::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/accept/safetensors"]),
+            of_file: views_dense::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "views_sparse",
+            run: Run::Own(views_sparse::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/reject/ztensor"]),
+            of_file: views_sparse::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "views_quantized",
+            run: Run::Own(views_quantized::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor", "corpus/reject/ztensor"]),
+            of_file: views_quantized::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "views_described",
+            run: Run::Own(views_described::run),
+            seeds: Cow::Borrowed(&["fuzz/seeds/layouts"]),
+            of_file: views_described::seeds,
+            form: Form::Bytes,
+            runs: 100_000,
+        },
+        Target {
+            name: "schema_layout",
+            run: Run::Own(schema_layout::run),
+            seeds: Cow::Borrowed(VECTORS),
+            of_file: schema_layout::seeds,
+            form: Form::Bytes,
+            runs: 25_000,
+        },
+        Target {
+            name: "records",
+            run: Run::Own(records::run),
+            seeds: Cow::Borrowed(VECTORS),
+            of_file: records::seeds,
+            form: Form::Bytes,
+            runs: 50_000,
+        },
+        Target {
+            name: "schema_evolution",
+            run: Run::Own(schema_evolution::run),
+            seeds: Cow::Borrowed(VECTORS),
+            of_file: schema_evolution::seeds,
+            form: Form::Bytes,
+            runs: 10_000,
+        },
+        Target {
+            name: COLUMNS,
+            run: Run::Own(columns::run),
+            seeds: Cow::Borrowed(&["fuzz/seeds/columns"]),
+            of_file: whole,
+            form: Form::Bytes,
+            runs: 5_000,
+        },
+        Target {
+            name: "roundtrip",
+            run: Run::Own(roundtrip::run),
+            seeds: Cow::Borrowed(&["corpus/accept/ztensor"]),
+            of_file: roundtrip::seeds,
+            form: Form::Bytes,
+            runs: 10_000,
+        },
+        Target {
+            name: "metatensor",
+            run: Run::Own(metatensor::run),
+            seeds: Cow::Borrowed(&["corpus/accept/metatensor", "corpus/reject/metatensor"]),
+            of_file: metatensor::seeds,
+            form: Form::Bytes,
+            runs: 25_000,
+        },
+        Target {
+            name: "file",
+            run: Run::Own(file::run),
+            seeds: Cow::Borrowed(FILES),
+            of_file: whole,
+            form: Form::File,
+            runs: 10_000,
+        },
+        Target {
+            name: "diff",
+            run: Run::Own(diff::run),
+            seeds: Cow::Borrowed(&[
+                "corpus/accept/ztensor",
+                "corpus/accept/safetensors",
+                "corpus/accept/metatensor",
+            ]),
+            of_file: diff::seeds,
+            form: Form::Pair,
+            runs: 10_000,
+        },
+    ]
+}
+
+/// The target whose decoders the feature `parquet` brings.
+const COLUMNS: &str = "columns";
+
+/// Indexes of TensorFlow checkpoints, whose data lies beside them and so not in the corpus.
+const CHECKPOINTS: &str = "crates/holdall/tests/tensorflow";
 
 const FILES: &[&str] = &[
     "corpus/accept/ztensor",
@@ -382,6 +367,21 @@ const VECTORS: &[&str] = &["corpus/vectors/metatensor"];
 /// The target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|t| t.name == name)
+}
+
+/// Prepares a process of libFuzzer for a target: panics that the target catches must not end the process before.
+pub fn prepare(name: &str) {
+    if name == COLUMNS {
+        drop(std::panic::take_hook());
+    }
+}
+
+/// Tries one input of the target of that name.
+///
+/// # Panics
+/// Where its property does not hold, and where there is no such target.
+pub fn run(name: &str, data: &[u8]) {
+    target(name).unwrap_or_else(|| panic!("there is no target `{name}`")).run(data);
 }
 
 /// A file of the corpus as it is, unless it is only a description of another.

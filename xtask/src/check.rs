@@ -3,8 +3,6 @@
 use crate::command::{Outcome, Run, cargo, target};
 use crate::interop;
 use crate::wasm::MANIFEST as WASM;
-use holdall::FORMATS;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const BENCHES: &str = "benches/Cargo.toml";
@@ -54,26 +52,15 @@ pub(crate) fn others_target() -> PathBuf {
 
 /// `cargo xtask features`.
 pub(crate) fn features(_args: &[String]) -> Outcome {
-    let alone: BTreeSet<&str> = FORMATS.iter().map(|f| feature_of(f.id)).collect();
-    for set in [""].into_iter().chain(alone) {
+    for set in [""].into_iter().chain(holdall_formats::families()) {
         compile(&["holdall-formats"], set)?;
     }
     // All of them is what the rest of the workspace is built with. Of what makes a build large, each is left out once.
     compile(&["holdall", "holdall-cli"], "")?;
     compile(&["holdall", "holdall-cli"], "http,parquet,metatensor,safetensors")?;
     // With the second engine for ONNX, without the first.
-    compile(&["holdall", "holdall-run", "holdall-cli"], "stores,quic,onnxruntime")?;
+    compile(&["holdall", "holdall-run", "holdall-cli"], "stores,quic,run-onnxruntime")?;
     compile(&["holdall-net"], "")
-}
-
-/// The cargo feature that brings a format.
-fn feature_of(format: &str) -> &str {
-    match format {
-        "keras" => "hdf5",
-        "npy" | "npz" => "numpy",
-        "onnx" => "onnx-file",
-        own => own,
-    }
 }
 
 /// Checks that packages compile with some features and no others, without a warning: what is not used then is one. Clippy looked at the same

@@ -1,7 +1,8 @@
-//! What the code already holds, as tables of the docs and types of the packages: written from it, and compared with it.
+//! What the code already holds and is written elsewhere too: tables of the docs, types of the packages, and what follows from the list of
+//! formats. All are written from the code, and compared with it.
 
-use crate::command::{Outcome, holdall, program, root};
-use crate::limits;
+use crate::command::{Outcome, built, holdall, program, root};
+use crate::{derived, limits};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,6 +17,9 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         _ => return Err("the only option is --check".into()),
     };
     let mut stale = Vec::new();
+    // What a build needs comes first: the pages are made of what a build says.
+    stale.extend(update(derived::manifests(root())?, check)?);
+    stale.extend(update([derived::tables(root())?], check)?);
     let rules = rules()?;
     let caps = rules.iter().filter(|(_, rule)| rule.kind == ErrorKind::Limit.as_str());
     let caps = caps.map(|(code, rule)| (code.clone(), rule.says.clone())).collect();
@@ -29,8 +33,33 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         ("crates/holdall-py/python/holdall/_limits.py", limits::python()),
         ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
     ];
-    for (path, text) in pages {
-        let at = root().join(path);
+    let targets = program(built("fuzz-smoke", &[])?).args(["--list"]).output()?;
+    let targets: Vec<&str> = targets.lines().collect();
+    stale.extend(update(derived::programs(root(), &targets)?, check)?);
+    for stray in derived::stray_programs(root(), &targets) {
+        match check {
+            true => stale.push(stray),
+            false => {
+                std::fs::remove_file(root().join(&stray)).map_err(|e| format!("{stray}: {e}"))?;
+                println!("removed {stray}");
+            }
+        }
+    }
+    stale.extend(update(pages.map(|(path, text)| (path.to_owned(), text)), check)?);
+    match stale.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
+    }
+}
+
+/// Writes files that are not as they should be; or returns their paths, where they are only compared.
+fn update(
+    files: impl IntoIterator<Item = (String, String)>,
+    check: bool,
+) -> Result<Vec<String>, String> {
+    let mut stale = Vec::new();
+    for (path, text) in files {
+        let at = root().join(&path);
         if std::fs::read_to_string(&at).is_ok_and(|found| found == text) {
             continue;
         }
@@ -38,15 +67,10 @@ pub(crate) fn write(args: &[String]) -> Outcome {
             stale.push(path);
             continue;
         }
-        std::fs::create_dir_all(root().join("docs"))
-            .and_then(|()| std::fs::write(&at, text))
-            .map_err(|e| format!("{path}: {e}"))?;
+        std::fs::write(&at, text).map_err(|e| format!("{path}: {e}"))?;
         println!("wrote {path}");
     }
-    match stale.is_empty() {
-        true => Ok(()),
-        false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
-    }
+    Ok(stale)
 }
 
 /// A page with its table of limits.
@@ -125,8 +149,9 @@ fn formats_page() -> String {
     let mut out = format!(
         "# Formats\n\n{GENERATED}\n\
          Formats are told apart by their content, never by their name; the name only says what to\n\
-         write. What each reads and refuses in detail is in `docs/spec/`.\n\n\
-         | format | `--to` | extensions | versions written |\n| --- | --- | --- | --- |\n"
+         write. The page of a format says what is read and refused in detail; its cargo feature is what a build\n\
+         needs for it.\n\n\
+         | format | `--to` | extensions | versions written | feature |\n| --- | --- | --- | --- | --- |\n"
     );
     for format in FORMATS {
         let extensions: Vec<String> = format.extensions.iter().map(|e| format!("`.{e}`")).collect();
@@ -137,7 +162,14 @@ fn formats_page() -> String {
             (Some(_), all) => all.join(", "),
         };
         let (name, id) = (format.name, format.id);
-        line(&mut out, &format!("| {name} | `{id}` | {} | {versions} |", extensions.join(", ")));
+        let family = holdall_formats::family_of(format).unwrap_or(id);
+        let extensions = extensions.join(", ");
+        line(
+            &mut out,
+            &format!(
+                "| [{name}](spec/{family}.md) | `{id}` | {extensions} | {versions} | `{family}` |"
+            ),
+        );
     }
     out
 }

@@ -87,7 +87,7 @@ fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
         return Ok(());
     };
     above("test")
-        .args(["--features", "holdall-run/onnxruntime", "--test", "onnxruntime"])
+        .args(["--features", "holdall-run/run-onnxruntime", "--test", "onnxruntime"])
         .args(["--", "--include-ignored"])
         .env("HOLDALL_MINILM", &package)
         .env("HOLDALL_ONNXRUNTIME", library)

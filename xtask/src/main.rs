@@ -5,48 +5,24 @@ mod big_endian;
 mod check;
 mod command;
 mod corpus;
+mod derived;
 mod docs;
+mod doors;
 mod fuzz;
 mod gpu;
 mod interop;
 mod js;
 mod layers;
 mod limits;
+mod new_format;
 mod python;
 mod scan;
 mod sizes;
 mod stores;
+mod tables;
 mod test;
 mod tokens;
 mod wasm;
-
-// Files that break a rule on being opened: the tables that the formats' own tests go through.
-#[path = "../../crates/holdall-formats/tests/carton_files/mod.rs"]
-mod carton_files;
-#[path = "../../crates/holdall-formats/tests/flax_files/mod.rs"]
-mod flax_files;
-#[path = "../../crates/holdall-formats/tests/gguf_files/mod.rs"]
-mod gguf_files;
-#[path = "../../crates/holdall-formats/tests/hdf5_files/mod.rs"]
-mod hdf5_files;
-#[path = "../../crates/holdall-formats/tests/metatensor_files/mod.rs"]
-mod metatensor_files;
-#[path = "../../crates/holdall-formats/tests/numpy_files/mod.rs"]
-mod numpy_files;
-#[path = "../../crates/holdall-formats/tests/onnx_files/mod.rs"]
-mod onnx_files;
-#[path = "../../crates/holdall-formats/tests/pytorch_files/mod.rs"]
-mod pytorch_files;
-#[path = "../../crates/holdall-formats/tests/safetensors_files/mod.rs"]
-mod safetensors_files;
-#[path = "../../crates/holdall-formats/tests/tensorflow_files/mod.rs"]
-mod tensorflow_files;
-#[path = "../../crates/holdall-formats/tests/tflite_files/mod.rs"]
-mod tflite_files;
-#[path = "../../crates/holdall-formats/tests/ztensor2_files/mod.rs"]
-mod ztensor2_files;
-#[path = "../../crates/holdall-formats/tests/ztensor_files/mod.rs"]
-mod ztensor_files;
 
 use command::Outcome;
 use std::process::ExitCode;
@@ -116,6 +92,16 @@ const TASKS: &[Task] = &[
         "gen",
         "writes the generated tables in docs/, and what is there twice; --check compares them",
         docs::write,
+    ),
+    task(
+        "new-format",
+        "writes the files and lines of a new file format, which build as they are",
+        new_format::new_format,
+    ),
+    task(
+        "doors",
+        "adds a toy format and a toy codec to a copy of the repository, and uses them",
+        doors::doors,
     ),
     task("bench", "measures against the peers; arguments go to benches/", bench),
 ];

@@ -1,5 +1,5 @@
 //! `holdall test` and `holdall run`.
-#![cfg(feature = "onnx")]
+#![cfg(feature = "run-onnx")]
 
 use crate::command::{self, holdall, holdall_with};
 use std::path::{Path, PathBuf};

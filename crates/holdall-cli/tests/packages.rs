@@ -575,7 +575,7 @@ fn a_file_where_a_folder_should_be_is_not_replaced() {
 }
 
 /// Packages have no booleans: a graph's are declared as numbers, which the runner takes and gives.
-#[cfg(feature = "onnx")]
+#[cfg(feature = "run-onnx")]
 #[test]
 fn booleans_of_a_graph_are_declared_as_numbers() {
     let dir = tempfile::tempdir().unwrap();

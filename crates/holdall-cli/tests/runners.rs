@@ -1,5 +1,5 @@
 //! Runners that are programs, named on the command line and in a file; models of folders that nothing describes.
-#![cfg(all(unix, feature = "onnx"))]
+#![cfg(all(unix, feature = "run-onnx"))]
 
 use crate::command::{self, command, holdall, ran};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Files of no format of this build: what they are instead, as far as their first bytes tell, and the way out.
 
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 mod rare;
 
-use super::{NOT_BUILT, UNKNOWN};
+use super::{NOT_BUILT, UNKNOWN, is_built};
 use holdall_core::error::{Error, Remedy, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -57,7 +57,7 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     if let Some(e) = text(&head, window.len()) {
         return Ok(e);
     }
-    #[cfg(feature = "onnx-file")]
+    #[cfg(feature = "onnx")]
     if let Some((name, way)) = rare::find(&head) {
         return Ok(said(name, way));
     }
@@ -73,18 +73,19 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
 /// # Errors
 /// [`Stop::Need`].
 pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
-    if OWN.iter().all(|own| own.is_built) {
+    if OWN.iter().all(|own| is_built(own.family)) {
         return Ok(None);
     }
     let head = window.head(HEAD)?;
-    let Some(own) = OWN.iter().find(|own| !own.is_built && (own.is)(&head)) else {
+    let own = OWN.iter().find(|own| (own.is)(&head)).filter(|own| !is_built(own.family));
+    let Some(own) = own else {
         return Ok(None);
     };
     let e = NOT_BUILT.broken(format!(
         "this is a file of the format {}, which this build does not read",
         own.name
     ));
-    Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.feature))))
+    Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.family))))
 }
 
 /// [`UNKNOWN`], of a file whose kind is known.
@@ -320,54 +321,40 @@ pub fn unknown_zip(directory: &Directory) -> Error {
     said(&what, Way::Hint(way))
 }
 
-/// A format of ours, which a build may be without.
+/// How a file of a format is recognised in a build without that format, where its first bytes surely tell it. A format that is
+/// not here is unknown to builds without it.
 struct Own {
     name: &'static str,
-    feature: &'static str,
-    is_built: bool,
+    family: &'static str,
     /// Whether a file that begins so is surely one.
     is: fn(&[u8]) -> bool,
 }
 
 /// Before safetensors stands what begins as that does.
 static OWN: &[Own] = &[
-    Own {
-        name: "zTensor",
-        feature: "ztensor",
-        is_built: cfg!(feature = "ztensor"),
-        is: |head| head.starts_with(b"ZTEN"),
-    },
+    Own { name: "zTensor", family: "ztensor", is: |head| head.starts_with(b"ZTEN") },
     Own {
         name: "zTensor 2",
-        feature: "ztensor2",
-        is_built: cfg!(feature = "ztensor2"),
+        family: "ztensor2",
         is: |head| head.starts_with(b"\x89ZT2\r\n\x1a\n"),
     },
     Own {
         name: "GGUF",
-        feature: "gguf",
-        is_built: cfg!(feature = "gguf"),
+        family: "gguf",
         is: |head| head.starts_with(b"GGUF") || head.starts_with(b"FUGG"),
     },
     Own {
         name: "NumPy",
-        feature: "numpy",
-        is_built: cfg!(feature = "numpy"),
+        family: "numpy",
         is: |head| {
             head.starts_with(b"\x93NUMPY")
                 || first_entry(head).is_some_and(|n| n.ends_with(b".npy"))
         },
     },
-    Own {
-        name: "HDF5",
-        feature: "hdf5",
-        is_built: cfg!(feature = "hdf5"),
-        is: |head| head.starts_with(b"\x89HDF\r\n\x1a\n"),
-    },
+    Own { name: "HDF5", family: "hdf5", is: |head| head.starts_with(b"\x89HDF\r\n\x1a\n") },
     Own {
         name: "PyTorch",
-        feature: "pytorch",
-        is_built: cfg!(feature = "pytorch"),
+        family: "pytorch",
         is: |head| {
             head.starts_with(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
                 || first_entry(head).is_some_and(|n| n.ends_with(b"/data.pkl"))
@@ -375,37 +362,24 @@ static OWN: &[Own] = &[
     },
     Own {
         name: "Carton",
-        feature: "carton",
-        is_built: cfg!(feature = "carton"),
+        family: "carton",
         is: |head| {
             first_entry(head).is_some_and(|n| matches!(n, b"carton.toml" | b"MANIFEST" | b"LINKS"))
         },
     },
     Own {
         name: "Metatensor",
-        feature: "metatensor",
-        is_built: cfg!(feature = "metatensor"),
+        family: "metatensor",
         is: |head| {
             let key = b"\"metatensor\"";
             has_header(head) && head.windows(key.len()).any(|at| at == key)
         },
     },
-    Own {
-        name: "safetensors",
-        feature: "safetensors",
-        is_built: cfg!(feature = "safetensors"),
-        is: has_header,
-    },
-    Own {
-        name: "LiteRT",
-        feature: "tflite",
-        is_built: cfg!(feature = "tflite"),
-        is: |head| head.get(4..8) == Some(b"TFL3"),
-    },
+    Own { name: "safetensors", family: "safetensors", is: has_header },
+    Own { name: "LiteRT", family: "tflite", is: |head| head.get(4..8) == Some(b"TFL3") },
     Own {
         name: "ONNX",
-        feature: "onnx-file",
-        is_built: cfg!(feature = "onnx-file"),
+        family: "onnx",
         // The version, then the producer's name or another field of a model.
         is: |head| {
             matches!(head, [0x08, 1..=20, 0x12 | 0x1a | 0x22 | 0x2a | 0x32 | 0x3a | 0x42, ..])

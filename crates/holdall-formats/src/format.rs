@@ -3,7 +3,7 @@
 use holdall_core::encode::{Encode, EncodeOptions};
 use holdall_core::error::{Result, Rule};
 use holdall_core::limits::Limits;
-use holdall_core::model::Index;
+use holdall_core::model::{Attributes, Index};
 use holdall_core::window::{Stop, Window};
 use std::ops::Range;
 
@@ -44,6 +44,12 @@ pub struct Format {
     pub has_graph: bool,
     /// How a model is written in several files, where it can be.
     pub shards: Option<Shards>,
+    /// Whether the attributes of a model in several files are those of all of them; otherwise, they are those of the first file.
+    pub merges_attributes: bool,
+    /// Whether a file with an extension of the format is a model or a part of one, by its name and the names of all files in its folder.
+    pub is_model_file: fn(name: &str, all: &[String]) -> bool,
+    /// Whether files of it often have the same weights as a file of another format in the same folder, which is then the model.
+    pub stands_beside_weights: bool,
     /// How a file names others beside it that have bytes of its tensors, where it can.
     pub beside: Option<Beside>,
     /// Layouts of tensors that are not arrays of numbers, each with what such a tensor is, in words.
@@ -83,6 +89,9 @@ impl Format {
             has_schema: false,
             has_graph: false,
             shards: None,
+            merges_attributes: false,
+            is_model_file: |_, _| true,
+            stands_beside_weights: false,
             beside: None,
             other_values: &[],
             content: None,
@@ -105,14 +114,36 @@ pub enum IndexLocation {
 }
 
 /// What makes several files one model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Shards {
     /// An index file beside them, which says where each tensor is.
     Index,
-    /// Each says which part it is.
-    Parts,
+    /// Each says which part it is, in its attributes.
+    Parts(Parts),
     /// A file beside them, which says what they hold and which files they are.
     Root,
+}
+
+/// Which part of a model a file says that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelPart {
+    /// Its number, from 0.
+    pub number: u32,
+    /// The number of parts.
+    pub count: u32,
+    /// The number of tensors in all parts together, where that is stated.
+    pub tensors: Option<u32>,
+}
+
+/// How files of a format say which parts of a model they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    /// Returns the part that a file with these attributes is, or `None` if it is whole.
+    pub read: fn(&Attributes) -> Option<ModelPart>,
+    /// Makes the attributes those of part `number`, from 0, of `count`, which have so many tensors together.
+    pub set: fn(attributes: &mut Attributes, number: u16, count: u16, tensors: i32),
+    /// Removes what only a part says.
+    pub remove: fn(&mut Attributes),
 }
 
 /// Files beside a file that have bytes of its tensors.

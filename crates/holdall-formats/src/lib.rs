@@ -1,6 +1,6 @@
 //! The file formats that Holdall reads and writes: a folder for each, and [`FORMATS`], the one list of them.
 //!
-//! A [`Format`] is a constant that describes itself. Its functions do no I/O: they look at the bytes in a
+//! A [`Format`] is a constant that describes itself; the constants of one folder are a family. Its functions do no I/O: they look at the bytes in a
 //! [`Window`] and return what the file contains, or the range of bytes that they still need.
 //! [`shards`] has the models that are several files, `scan` looks for pickles in files of any format.
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ pub mod carton;
 mod element;
 #[cfg(feature = "flax")]
 pub mod flax;
+pub mod folders;
 mod foreign;
 mod format;
 #[cfg(feature = "gguf")]
@@ -52,7 +53,7 @@ pub mod metatensor;
 mod named;
 #[cfg(feature = "numpy")]
 pub mod numpy;
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 pub mod onnx;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
@@ -77,10 +78,11 @@ pub mod ztensor2;
 pub use array::{Elements, add_array, add_arrays, array_header};
 pub use element::{schema_dtype, stored_as};
 
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;
 pub use format::{
-    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, NewEncoder,
-    OldEnd, Shards,
+    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
+    NewEncoder, OldEnd, Parts, Shards,
 };
 
 #[allow(unused_imports, reason = "a build may have no format that is written")]
@@ -91,45 +93,46 @@ use holdall_core::model::Index;
 use holdall_core::window::{Stop, Window};
 use std::ops::Range;
 
-/// All formats, in the order in which they are tried.
-pub static FORMATS: &[&Format] = &[
-    #[cfg(feature = "ztensor")]
-    &ztensor::FORMAT,
-    #[cfg(feature = "ztensor2")]
-    &ztensor2::FORMAT,
-    #[cfg(feature = "numpy")]
-    &numpy::NPY,
+/// Makes the list of formats from a line for each: the format's family, and its constant.
+macro_rules! formats {
+    ($($family:tt => $format:path,)*) => {
+        /// The formats of this build, in the order in which they are tried.
+        pub static FORMATS: &[&Format] = &[$(#[cfg(feature = $family)] &$format),*];
+
+        /// The family of each of [`FORMATS`].
+        static FAMILY_OF_EACH: &[&str] = &[$(#[cfg(feature = $family)] $family),*];
+
+        /// The family of every format, and whether this build has it.
+        static FAMILIES: &[(&str, bool)] = &[$(($family, cfg!(feature = $family))),*];
+    };
+}
+
+// The one list, in the order of detection. A family is the name of its folder here and in `corpus/accept` and `corpus/reject`,
+// of its page in `docs/spec`, of its cargo feature and of its target in `fuzz`.
+formats! {
+    "ztensor" => ztensor::FORMAT,
+    "ztensor2" => ztensor2::FORMAT,
+    "numpy" => numpy::NPY,
     // Before safetensors, whose files start in the same way.
-    #[cfg(feature = "metatensor")]
-    &metatensor::FORMAT,
-    #[cfg(feature = "gguf")]
-    &gguf::FORMAT,
-    #[cfg(feature = "tflite")]
-    &tflite::FORMAT,
-    #[cfg(feature = "safetensors")]
-    &safetensors::FORMAT,
-    #[cfg(feature = "pytorch")]
-    &pytorch::FORMAT,
-    #[cfg(feature = "hdf5")]
-    &hdf5::FORMAT,
-    #[cfg(feature = "flax")]
-    &flax::FORMAT,
+    "metatensor" => metatensor::FORMAT,
+    "gguf" => gguf::FORMAT,
+    "tflite" => tflite::FORMAT,
+    "safetensors" => safetensors::FORMAT,
+    "pytorch" => pytorch::FORMAT,
+    "hdf5" => hdf5::FORMAT,
+    "flax" => flax::FORMAT,
+    // `cargo xtask new-format` adds a line here: before the formats that look at more than the first bytes.
     // Before cartons, which are zips as what Keras writes.
-    #[cfg(feature = "hdf5")]
-    &hdf5::KERAS,
+    "hdf5" => hdf5::KERAS,
     // Late, because it looks at the end of a file too.
-    #[cfg(feature = "carton")]
-    &carton::FORMAT,
+    "carton" => carton::FORMAT,
     // Told by the end of a file alone.
-    #[cfg(feature = "tensorflow")]
-    &tensorflow::FORMAT,
+    "tensorflow" => tensorflow::FORMAT,
     // Last of the zips, because it asks for nothing but arrays in one.
-    #[cfg(feature = "numpy")]
-    &numpy::NPZ,
+    "numpy" => numpy::NPZ,
     // Last of all, because nothing marks such a file.
-    #[cfg(feature = "onnx-file")]
-    &onnx::FORMAT,
-];
+    "onnx" => onnx::FORMAT,
+}
 
 holdall_core::error::rules! {
     /// Rules of recognising a format.
@@ -186,6 +189,30 @@ pub fn table(window: &Window, limits: &Limits) -> Result<Option<Range<u64>>, Sto
 pub fn by_name(name: &str) -> Option<&'static Format> {
     let name = name.to_ascii_lowercase();
     FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
+}
+
+/// Returns every family of formats once, in the order of the list, whether or not this build has it.
+pub fn families() -> impl Iterator<Item = &'static str> {
+    let is_first = |at: usize, family: &str| !FAMILIES.iter().take(at).any(|(of, _)| *of == family);
+    let all = FAMILIES.iter().enumerate();
+    all.filter(move |(at, (family, _))| is_first(*at, family)).map(|(_, (family, _))| *family)
+}
+
+/// Returns the formats of a family that this build has.
+pub fn formats_of(family: &str) -> impl Iterator<Item = &'static Format> {
+    let of_each = FORMATS.iter().copied().zip(FAMILY_OF_EACH);
+    of_each.filter(move |(_, of)| **of == family).map(|(format, _)| format)
+}
+
+/// Returns the family of a format of this build.
+pub fn family_of(format: &Format) -> Option<&'static str> {
+    let mut of_each = FORMATS.iter().zip(FAMILY_OF_EACH);
+    of_each.find(|(own, _)| own.id == format.id).map(|(_, family)| *family)
+}
+
+/// Whether this build has the formats of a family.
+fn is_built(family: &str) -> bool {
+    FAMILIES.iter().any(|(of, is_built)| *of == family && *is_built)
 }
 
 /// The formats that files are written in from nothing.

@@ -6,17 +6,17 @@ use crate::index::fetch_ends;
 use crate::options::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, fetched};
-#[cfg(any(feature = "onnx-file", feature = "ztensor"))]
+#[cfg(any(feature = "onnx", feature = "ztensor2"))]
 use holdall_core::Limits;
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 use holdall_core::Stop;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result, Rule, Window};
 use holdall_formats::Beside;
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 use holdall_formats::onnx::{EXTERNAL, Graph, locations};
 use holdall_formats::shards;
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::{self, Objects};
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub fn content(file: &File) -> Result<Option<String>> {
 ///
 /// # Errors
 /// What is wrong with the file.
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Result<Objects> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
@@ -59,14 +59,14 @@ pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Resu
 ///
 /// # Errors
 /// What its source fails with, and what is wrong with it.
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 pub fn graph(model: &File) -> Result<Graph> {
     let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
     of_model(model, read).map_err(|e| e.in_source(model.name()))
 }
 
 /// The files beside the model at `path`, as it names them; none where there is no model.
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 pub fn beside(path: &Path) -> Vec<String> {
     let limits = Limits::default();
     let all =
@@ -74,7 +74,7 @@ pub fn beside(path: &Path) -> Vec<String> {
     all.unwrap_or_default()
 }
 
-#[cfg(feature = "onnx-file")]
+#[cfg(feature = "onnx")]
 fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let Some(source) = model.all_sources().first() else {
         return Err(EXTERNAL.broken("there is nothing to read it from"));

@@ -309,7 +309,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 #[cfg(feature = "http")]
 fn begin(url: &str) -> crate::source::Begin {
     let (_, name) = crate::shards::Home::of(Path::new(url));
-    let format = holdall_formats::shards::format_by(name);
+    let format = holdall_formats::folders::format_by(name);
     format.map_or(crate::source::Begin::Unknown, |f| crate::source::Begin::With(f.index_location))
 }
 

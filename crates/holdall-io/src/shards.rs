@@ -11,10 +11,9 @@ use crate::workers;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
+use holdall_formats::folders::{self, Chosen, FOLDERS, chosen, too_many};
 pub use holdall_formats::shards::part_name;
-use holdall_formats::shards::{
-    self, Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, chosen, too_many,
-};
+use holdall_formats::shards::{self, Map, NO_MODEL, SHARD_MISSING, Shard, Split};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,10 +99,9 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
     let all = files(folder)?;
     let name = match chosen(&all) {
         Chosen::Index(name, _) | Chosen::Whole(name, _) => name,
-        Chosen::File(name) | Chosen::Root(name, _) => name,
-        Chosen::Checkpoint => ".metadata",
+        Chosen::File(name) | Chosen::Root(name, _) | Chosen::Checkpoint(name) => name,
         Chosen::Several(names) => return Err(too_many(&names).in_source(folder.display())),
-        Chosen::Nothing => {
+        Chosen::Arrays => {
             let message = "the folder has no file of tensors, and no index of them";
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
@@ -113,19 +111,17 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
 
 /// Whether these are the files of a folder that holds a model.
 pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
-    !folder.join("carton.toml").exists() && shards::are_model(all)
+    !folder.join("carton.toml").exists() && folders::are_model(all)
 }
 
-/// What TensorFlow calls a saved model's graph, and the folder beside it that has the weights.
-const SAVED_MODEL: (&str, &str) = ("saved_model.pb", "variables");
-
-/// The names of the files in a folder, sorted; of a saved model of TensorFlow those of its weights, too.
+/// The names of the files in a folder, sorted, with those of folders inside that are part of its model.
 pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     let mut all = own_files(folder)?;
-    let (graph, weights) = SAVED_MODEL;
-    if all.iter().any(|name| name == graph) && folder.join(weights).is_dir() {
-        let found = own_files(&folder.join(weights))?;
-        all.extend(found.into_iter().map(|name| format!("{weights}/{name}")));
+    for inner in FOLDERS.iter().filter_map(|format| format.inner) {
+        if all.iter().any(|name| name == inner.marker) && folder.join(inner.folder).is_dir() {
+            let found = own_files(&folder.join(inner.folder))?;
+            all.extend(found.into_iter().map(|name| format!("{}/{name}", inner.folder)));
+        }
     }
     all.sort();
     Ok(all)
@@ -176,25 +172,27 @@ impl OpenOptions {
     /// The model of several files that `path` names: a folder of a store, or an index file; nothing where it names neither.
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
-        match &home {
-            Home::Web(..) if shards::is_index(name) => {
+        #[cfg(feature = "stores")]
+        if let Home::Web(base, _) = &home
+            && crate::stores::is_address(base)
+            && crate::stores::is_folder(&path.to_string_lossy())
+        {
+            return self.open_folder(&folder_of(&path.to_string_lossy())).map(Some);
+        }
+        let is_there = matches!(home, Home::Web(..)) || path.is_file();
+        if folders::by_entry(name).is_none() || !is_there {
+            return Ok(None);
+        }
+        let entry = [name.to_owned()];
+        match (chosen(&entry), &home) {
+            (Chosen::Index(name, more), Home::Folder(folder)) => {
+                self.of_file(folder, name, more, path.display().to_string()).map(Some)
+            }
+            (Chosen::Index(name, more), Home::Web(..)) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
-                self.of_index(&home, name, &*source, None, shown).map(Some)
+                self.of_index(&home, name, &*source, more, shown).map(Some)
             }
-            Home::Web(..) if shards::is_checkpoint(name) => self.open_checkpoint(&home).map(Some),
-            #[cfg(feature = "stores")]
-            Home::Web(base, _) if crate::stores::is_address(base) => {
-                let text = path.to_string_lossy();
-                let is_folder = crate::stores::is_folder(&text);
-                is_folder.then(|| self.open_folder(&folder_of(&text))).transpose()
-            }
-            Home::Folder(folder) if shards::is_index(name) && path.is_file() => {
-                self.of_file(folder, name, None, path.display().to_string()).map(Some)
-            }
-            Home::Folder(_) if shards::is_checkpoint(name) && path.is_file() => {
-                self.open_checkpoint(&home).map(Some)
-            }
-            Home::Web(..) | Home::Folder(_) => Ok(None),
+            _ => self.open_checkpoint(&home).map(Some),
         }
     }
 
@@ -245,7 +243,7 @@ impl OpenOptions {
             (Chosen::Whole(name, warning), _) => {
                 self.joined(vec![self.shard(home, name)?], vec![warning], shown)
             }
-            (Chosen::Checkpoint, _) => self.open_checkpoint(home),
+            (Chosen::Checkpoint(_), _) => self.open_checkpoint(home),
             (Chosen::File(name), _) => self.open(home.join(name)),
             // All the others are what it names.
             (Chosen::Root(root, names), _) => match self.open(home.join(root)) {
@@ -254,8 +252,8 @@ impl OpenOptions {
             },
             (Chosen::Several(names), _) => Err(too_many(&names).in_source(shown)),
             // Which may be in folders of it.
-            (Chosen::Nothing, Home::Folder(folder)) => self.open_arrays(folder),
-            (Chosen::Nothing, Home::Web(..)) => {
+            (Chosen::Arrays, Home::Folder(folder)) => self.open_arrays(folder),
+            (Chosen::Arrays, Home::Web(..)) => {
                 let message = "the folder has no file of tensors, and no index of them";
                 Err(NO_MODEL.broken(message).in_source(shown))
             }

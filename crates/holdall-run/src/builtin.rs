@@ -6,7 +6,7 @@ impl Default for Runners {
     /// The runners that this crate brings.
     fn default() -> Runners {
         let mut all = Runners::none().with(crate::noop::Noop);
-        #[cfg(feature = "onnx")]
+        #[cfg(feature = "run-onnx")]
         {
             all = all.with(crate::onnx::Onnx);
         }

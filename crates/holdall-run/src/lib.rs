@@ -16,7 +16,7 @@
 //! use holdall_run::{Model, Settings};
 //!
 //! let package = Package::open(path)?;
-//! # if !cfg!(feature = "onnx") { return Ok(()) }
+//! # if !cfg!(feature = "run-onnx") { return Ok(()) }
 //! let mut model = Model::load(&package, &Settings::default())?;
 //! let inputs = model.in_order(vec![TensorValue::of(vec![1, 2], &[1f32, 0.0])?])?;
 //! let outputs = model.run(inputs)?;
@@ -37,9 +37,9 @@
 //! It wants Rust 1.94, the reason for the workspace's `rust-version`; older releases of it panic, or compute
 //! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
 //! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
-//! 64-bit floats are rounded. Whoever builds without the feature `onnx` has no engine at all.
+//! 64-bit floats are rounded. Whoever builds without the feature `run-onnx` has no engine at all.
 //!
-//! With the feature `onnxruntime` there is a second one: `onnx::OnnxRuntime` loads a library of ONNX Runtime that
+//! With the feature `run-onnxruntime` there is a second one: `onnx::OnnxRuntime` loads a library of ONNX Runtime that
 //! the caller names, through the crate `ort`, and `Settings::default().runners.with(…)` puts it before the other.
 //! It brings four crates, and no code of the library itself.
 #![deny(unsafe_code)]
@@ -50,7 +50,7 @@ pub mod config;
 mod folder;
 pub mod model;
 pub mod noop;
-#[cfg(any(feature = "onnx", feature = "onnxruntime"))]
+#[cfg(any(feature = "run-onnx", feature = "run-onnxruntime"))]
 pub mod onnx;
 pub mod process;
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! ONNX models run by the engine, against what the reference evaluator of the `onnx` package gives. The files come from
 //! `interop/onnx/small.py`.
-#![cfg(feature = "onnx")]
+#![cfg(feature = "run-onnx")]
 
 mod graphs;
 mod models;

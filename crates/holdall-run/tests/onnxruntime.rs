@@ -1,6 +1,6 @@
 //! ONNX models run by ONNX Runtime, whose library the variable `HOLDALL_ONNXRUNTIME` names. `cargo xtask interop`
 //! sets it.
-#![cfg(feature = "onnxruntime")]
+#![cfg(feature = "run-onnxruntime")]
 
 mod graphs;
 mod models;

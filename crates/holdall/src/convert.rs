@@ -1,6 +1,6 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
-#[cfg_attr(not(feature = "onnx-file"), path = "convert/no_graph.rs")]
+#[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
 mod graph;
 mod schema;
 mod shards;
@@ -44,9 +44,9 @@ pub struct Convert {
     reforms: Reforms,
     max_shard_len: Option<u64>,
     max_shard_tensors: Option<u64>,
-    #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
+    #[cfg_attr(not(feature = "onnx"), allow(dead_code))]
     graph: Option<File>,
-    #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
+    #[cfg_attr(not(feature = "onnx"), allow(dead_code))]
     external: ExternalData,
 }
 

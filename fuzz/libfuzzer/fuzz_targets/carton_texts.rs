@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::carton_texts::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("carton_texts"),
+    |data: &[u8]| holdall_fuzz::run("carton_texts", data)
+);

@@ -1,7 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(
-    // Panics of the decoders are caught, so they must not end the process before.
-    init: drop(std::panic::take_hook()),
-    |data: &[u8]| holdall_fuzz::columns::run(data)
+    init: holdall_fuzz::prepare("columns"),
+    |data: &[u8]| holdall_fuzz::run("columns", data)
 );

@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::decode_safetensors::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("decode_safetensors"),
+    |data: &[u8]| holdall_fuzz::run("decode_safetensors", data)
+);

@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::schema_layout::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("schema_layout"),
+    |data: &[u8]| holdall_fuzz::run("schema_layout", data)
+);

@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::stream_frames::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("stream_frames"),
+    |data: &[u8]| holdall_fuzz::run("stream_frames", data)
+);

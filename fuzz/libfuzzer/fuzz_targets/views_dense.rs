@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::views_dense::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("views_dense"),
+    |data: &[u8]| holdall_fuzz::run("views_dense", data)
+);

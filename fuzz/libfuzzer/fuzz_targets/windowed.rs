@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::windowed::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("windowed"),
+    |data: &[u8]| holdall_fuzz::run("windowed", data)
+);

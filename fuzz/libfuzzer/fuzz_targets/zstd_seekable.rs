@@ -1,3 +1,7 @@
+// Written by `cargo xtask gen`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| holdall_fuzz::zstd_seekable::run(data));
+libfuzzer_sys::fuzz_target!(
+    init: holdall_fuzz::prepare("zstd_seekable"),
+    |data: &[u8]| holdall_fuzz::run("zstd_seekable", data)
+);

@@ -2,9 +2,9 @@
 
 use super::Made;
 use super::zt::*;
-use crate::safetensors_files::file;
-use crate::ztensor_files::{map, of_root, text, with};
-use crate::ztensor_files::{object, root};
+use crate::tables::safetensors_files::file;
+use crate::tables::ztensor_files::{map, of_root, text, with};
+use crate::tables::ztensor_files::{object, root};
 
 /// Numbers that no file has room for.
 const HUGE: [(&str, u64); 5] = [

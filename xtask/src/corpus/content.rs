@@ -3,7 +3,7 @@
 
 use super::Made;
 use super::zt::*;
-use crate::ztensor_files::{array, text, uint};
+use crate::tables::ztensor_files::{array, text, uint};
 use holdall::Algorithm;
 use holdall_core::codec::zstd;
 

@@ -12,6 +12,7 @@ mod written;
 mod zt;
 
 use crate::command::{Outcome, cargo, root};
+use crate::tables::TABLES;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -65,71 +66,8 @@ fn make() -> Outcome {
 
 /// Every file that comes from a table.
 fn all() -> Vec<Made> {
-    let of_rules = crate::ztensor_files::rejects::rejects().into_iter();
-    let mut all: Vec<Made> = of_rules
-        .map(|(name, bytes)| Made::new(format!("reject/ztensor/{name}.zt"), bytes))
-        .collect();
-    let of_ztensor2 = crate::ztensor2_files::rejects().into_iter();
-    all.extend(
-        of_ztensor2.map(|(name, bytes)| Made::new(format!("reject/ztensor2/{name}.zt"), bytes)),
-    );
-    let of_pytorch = crate::pytorch_files::rejects().into_iter();
-    all.extend(
-        of_pytorch.map(|(name, bytes)| Made::new(format!("reject/pytorch/{name}.pt"), bytes)),
-    );
-    let of_numpy = crate::numpy_files::rejects().into_iter();
-    all.extend(of_numpy.map(|(name, bytes)| Made::new(format!("reject/numpy/{name}"), bytes)));
-    let of_onnx = crate::onnx_files::rejects().into_iter();
-    all.extend(of_onnx.map(|(name, bytes)| Made::new(format!("reject/onnx/{name}.onnx"), bytes)));
-    let of_flax = crate::flax_files::rejects().into_iter();
-    all.extend(
-        of_flax.map(|(name, bytes)| Made::new(format!("reject/flax/{name}.msgpack"), bytes)),
-    );
-    let of_tflite = crate::tflite_files::rejects().into_iter();
-    all.extend(
-        of_tflite.map(|(name, bytes)| Made::new(format!("reject/tflite/{name}.tflite"), bytes)),
-    );
-    for (name, bytes) in [
-        ("everything", crate::tflite_files::everything()),
-        ("outside", crate::tflite_files::outside()),
-    ] {
-        all.push(Made::new(format!("accept/tflite/made-{name}.tflite"), bytes));
-    }
-    let of_tensorflow = crate::tensorflow_files::rejects().into_iter();
-    all.extend(
-        of_tensorflow
-            .map(|(name, bytes)| Made::new(format!("reject/tensorflow/{name}.index"), bytes)),
-    );
-    let of_gguf = crate::gguf_files::rejects().into_iter();
-    all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
-    let of_hdf5 = crate::hdf5_files::rejects().into_iter();
-    all.extend(of_hdf5.map(|(name, bytes)| {
-        let extension = if name.starts_with("hdf5.compressed") { "keras" } else { "h5" };
-        Made::new(format!("reject/hdf5/{name}.{extension}"), bytes)
-    }));
-    all.extend(
-        crate::metatensor_files::rejects::rejects()
-            .into_iter()
-            .map(|reject| Made::new(format!("reject/metatensor/{}.mt", reject.name), reject.bytes)),
-    );
-    all.extend(
-        crate::metatensor_files::accepts::accepts()
-            .into_iter()
-            .map(|(name, bytes)| Made::new(format!("accept/metatensor/made-{name}.mt"), bytes)),
-    );
-    all.extend(crate::safetensors_files::rejects().into_iter().map(|reject| {
-        let path = format!("reject/safetensors/{}.safetensors", reject.name);
-        Made::new(path, reject.bytes)
-    }));
-    all.extend(crate::carton_files::rejects::rejects().into_iter().map(|reject| {
-        let path = format!("reject/carton/{}.carton", reject.name);
-        Made::new(path, reject.bytes)
-    }));
-    all.extend(
-        crate::carton_files::accepts::accepts()
-            .into_iter()
-            .map(|(name, bytes)| Made::new(format!("accept/carton/made-{name}.carton"), bytes)),
-    );
+    let of_families = TABLES.iter().flat_map(|files| files());
+    let mut all: Vec<Made> = of_families.map(|(path, bytes)| Made::new(path, bytes)).collect();
     all.extend(bounds::rejects());
     all.extend(content::rejects());
     all.extend(sound::accepts());

@@ -3,8 +3,8 @@
 
 use super::Made;
 use super::zt::*;
-use crate::safetensors_files;
-use crate::ztensor_files::{Pairs, array, container, map, object, text, uint};
+use crate::tables::safetensors_files;
+use crate::tables::ztensor_files::{Pairs, array, container, map, object, text, uint};
 use holdall::{Algorithm, LogicalType};
 use holdall_core::codec::zstd;
 

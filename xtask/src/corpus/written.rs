@@ -2,7 +2,7 @@
 
 use super::Made;
 use super::zt::*;
-use crate::ztensor_files::{map, text, uint};
+use crate::tables::ztensor_files::{map, text, uint};
 use holdall::{
     Algorithm, Convert, Edit, EncodeOptions, File, OpenOptions, Sharing, TensorSpec, WriteOptions,
     convert_to, formats,

@@ -1,6 +1,6 @@
 //! zTensor files put together field by field, so that any of them can be wrong.
 
-use crate::ztensor_files::{array, map, text, uint};
+use crate::tables::ztensor_files::{array, map, text, uint};
 use holdall::model::Hasher;
 use holdall::{Algorithm, DType};
 use holdall_core::codec::zstd;

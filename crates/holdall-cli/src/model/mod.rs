@@ -66,7 +66,7 @@ pub(crate) struct Running {
     environment: Vec<OsString>,
 
     /// Run ONNX graphs with this library of ONNX Runtime, such as libonnxruntime.so, instead of the built-in engine
-    #[cfg(feature = "onnxruntime")]
+    #[cfg(feature = "run-onnxruntime")]
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,
 
@@ -200,9 +200,9 @@ impl Running {
     /// The library that runs graphs, where one is named.
     #[cfg(unix)]
     fn engine(&self) -> Option<&std::path::Path> {
-        #[cfg(feature = "onnxruntime")]
+        #[cfg(feature = "run-onnxruntime")]
         return self.onnxruntime.as_deref();
-        #[cfg(not(feature = "onnxruntime"))]
+        #[cfg(not(feature = "run-onnxruntime"))]
         None
     }
 
@@ -217,7 +217,7 @@ impl Running {
         for (name, value) in &self.options {
             settings = settings.with_option(name, value.clone());
         }
-        #[cfg(feature = "onnxruntime")]
+        #[cfg(feature = "run-onnxruntime")]
         if let Some(library) = &self.onnxruntime {
             let engine = holdall_run::onnx::OnnxRuntime::load(library)?;
             let runners = settings.runners.clone();

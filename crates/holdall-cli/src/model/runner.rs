@@ -65,7 +65,7 @@ struct ServeArgs {
     runner: String,
 
     /// Run ONNX graphs with this library of ONNX Runtime
-    #[cfg(feature = "onnxruntime")]
+    #[cfg(feature = "run-onnxruntime")]
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,
 }
@@ -133,7 +133,7 @@ fn told(session: &Session, trial: &check::Trial) -> Result<(), Failure> {
 fn served(args: &ServeArgs) -> Result<Status, Failure> {
     #[allow(unused_mut)]
     let mut runners = Runners::default();
-    #[cfg(feature = "onnxruntime")]
+    #[cfg(feature = "run-onnxruntime")]
     if let Some(library) = &args.onnxruntime {
         runners = runners.with(holdall_run::onnx::OnnxRuntime::load(library)?);
     }

@@ -134,6 +134,7 @@ pub(super) fn cut_short() -> Error {
     BROKEN.broken("the stored bytes end before the stream does")
 }
 
+#[cfg(feature = "deflate")]
 #[cold]
 fn goes_on(left: usize) -> Error {
     BROKEN.broken(format!("{left} or more bytes follow the end of the stream"))

@@ -36,6 +36,8 @@ pub static FORMAT: Format = Format {
         (NESTED, "a nested tensor"),
         (LINKED, "a tensor whose file is only linked to"),
     ],
+    // It is opened as a package.
+    is_model_file: |_, _| false,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

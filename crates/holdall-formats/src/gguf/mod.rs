@@ -43,9 +43,7 @@ mod encode;
 mod part;
 mod value;
 
-pub use part::{Part, leave_parts, set_part};
-
-use super::{Format, IndexLocation, Shards, writer};
+use super::{Format, IndexLocation, Parts, Shards, writer};
 use holdall_core::model::block::BlockType;
 use holdall_core::model::{DType, Layout};
 use holdall_core::window::{Stop, Window};
@@ -60,10 +58,13 @@ pub static FORMAT: Format = Format {
     encode: writer(encode::encoder),
     index_location: IndexLocation::Start,
     aligns: true,
-    shards: Some(Shards::Parts),
+    shards: Some(Shards::Parts(PARTS)),
     rules: RULES,
     ..Format::read_by(detect, decode::decode)
 };
+
+/// The parts of a split file.
+const PARTS: Parts = Parts { read: part::part_of, set: part::set_part, remove: part::leave_parts };
 
 holdall_core::error::rules! {
     /// Every rule of the format.

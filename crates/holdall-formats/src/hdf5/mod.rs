@@ -58,6 +58,8 @@ pub static FORMAT: Format = Format {
     extensions: &["h5", "hdf5"],
     encode: writer(encode::encoder),
     aligns: true,
+    // What the file says of a group is in the first file that has it.
+    merges_attributes: true,
     rules: RULES,
     ..Format::read_by(superblock::detect, decode::plain)
 };

@@ -43,6 +43,8 @@ pub static NPY: Format = Format {
     name: "NumPy array",
     extensions: &["npy"],
     index_location: IndexLocation::Start,
+    // A single array is not a model.
+    is_model_file: |_, _| false,
     ..Format::read_by(decode::is_array, decode::array)
 };
 
@@ -52,6 +54,7 @@ pub static NPZ: Format = Format {
     name: "NumPy",
     extensions: &["npz"],
     encode: writer(encode::encoder),
+    stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
 };

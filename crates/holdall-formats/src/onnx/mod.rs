@@ -63,6 +63,7 @@ pub static FORMAT: Format = Format {
         path: |_, location| location.to_owned(),
         decode: decode::decode_with,
     }),
+    stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(detect, decode::decode)
 };

@@ -54,9 +54,17 @@ pub static FORMAT: Format = Format {
     name: "PyTorch",
     extensions: &["pt", "pth", "ckpt", "bin"],
     encode: writer(encode::encoder),
+    is_model_file: is_known_name,
+    stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };
+
+/// Returns whether a file is a model by its name. Files of many kinds are called `.bin`: of these, a few names are known.
+fn is_known_name(name: &str, _all: &[String]) -> bool {
+    let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
+    !name.ends_with(".bin") || is_known()
+}
 
 holdall_core::error::rules! {
     /// Every rule of the format.

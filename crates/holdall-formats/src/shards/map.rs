@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The most bytes of an index file.
 pub const MAX_INDEX: u64 = 10 << 20;
 /// What the names of index files of Keras end in. They name groups of HDF5, each with the files that have tensors of it.
-pub(super) const KERAS: &str = ".weights.json";
+pub(crate) const KERAS: &str = ".weights.json";
 
 /// What an index file says.
 #[derive(Debug, Default)]

@@ -1,11 +1,12 @@
 //! Models in several files: which files of a folder are one model, what an index file says of them, and what they contain as one.
 //! `docs/spec/shards.md` has the rules.
 
-mod folder;
 mod map;
 mod split;
 
-pub use folder::{Chosen, are_model, chosen, format_by, is_checkpoint, is_index, too_many};
+pub(crate) use map::KERAS;
+pub(crate) use split::are_parts;
+
 pub use map::{Checked, MAX_INDEX, Map};
 pub use split::{Split, part_name};
 
@@ -70,12 +71,12 @@ pub fn joined<'s>(
     let first = shards.peek().map(|shard| shard.index.clone());
     let (format, version) = first.as_ref().map_or(("", ""), |i| (i.format(), i.version()));
     let mut builder = IndexBuilder::of_files(format, version, limits);
+    let merges = crate::by_name(format).is_some_and(|format| format.merges_attributes);
     let mut attributes = first.as_ref().map(|i| i.attributes().clone()).unwrap_or_default();
     for shard in shards {
         let taken = builder.absorb(&shard.index, |tensor| !shard.left_out.contains(tensor));
         taken.map_err(|e| e.in_source(&shard.name))?;
-        // What HDF5 says of a group is in the first file that has it.
-        let more = shard.index.attributes().iter().filter(|_| format == "hdf5");
+        let more = shard.index.attributes().iter().filter(|_| merges);
         for (key, value) in more {
             if attributes.get(key).is_none() {
                 attributes.push(key, value.clone());

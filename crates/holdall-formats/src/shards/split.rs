@@ -1,6 +1,7 @@
-//! The parts of a split GGUF file.
+//! The parts of a split file: files of a format that say which part of a model each is.
 
 use super::SPLIT;
+use crate::{ModelPart, Parts, Shards};
 use holdall_core::error::Result;
 use holdall_core::model::{Attributes, Index};
 
@@ -8,6 +9,7 @@ use holdall_core::model::{Attributes, Index};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     stem: String,
+    extension: String,
     count: u32,
     /// How many tensors all parts have together, where that is stated.
     tensors: Option<u32>,
@@ -19,10 +21,13 @@ impl Split {
     /// # Errors
     /// [`SPLIT`], where its name says something else.
     pub fn of(index: &Index, name: &str) -> Result<Option<Split>> {
-        let Some((0, count, tensors)) = part_of(index) else { return Ok(None) };
-        match parts_of(name) {
-            Some((stem, 1, of)) if of == count => {
-                Ok(Some(Split { stem: stem.to_owned(), count, tensors }))
+        let Some(ModelPart { number: 0, count, tensors }) = part_of(index) else {
+            return Ok(None);
+        };
+        match name_of(name) {
+            Some(PartName { stem, number: 1, count: of, extension }) if of == count => {
+                let (stem, extension) = (stem.to_owned(), extension.to_owned());
+                Ok(Some(Split { stem, extension, count, tensors }))
             }
             _ => {
                 let message = format!("it says that it is part 1 of {count}, its name does not");
@@ -42,7 +47,7 @@ impl Split {
     /// [`SPLIT`].
     pub fn check(&self, no: u32, index: &Index) -> Result<()> {
         match part_of(index) {
-            Some((own, count, _)) if (own, count) == (no, self.count) => Ok(()),
+            Some(own) if (own.number, own.count) == (no, self.count) => Ok(()),
             _ => {
                 let (number, count) = (no + 1, self.count);
                 let name = self.name(number);
@@ -67,41 +72,40 @@ impl Split {
     }
 
     fn name(&self, number: u32) -> String {
-        part_name(&self.stem, number, self.count, "gguf")
+        part_name(&self.stem, number, self.count, &self.extension)
     }
 }
 
 /// Whether an index is of the first part of a split file.
 pub(super) fn is_first(index: &Index) -> bool {
-    matches!(part_of(index), Some((0, ..)))
+    part_of(index).is_some_and(|part| part.number == 0)
 }
 
-/// Takes away what only a part says: together they are none.
+/// Removes what only a part says: together they are none.
 pub(super) fn leave(format: &str, attributes: &mut Attributes) {
-    #[cfg(feature = "gguf")]
-    if format == "gguf" {
-        crate::gguf::leave_parts(attributes);
+    if let Some(parts) = parts_in(format) {
+        (parts.remove)(attributes);
     }
-    #[cfg(not(feature = "gguf"))]
-    let _ = (format, attributes);
 }
 
-/// Which part an index is of, from 0 on; how many there are, and how many tensors they have together.
-fn part_of(index: &Index) -> Option<(u32, u32, Option<u32>)> {
-    #[cfg(feature = "gguf")]
-    if index.format() == "gguf" {
-        let part = crate::gguf::Part::of(index.attributes())?;
-        return Some((part.no, part.count, part.tensors));
+/// Returns how files of a format say which part they are, where they can.
+fn parts_in(format: &str) -> Option<Parts> {
+    match crate::by_name(format)?.shards {
+        Some(Shards::Parts(parts)) => Some(parts),
+        _ => None,
     }
-    let _ = index;
-    None
+}
+
+/// Returns the part that an index is of, or `None` if it is of a whole file.
+fn part_of(index: &Index) -> Option<ModelPart> {
+    (parts_in(index.format())?.read)(index.attributes())
 }
 
 /// Whether all of these are called as parts of one file.
-pub(super) fn are_parts(names: &[&str]) -> bool {
-    let stem = |name: &str| parts_of(name).map(|(stem, ..)| stem.to_owned());
-    let first = names.first().and_then(|name| stem(name));
-    first.is_some() && names.iter().all(|name| stem(name) == first)
+pub(crate) fn are_parts(names: &[&str]) -> bool {
+    let mut of = names.iter().map(|name| name_of(name).map(|name| (name.stem, name.extension)));
+    let first = of.next().flatten();
+    first.is_some() && of.all(|other| other == first)
 }
 
 /// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.
@@ -109,10 +113,20 @@ pub fn part_name(stem: &str, number: u32, count: u32, extension: &str) -> String
     format!("{stem}-{number:05}-of-{count:05}.{extension}")
 }
 
-/// Stem, number and count of such a name.
-fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
-    let (stem, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+/// The name of a part.
+struct PartName<'n> {
+    stem: &'n str,
+    number: u32,
+    count: u32,
+    extension: &'n str,
+}
+
+/// Reads such a name, of a file in a format whose files can be parts.
+fn name_of(name: &str) -> Option<PartName<'_>> {
+    let (rest, extension) = name.rsplit_once('.')?;
+    parts_in(extension)?;
+    let (stem, count) = rest.rsplit_once("-of-")?;
     let (stem, number) = stem.rsplit_once('-')?;
     let read = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
-    Some((stem, read(number)?, read(count)?))
+    Some(PartName { stem, number: read(number)?, count: read(count)?, extension })
 }

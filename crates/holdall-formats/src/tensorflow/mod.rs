@@ -46,6 +46,8 @@ pub static FORMAT: Format = Format {
         path: data_path,
         decode: decode::decode_with,
     }),
+    is_model_file: has_data,
+    stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };
@@ -53,6 +55,12 @@ pub static FORMAT: Format = Format {
 /// `model.ckpt.data-00000-of-00001` beside `model.ckpt.index`.
 fn data_path(file: &str, name: &str) -> String {
     format!("{}.{name}", file.strip_suffix(".index").unwrap_or(file))
+}
+
+/// Returns whether the data of a checkpoint is in the folder. Files of many kinds are called `.index`.
+fn has_data(name: &str, all: &[String]) -> bool {
+    let data = format!("{}.data-", name.strip_suffix(".index").unwrap_or(name));
+    all.iter().any(|other| other.starts_with(&data))
 }
 
 holdall_core::error::rules! {

@@ -40,6 +40,7 @@ pub static FORMAT: Format = Format {
     extensions: &["tflite"],
     index_location: IndexLocation::Start,
     reads: &["3"],
+    stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! # Specification
-//! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor-2.md`. By [`RULES`].
+//! “Draft 4”, as `ztensor` 2.1 implements it: `docs/spec/ztensor2.md`. By [`RULES`].
 //!
 //! # Support
 //! Reads dense tensors, both sparse layouts, quantized groups, MX and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of

@@ -120,3 +120,12 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
     };
     (0..len).map(|_| next()).collect()
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/carton/{name}.carton");
+    let rejects = rejects::rejects().into_iter().map(|r| (path(&r.name), r.bytes));
+    let path = |name: &str| format!("accept/carton/made-{name}.carton");
+    let accepts = accepts::accepts().into_iter().map(|(name, bytes)| (path(name), bytes));
+    rejects.chain(accepts).collect()
+}

@@ -106,3 +106,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("flax.depth.lists", one(lists)),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/flax/{name}.msgpack");
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

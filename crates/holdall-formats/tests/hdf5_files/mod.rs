@@ -312,3 +312,12 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         }),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| {
+        let extension = if name.starts_with("hdf5.compressed") { "keras" } else { "h5" };
+        format!("reject/hdf5/{name}.{extension}")
+    };
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

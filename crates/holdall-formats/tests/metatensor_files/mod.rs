@@ -103,3 +103,12 @@ pub(crate) fn blob(count: usize, heap: usize) -> String {
 pub(crate) fn blob_of(content: &str) -> String {
     format!(r#"{{"TypeDef:Blob":{{"content":"{content}"}}}}"#)
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/metatensor/{name}.mt");
+    let rejects = rejects::rejects().into_iter().map(|r| (path(r.name), r.bytes));
+    let path = |name: &str| format!("accept/metatensor/made-{name}.mt");
+    let accepts = accepts::accepts().into_iter().map(|(name, bytes)| (path(name), bytes));
+    rejects.chain(accepts).collect()
+}

@@ -1,7 +1,7 @@
 //! NumPy files made byte by byte, and those that break a rule each.
 #![allow(dead_code)] // Each user takes some of it.
 
-use crate::pytorch_files::zip;
+use super::pytorch_files::zip;
 
 /// An array of this type, order and shape, as `numpy.save` writes it.
 pub(crate) fn array(descr: &str, fortran: bool, shape: &str, elements: &[u8]) -> Vec<u8> {
@@ -150,4 +150,10 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
             file
         }),
     ]
+}
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/numpy/{name}");
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
 }

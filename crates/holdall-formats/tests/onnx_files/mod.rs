@@ -117,3 +117,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/onnx/{name}.onnx");
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

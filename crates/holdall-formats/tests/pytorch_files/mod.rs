@@ -262,3 +262,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("pytorch.legacy.keys", old(b"M\xe9\x03.}.}.}.")),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/pytorch/{name}.pt");
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

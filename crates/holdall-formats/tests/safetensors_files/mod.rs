@@ -136,3 +136,9 @@ pub(crate) fn rejects() -> Vec<Reject> {
         tensor("index.shape-overflow.before-zero", r#""U8""#, "[4294967296,4294967296,0]", "[0,4]"),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/safetensors/{name}.safetensors");
+    rejects().into_iter().map(|r| (path(r.name), r.bytes)).collect()
+}

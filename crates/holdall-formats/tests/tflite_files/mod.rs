@@ -235,3 +235,14 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("index.rank.many", one(tensor("w", 0, &[1; 70], 1, &[]))),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/tflite/{name}.tflite");
+    let rejects = rejects().into_iter().map(|(name, bytes)| (path(name), bytes));
+    let accepts = [("everything", everything()), ("outside", outside())];
+    let accepts = accepts
+        .into_iter()
+        .map(|(name, bytes)| (format!("accept/tflite/made-{name}.tflite"), bytes));
+    rejects.chain(accepts).collect()
+}

@@ -251,3 +251,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("ztensor2.layout.blocks", of_object(&blocks, Vec::new())),
     ]
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/ztensor2/{name}.zt");
+    rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

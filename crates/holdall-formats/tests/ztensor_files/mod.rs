@@ -178,3 +178,9 @@ pub(crate) fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Index, Error>
 pub(crate) fn decode(bytes: &[u8]) -> Result<Index, Error> {
     decode_with(bytes, &Limits::default())
 }
+
+/// Returns the files of the corpus that come from here: the path of each below `corpus/`, and its bytes.
+pub(crate) fn files() -> Vec<(String, Vec<u8>)> {
+    let path = |name: &str| format!("reject/ztensor/{name}.zt");
+    rejects::rejects().into_iter().map(|(name, bytes)| (path(name), bytes)).collect()
+}

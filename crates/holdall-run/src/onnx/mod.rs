@@ -12,15 +12,15 @@
 //! Engines compute on a thread of their own, so that a call that takes too long can be given up.
 
 mod ends;
-#[cfg(feature = "onnx")]
+#[cfg(feature = "run-onnx")]
 mod pure;
-#[cfg(feature = "onnxruntime")]
+#[cfg(feature = "run-onnxruntime")]
 mod runtime;
 mod worker;
 
-#[cfg(feature = "onnx")]
+#[cfg(feature = "run-onnx")]
 pub use pure::Onnx;
-#[cfg(feature = "onnxruntime")]
+#[cfg(feature = "run-onnxruntime")]
 pub use runtime::OnnxRuntime;
 
 use crate::rules::{ONNX_FILE, ONNX_MODEL, OPTION};

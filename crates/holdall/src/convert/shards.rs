@@ -1,20 +1,20 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
 use super::{ConvertReport, Prepared, became, len_of, report, write_file};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use bytes::Bytes;
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_core::Limits;
 use holdall_core::{Algorithm, Attributes, Digest, Result};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
 use holdall_formats::{Format, Shards as Bound};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
 use holdall_io::sink::{FileSink, FolderSink, Sink as _, Summed};
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 use holdall_io::source::FileSource;
 use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -43,9 +43,7 @@ pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<Wri
         let e = SHARDS_PLACE.broken("the source is in this folder, which would be replaced");
         return Err(e.in_source(path.display()));
     }
-    let Some(format) =
-        write.format_for(path).ok().or_else(|| holdall_formats::by_name("safetensors"))
-    else {
+    let Some(format) = write.format_for(path).ok().or_else(with_index) else {
         return Err(SHARDS_FORMAT.broken("this build writes neither"));
     };
     if format.shards.is_none() {
@@ -53,6 +51,12 @@ pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<Wri
         return Err(e.in_source(path.display()));
     }
     Ok(write.with_format(format))
+}
+
+/// Returns the format that a folder is written in if none is asked for: the first that needs no more than an index of its files.
+fn with_index() -> Option<&'static Format> {
+    let has_index = |format: &&Format| matches!(format.shards, Some(Bound::Index));
+    holdall_formats::writable().find(has_index)
 }
 
 impl Shards {
@@ -99,7 +103,7 @@ impl Shards {
             files.push(filling);
         }
         let bound = format.shards.unwrap_or(Bound::Index);
-        let limit = if bound == Bound::Parts { usize::from(u16::MAX) } else { MOST };
+        let limit = if let Bound::Parts(_) = bound { usize::from(u16::MAX) } else { MOST };
         let count = files.len();
         if count > limit {
             return Err(SHARDS_COUNT.broken(format!("{count} files would be written")));
@@ -124,13 +128,13 @@ impl Shards {
 
     /// The name of the index file, where there is one.
     fn index(&self) -> Option<String> {
-        let has_index = self.count > 1 && self.bound == Bound::Index;
+        let has_index = self.count > 1 && matches!(self.bound, Bound::Index);
         has_index.then(|| format!("{STEM}.{}.index.json", self.extension))
     }
 
     /// The name of the file that names the others, where there is one.
     fn root(&self) -> Option<String> {
-        let has_root = self.count > 1 && self.bound == Bound::Root;
+        let has_root = self.count > 1 && matches!(self.bound, Bound::Root);
         has_root.then(|| format!("{STEM}.{}", self.extension))
     }
 
@@ -146,21 +150,18 @@ impl Shards {
             return Attributes::new();
         }
         let mut own = all.clone();
-        #[cfg(feature = "gguf")]
-        if self.bound == Bound::Parts {
+        if let Bound::Parts(parts) = self.bound {
             if number > 0 {
                 own = Attributes::new();
             }
-            holdall_formats::gguf::leave_parts(&mut own);
+            (parts.remove)(&mut own);
             if self.count > 1 {
                 // Checked to be no more than a u16; that many tensors are in no file.
                 let part = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
                 let tensors = i32::try_from(tensors).unwrap_or(i32::MAX);
-                holdall_formats::gguf::set_part(&mut own, part(number), part(self.count), tensors);
+                (parts.set)(&mut own, part(number), part(self.count), tensors);
             }
         }
-        #[cfg(not(feature = "gguf"))]
-        let _ = (&mut own, number, tensors);
         own
     }
 }
@@ -206,7 +207,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         };
         report.target_len = report.target_len.saturating_add(len);
     }
-    #[cfg(feature = "ztensor")]
+    #[cfg(feature = "ztensor2")]
     if let Some(name) = shards.root() {
         let bytes = root(sink.path(), &shards, &summed, &write.attributes)?;
         let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
@@ -228,7 +229,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
 }
 
 /// The file that names those in the folder, each by its length and the digest of all its bytes.
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "ztensor2")]
 fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> Result<Bytes> {
     let mut root = Root::default();
     for (file, len, digest) in summed {

@@ -17,7 +17,7 @@ impl Inputs {
     pub(crate) fn of(target: &'static Target) -> Result<Inputs, String> {
         let regressions = files(&root().join("fuzz/regressions").join(target.name))?;
         let mut seeds = Vec::new();
-        for folder in target.seeds {
+        for folder in target.seeds.iter() {
             for file in files(&root().join(folder))? {
                 seeds.extend((target.of_file)(&file));
             }

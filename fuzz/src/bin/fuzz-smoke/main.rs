@@ -23,12 +23,14 @@ const FIRST_SEED: u64 = 1;
 const USAGE: &str = "\
 cargo xtask fuzz-smoke [--targets a,b] [--seconds N] [--seed N] [--part N]
 cargo xtask fuzz-smoke --target T --input FILE
+cargo xtask fuzz-smoke --list
 
   --targets a,b   these targets only
   --seconds N     go on with further seeds until N seconds are over
   --seed N        begin with this seed; the default is 1
   --part N        try the first Nth of the inputs of each target
-  --input FILE    run this one input of target T";
+  --input FILE    run this one input of target T
+  --list          print the names of all targets, one a line";
 
 /// What was asked for.
 #[derive(Default)]
@@ -72,6 +74,10 @@ fn args() -> Result<Args, String> {
             "--from" => out.from = number(value()?)?,
             "--to" => out.to = number(value()?)?,
             "--worker" => out.is_worker = true,
+            "--list" => {
+                TARGETS.iter().for_each(|target| println!("{}", target.name));
+                std::process::exit(0);
+            }
             "--help" => {
                 println!("{USAGE}");
                 std::process::exit(0);
@@ -96,7 +102,7 @@ fn run(args: Args) -> Result<u8, String> {
     let targets: Vec<&Target> = match (&args.targets, one) {
         (Some(names), _) => names.split(',').map(find).collect::<Result<_, _>>()?,
         (None, Some(target)) => vec![target],
-        (None, None) => TARGETS.iter().collect(),
+        (None, None) => TARGETS.iter().filter(|target| target.is_built()).collect(),
     };
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut which = Known::First;
@@ -114,8 +120,12 @@ fn run(args: Args) -> Result<u8, String> {
 }
 
 fn find(name: &str) -> Result<&'static Target, String> {
-    target(name).ok_or_else(|| {
+    let found = target(name).ok_or_else(|| {
         let all: Vec<&str> = TARGETS.iter().map(|t| t.name).collect();
         format!("there is no target `{name}`, only {}", all.join(", "))
-    })
+    })?;
+    match found.is_built() {
+        true => Ok(found),
+        false => Err(format!("the target `{name}` needs the feature `parquet`")),
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(
     let mut run = |number: u64| -> Result<(), String> {
         let said = record.rewind().and_then(|()| record.write_all(&number.to_le_bytes()));
         said.map_err(|e| format!("where this is: {e}"))?;
-        (target.run)(&inputs.input(seed, number));
+        target.run(&inputs.input(seed, number));
         Ok(())
     };
     // What is set up once.
@@ -54,10 +54,10 @@ pub(crate) fn one(target: &'static Target, input: &Path) -> Result<u8, String> {
     memory::cap();
     let bytes = std::fs::read(input).map_err(|e| format!("{}: {e}", input.display()))?;
     let inputs = Inputs::of(target)?;
-    inputs.first_seeds().for_each(|number| (target.run)(&inputs.input(0, number)));
+    inputs.first_seeds().for_each(|number| target.run(&inputs.input(0, number)));
     let before = memory::peak_kib();
     let start = std::time::Instant::now();
-    (target.run)(&bytes);
+    target.run(&bytes);
     println!("{}: {} bytes, nothing wrong, {:?}", target.name, bytes.len(), start.elapsed());
     if let Some(more) = memory::above(before, MOST_KIB) {
         println!("but it took {more} KiB of memory, at most {MOST_KIB} are right");

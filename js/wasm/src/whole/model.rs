@@ -7,11 +7,11 @@ use holdall_collections::HashMap;
 use holdall_core::error::Shown as _;
 use holdall_core::read::join;
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
+use holdall_formats::folders::{Chosen, by_entry, chosen, too_many};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_formats::shards::{
-    Chosen, Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, chosen, is_away,
-    is_checkpoint, is_index, joined, too_many,
+    Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, is_away, joined,
 };
 use std::ops::Range;
 use std::rc::Rc;
@@ -164,8 +164,13 @@ impl Model {
     fn opened(&mut self) -> Result<Opened, Lack> {
         let all = match &self.of {
             Of::Folder(names) => names.clone(),
-            Of::File(name) if is_index(name) => return self.of_index(&name.clone(), None),
-            Of::File(name) if is_checkpoint(name) => return self.of_checkpoint(),
+            Of::File(name) if by_entry(name).is_some() => {
+                let name = name.clone();
+                return match chosen(std::slice::from_ref(&name)) {
+                    Chosen::Index(..) => self.of_index(&name, None),
+                    _ => self.of_checkpoint(),
+                };
+            }
             Of::File(name) => return self.of_file(&name.clone()),
         };
         if all.iter().any(|name| name == PACKAGE) {
@@ -180,7 +185,7 @@ impl Model {
                 let index = joined(&[Shard::new(name, index)], vec![warning], &self.limits)?;
                 Ok((index, parts))
             }
-            Chosen::Checkpoint => self.of_checkpoint(),
+            Chosen::Checkpoint(_) => self.of_checkpoint(),
             Chosen::File(name) => self.of_file(name),
             // All the others are what it names.
             Chosen::Root(root, names) => match self.of_file(root) {
@@ -188,7 +193,7 @@ impl Model {
                 opened => opened,
             },
             Chosen::Several(names) => Err(too_many(&names).into()),
-            Chosen::Nothing => {
+            Chosen::Arrays => {
                 let message = "there is no file of tensors, and no index of them";
                 Err(NO_MODEL.broken(message).into())
             }

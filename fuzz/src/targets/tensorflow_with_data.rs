@@ -1,4 +1,5 @@
-//! Decoding anything as the index of a checkpoint gives an index that can be walked, or an error of the file; with files of data, too.
+//! Decoding anything as the index of a TensorFlow checkpoint, with files of data beside it, gives an index that can be walked, or an error
+//! of the file.
 
 use crate::limits;
 use crate::walk::is_of_the_file;
@@ -10,7 +11,6 @@ const LEN: u64 = 4096;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
-    super::decode(&FORMAT, data);
     let (window, limits) = (Window::whole(Bytes::copy_from_slice(data)), limits::tight());
     let Some(beside) = FORMAT.beside else { panic!("a checkpoint has files beside it") };
     let Ok(names) = (beside.names)(&window, &limits) else { return };

@@ -1,7 +1,0 @@
-//! Decoding anything as HDF5 gives an index that can be walked, or an error of the file.
-
-/// Panics where it does not hold.
-pub fn run(data: &[u8]) {
-    super::decode(&holdall_formats::hdf5::FORMAT, data);
-    super::decode(&holdall_formats::hdf5::KERAS, data);
-}

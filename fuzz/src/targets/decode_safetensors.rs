@@ -1,6 +1,0 @@
-//! Decoding anything as safetensors gives an index that can be walked, or an error of the file.
-
-/// Panics where it does not hold.
-pub fn run(data: &[u8]) {
-    super::decode(&holdall_formats::safetensors::FORMAT, data);
-}
