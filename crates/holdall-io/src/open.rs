@@ -56,21 +56,27 @@ impl OpenOptions {
         }
     }
 
-    /// Opens a file inside a package or, where `path` is none, inside a zip or tar archive.
-    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    /// Opens a file inside a package or inside a zip or tar archive.
+    #[cfg(feature = "carton")]
     fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
-        #[cfg(feature = "carton")]
         match crate::package::PackageReader::open_with(path, self) {
-            Ok(package) => return package.open_file(inside),
+            Ok(package) => package.open_file(inside),
             Err(e) if crate::package::is_no_package(&e) => {
                 let opened = self.open_inside(path, inside);
-                return opened.map_err(|inner| {
+                opened.map_err(|inner| {
                     if inner.code() == crate::archive::NO_ARCHIVE.code { e } else { inner }
-                });
+                })
             }
-            Err(e) => return Err(e),
+            Err(e) => Err(e),
         }
-        #[cfg(not(feature = "carton"))]
+    }
+
+    /// Opens a file inside a zip or tar archive.
+    #[cfg(all(
+        not(feature = "carton"),
+        any(feature = "pytorch", feature = "numpy", feature = "hdf5")
+    ))]
+    fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
         self.open_inside(path, inside)
     }
 

@@ -29,7 +29,7 @@ impl Codec for Columns {
 
     fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
         let own = self.clone();
-        Collected::new(limits, move |stored, most| own.decode_chunk(stored, most, most))
+        Collected::stream(limits, move |stored, most| own.decode_chunk(stored, most, most))
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {

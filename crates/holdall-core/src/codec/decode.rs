@@ -170,8 +170,8 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// A stream that decodes by `decode_all`, which is given all stored bytes and the most that they may decode to.
-    pub fn new(
+    /// Returns a stream that decodes by `decode_all`, which is given all stored bytes and the most that they may decode to.
+    pub fn stream(
         limits: &Limits,
         decode_all: impl FnMut(&[u8], usize) -> Result<Vec<u8>> + Send + 'static,
     ) -> Box<dyn StreamDecoder> {

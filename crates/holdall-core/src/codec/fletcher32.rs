@@ -15,7 +15,7 @@ impl Codec for Fletcher32 {
     }
 
     fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
-        Collected::new(limits, |stored, _| checked(stored).map(<[u8]>::to_vec))
+        Collected::stream(limits, |stored, _| checked(stored).map(<[u8]>::to_vec))
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {

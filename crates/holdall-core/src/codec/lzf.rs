@@ -16,7 +16,7 @@ impl Codec for Lzf {
     }
 
     fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
-        Collected::new(limits, unlzf)
+        Collected::stream(limits, unlzf)
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, most: usize) -> Result<Vec<u8>> {

@@ -110,7 +110,7 @@ impl Codec for Members {
 
     fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
         let own = self.clone();
-        Collected::new(limits, move |stored, _| own.decode(stored))
+        Collected::stream(limits, move |stored, _| own.decode(stored))
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {

@@ -114,7 +114,7 @@ impl Codec for ScaleOffset {
 
     fn stream(&self, _: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
         let own = self.clone();
-        Collected::new(limits, move |stored, most| own.decode(stored, most))
+        Collected::stream(limits, move |stored, most| own.decode(stored, most))
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, most: usize) -> Result<Vec<u8>> {

@@ -30,7 +30,7 @@ impl Codec for Shuffle {
     fn stream(&self, width: u64, limits: &Limits) -> Box<dyn StreamDecoder> {
         let width = self.width.map_or(width, u64::from);
         let width = usize::try_from(width).unwrap_or(usize::MAX);
-        Collected::new(limits, move |stored, _| Ok(unshuffle(stored, width)))
+        Collected::stream(limits, move |stored, _| Ok(unshuffle(stored, width)))
     }
 
     fn decode_chunk(&self, stored: &[u8], _: usize, _: usize) -> Result<Vec<u8>> {

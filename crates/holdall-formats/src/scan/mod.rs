@@ -58,14 +58,17 @@ impl ScanReport {
 
     /// Adds what was found elsewhere.
     pub fn extend(&mut self, other: ScanReport) {
-        self.files += other.files;
+        self.files = self.files.saturating_add(other.files);
         self.pickles.extend(other.pickles);
         self.unread.extend(other.unread);
     }
 
     /// Adds a pickle that begins at byte `offset` of the file called `name`, with those in it.
     fn add(&mut self, name: &str, offset: u64, mut trace: Trace, inner: bool, most: u64) {
-        trace.imports.iter_mut().for_each(|import| import.offset += offset);
+        trace
+            .imports
+            .iter_mut()
+            .for_each(|import| import.offset = import.offset.saturating_add(offset));
         let (verdict, len, protocol) = (trace.danger(), trace.len, trace.protocol);
         let is_open = matches!(trace.end, End::Unfollowed(_) | End::Cut) || trace.skipped.is_some();
         let broken = match trace.end {
@@ -85,10 +88,10 @@ impl ScanReport {
             is_open,
         });
         for (at, array) in trace.arrays {
-            self.add(name, offset + at, array, false, most);
+            self.add(name, offset.saturating_add(at), array, false, most);
         }
         for (at, inside) in trace.inner {
-            self.add(name, offset + at, inside, true, most);
+            self.add(name, offset.saturating_add(at), inside, true, most);
         }
     }
 }
@@ -261,7 +264,7 @@ impl Scan {
         };
         self.ahead.extend(found.next.into_iter().rev());
         self.contradictory.extend(found.contradictory);
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
         self.decoded = self.decoded.saturating_add(found.decoded);
         self.found.report.extend(found.report);
         Ok(())
@@ -301,7 +304,7 @@ impl Scan {
         let is_zip = zip::starts(&head) || memchr::memmem::find(&tail, b"PK\x05\x06").is_some();
         let is_tar = tar::starts(&head);
         let packing = packing(&head);
-        found.report.files += 1;
+        found.report.files = found.report.files.saturating_add(1);
         if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
             let message = format!("it is inside of {MAX_DEPTH} archives, and is not opened");
             found.unread(job, PACKED.broken(message));

@@ -106,7 +106,7 @@ impl Scan {
         }
         let what = interest(&head.bytes, head.goes_on);
         if what == Interest::None {
-            found.report.files += u64::from(is_entry);
+            found.report.files = found.report.files.saturating_add(u64::from(is_entry));
             return Ok(());
         }
         let most_decoded = self.limits.decoded_len.saturating_sub(self.decoded);
@@ -125,7 +125,7 @@ impl Scan {
         let (what, region) = match skip {
             0 => (What::File, Region::Memory(all.bytes)),
             _ => {
-                found.report.files += 1;
+                found.report.files = found.report.files.saturating_add(1);
                 (What::Sequence { at: 0 }, Region::Memory(all.bytes))
             }
         };

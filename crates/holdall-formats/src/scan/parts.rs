@@ -72,9 +72,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Goes through the file. `None` where its parts are not those that torch reads, or a loader raises.
     fn follow(&mut self, kind: Kind) -> Option<()> {
-        let count = match self.pickle()? {
-            (graph, root) => graph.integer(root)?,
-        };
+        let (graph, root) = self.pickle()?;
+        let count = graph.integer(root)?;
         for _ in 0..count {
             let (graph, root) = self.pickle()?;
             let [_, _, class] = graph.items(root)? else { return None };

@@ -175,7 +175,7 @@ impl Walk {
                 if kind == 0 && name.ends_with('/') && len > 0 {
                     return Err(HEADER.broken("a folder has bytes").at(place).into());
                 }
-                if !matches!(kind, b'1'..=b'6') && !(kind == 0 && name.ends_with('/')) {
+                if !(matches!(kind, b'1'..=b'6') || kind == 0 && name.ends_with('/')) {
                     self.members.push(Member { name, range: data });
                 }
             }

@@ -41,6 +41,11 @@ pub struct Checked {
     warnings: Vec<Warning>,
 }
 
+/// A number of what an index file has, which is at most 10 MiB long.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 impl Map {
     /// The files that it names, sorted.
     pub fn files(&self) -> &[String] {
@@ -56,6 +61,11 @@ impl Map {
             true => Err(SHARD_INDEX.broken(format!("it has {len} bytes, at most {MAX_INDEX}"))),
             false => Ok(()),
         }
+    }
+
+    /// The name of the tensor of that number.
+    fn name_at(&self, number: u32) -> &str {
+        self.tensors.get(number as usize).map_or("", |(at, _)| self.name(at))
     }
 
     fn name(&self, at: &Range<u32>) -> &str {
@@ -74,10 +84,10 @@ impl Map {
 
     /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
     pub fn check(&self, number: usize, shard: &mut Shard, name: &str) -> Checked {
-        let (mut found, mut stored, mut unnamed) = (0, Vec::new(), Vec::new());
+        let (mut found, mut stored, mut unnamed) = (0usize, Vec::new(), Vec::new());
         let mut groups = HashSet::default();
         let own = self.of_files.get(number).map(Vec::as_slice).unwrap_or_default();
-        let mut own = own.iter().map(|at| self.name(&self.tensors[*at as usize].0)).peekable();
+        let mut own = own.iter().map(|at| self.name_at(*at)).peekable();
         for t in shard.index.by_name() {
             if self.of_groups {
                 match group_of(t.name())
@@ -94,7 +104,7 @@ impl Map {
             while own.next_if(|name| *name < t.name()).is_some() {}
             if own.next_if_eq(&t.name()).is_some() {
                 stored.extend(t.components().map(|c| c.stored));
-                found += 1;
+                found = found.saturating_add(1);
             } else if self.has(t.name()) {
                 shard.left_out.insert(t.name().to_owned());
             } else {
@@ -102,7 +112,7 @@ impl Map {
             }
         }
         unnamed.sort_unstable_by_key(TensorInfo::position);
-        found += groups.len();
+        found = found.saturating_add(groups.len());
         stored.sort_unstable();
         stored.dedup();
         let total = stored.iter().fold(0, |total: u64, own| total.saturating_add(own.len()));
@@ -129,9 +139,9 @@ impl Map {
         checked: Vec<Checked>,
         name: &str,
     ) -> Result<Vec<Warning>> {
-        let (mut warnings, mut found, mut total) = (Vec::new(), 0, 0u64);
+        let (mut warnings, mut found, mut total) = (Vec::new(), 0usize, 0u64);
         for own in checked {
-            found += own.found;
+            found = found.saturating_add(own.found);
             total = total.saturating_add(own.total);
             warnings.extend(own.warnings);
         }
@@ -150,7 +160,7 @@ impl Map {
 
     /// A tensor, or a group of them, that the file which should have it has not, and the number of that file. `found` were found.
     fn missing(&self, shards: &[&Shard], found: usize) -> Option<(&str, usize)> {
-        if found == self.tensors.len() + self.groups.len() {
+        if found == self.tensors.len().saturating_add(self.groups.len()) {
             return None;
         }
         let tensors = self.named().filter(|(tensor, file)| {
@@ -203,9 +213,10 @@ impl Map {
                                 }
                                 if !map.of_groups {
                                     // Of at most 10 MiB.
-                                    let start = map.names.len() as u32;
+                                    let start = number(map.names.len());
                                     map.names.push_str(tensor);
-                                    map.tensors.push((start..map.names.len() as u32, last as u32));
+                                    let end = number(map.names.len());
+                                    map.tensors.push((start..end, number(last)));
                                 } else if !map.groups.insert((tensor.to_owned(), last)) {
                                     return Err(twice(tensor));
                                 }
@@ -249,9 +260,9 @@ impl Map {
         }
         let place = |file: usize| places.get(file).copied().unwrap_or_default();
         let names: Vec<&[u8]> = map.tensors.iter().map(|(at, _)| map.name(at).as_bytes()).collect();
-        let order = in_order(&names).map_err(|at| twice(map.name(&map.tensors[at as usize].0)))?;
-        let sorted = order.iter().map(|at| map.tensors[*at as usize].clone());
-        map.tensors = sorted.map(|(name, file)| (name, place(file as usize) as u32)).collect();
+        let order = in_order(&names).map_err(|at| twice(map.name_at(at)))?;
+        let sorted = order.iter().filter_map(|at| map.tensors.get(*at as usize).cloned());
+        map.tensors = sorted.map(|(name, file)| (name, number(place(file as usize)))).collect();
         map.of_files = vec![Vec::new(); map.files.len()];
         for (at, (_, file)) in (0..).zip(&map.tensors) {
             if let Some(own) = map.of_files.get_mut(*file as usize) {

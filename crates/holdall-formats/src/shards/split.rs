@@ -49,7 +49,7 @@ impl Split {
         match part_of(index) {
             Some(own) if (own.number, own.count) == (no, self.count) => Ok(()),
             _ => {
-                let (number, count) = (no + 1, self.count);
+                let (number, count) = (no.saturating_add(1), self.count);
                 let name = self.name(number);
                 let message = format!("`{name}` does not say that it is part {number} of {count}");
                 Err(SPLIT.broken(message))
