@@ -6,7 +6,7 @@ use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Work;
 use holdall::records::{FillOptions, Rows, RowsOptions};
-use holdall::schema::record::{Null, Unknown};
+use holdall::schema::{Null, Unknown};
 use std::path::{Path, PathBuf};
 
 /// How records are written down.

@@ -3,18 +3,15 @@
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
 use crate::work::run_with;
-use holdall::convert;
 use holdall::diff::diff_schemas;
 use holdall::records::{
     self, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
 };
-use holdall::schema::code::Lang;
-use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{
-    Base, Bump, Document, InferOptions, OutlineRow, Path, Reading, Symbols, There, Vocabulary,
-    Width,
+    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, There,
+    Unknown, Vocabulary, Width,
 };
-use holdall::{Limits, OpenOptions, Work};
+use holdall::{Limits, OpenOptions, Work, convert};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::io::{self, Read};

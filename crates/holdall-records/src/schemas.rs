@@ -57,9 +57,7 @@ impl SchemaOrFile {
         begun.and_then(|_| reader.read_to_end(&mut text)).map_err(failed)?;
         match named || is_json(&text) {
             true => parse(&text, &path.display().to_string(), reading, limits),
-            false => {
-                Ok(SchemaOrFile::File(options.open_bytes(text, path.display().to_string())?))
-            }
+            false => Ok(SchemaOrFile::File(options.open_bytes(text, path.display().to_string())?)),
         }
     }
 

@@ -9,8 +9,7 @@ use holdall::records::{
     Build, DatasetWriter, FillOptions, Form, Rows, RowsOptions, TableWriter, Where, check_rows,
     infer,
 };
-use holdall::schema::record::Unknown;
-use holdall::schema::{Document, InferOptions, Reading, SchemaLimits};
+use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Unknown};
 use holdall::{ErrorKind, Limits, Records, Result, TensorRecords as _, WriteOptions};
 use records_files::{dataset, open, sample, write};
 use serde_json::{Value, json};

@@ -3,8 +3,7 @@
 use holdall::records::{
     Build, FillOptions, Form, Rows, RowsOptions, Where, check_rows, dataset, infer,
 };
-use holdall::schema::record::{Null, Unknown};
-use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Width};
+use holdall::schema::{Document, InferOptions, Null, Reading, SchemaLimits, Unknown, Width};
 use holdall::{Records, Result, TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 use std::io::Cursor;

@@ -1,7 +1,6 @@
 //! Values as text: numbers with one look, nested in brackets, the middle of long dimensions left out.
 
-use holdall::layout::dense::Dense;
-use holdall::layout::number::ElementType;
+use holdall::layout::{Dense, ElementType};
 use holdall::{DType, Result};
 use std::ops::Range;
 

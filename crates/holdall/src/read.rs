@@ -1,0 +1,9 @@
+//! How stored bytes become elements: a plan of what to fetch, and its execution with bytes that arrive in any order.
+//!
+//! [`File::plan`](crate::File::plan) returns what a load will fetch. An [`Assembly`] carries out a plan for callers
+//! who fetch the bytes themselves.
+
+pub use holdall_core::read::{
+    Access, Arrival, Assembly, Cut, Decoded, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
+    Terms, Want,
+};
