@@ -26,7 +26,7 @@ pub(crate) enum Form {
     Arrow,
 }
 
-impl From<Form> for holdall::records::Form {
+impl From<Form> for holdall::records::RecordForm {
     fn from(form: Form) -> Self {
         match form {
             Form::Ndjson => Self::Ndjson,

@@ -5,7 +5,7 @@ use crate::file::NativeFile;
 use crate::work::run_with;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
+    self, CheckReport, FillOptions, RecordForm, Rows, RowsOptions, SchemaOrFile, Where,
 };
 use holdall::schema::{
     Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, There,
@@ -54,7 +54,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
 /// Where rows come from: a path, or an object whose calls give lines of JSON.
 pub(crate) struct Source {
     from: From,
-    form: Option<Form>,
+    form: Option<RecordForm>,
 }
 
 enum From {
@@ -68,11 +68,11 @@ impl Source {
         (what, value): &Given<'_>,
         form: Option<&str>,
     ) -> PyResult<Source> {
-        let known = |name: &str| Form::ALL.iter().find(|form| form.as_str() == name).copied();
+        let known = |name: &str| RecordForm::ALL.iter().find(|form| form.as_str() == name).copied();
         let form = match form {
             None => None,
             Some(name) => Some(known(name).ok_or_else(|| {
-                let names: Vec<_> = Form::ALL.iter().map(|form| form.as_str()).collect();
+                let names: Vec<_> = RecordForm::ALL.iter().map(|form| form.as_str()).collect();
                 let message = format!("form is one of {}, not {name:?}", names.join(", "));
                 misuse(py, "python/option", &message, None)
             })?),
@@ -101,7 +101,7 @@ impl Source {
             From::Path(path) => options.open(path),
             From::Lines(next) => {
                 let reader = Lines { next, chunk: io::Cursor::new(Vec::new()) };
-                options.with_form(Form::Ndjson).read(reader, ROWS)
+                options.with_form(RecordForm::Ndjson).read(reader, ROWS)
             }
         }
     }

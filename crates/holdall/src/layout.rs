@@ -3,11 +3,10 @@
 //! An open file's [`Tensor`](crate::Tensor) returns these views; they can also be made of bytes in memory.
 
 pub use holdall_core::layout::blocks::{Blocks, can_quantize, grid, quantize};
-pub use holdall_core::layout::cast::{FloatType, Overflow};
 pub use holdall_core::layout::dense::{Dense, Element, row_range};
-pub use holdall_core::layout::described::{Described, Description, Layouts};
+pub use holdall_core::layout::described::{Described, Description};
 pub use holdall_core::layout::float::{decode_f32, decode_f64, into_f32};
-pub use holdall_core::layout::number::{Class, ElementType, Number};
+pub use holdall_core::layout::number::Class;
 pub use holdall_core::layout::quantized::{Grouping, Packing, Quantized, QuantizedParts, Scheme};
 pub use holdall_core::layout::sparse::{Coo, CooEntry, Csr, CsrEntry, Indices, Tiles};
 pub use holdall_core::layout::strided::Strided;

@@ -4,6 +4,5 @@
 //! who fetch the bytes themselves.
 
 pub use holdall_core::read::{
-    Access, Arrival, Assembly, Cut, Decoded, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
-    Terms, Want,
+    Arrival, Assembly, Cut, Decoded, Fetch, Part, PartDecoder, Purpose, Want,
 };
