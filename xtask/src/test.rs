@@ -1,7 +1,9 @@
 //! All that must pass before a change lands.
 
 use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
-use crate::{check, docs, fuzz, gpu, interop, js, layers, python, scan, sizes, stores, wasm};
+use crate::{
+    check, docs, fuzz, gpu, interop, js, layers, public_api, python, scan, sizes, stores, wasm,
+};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -32,6 +34,7 @@ const BESIDE: &[Stage] = &[
     ("clippy, docs", check::workspace),
     ("wasm", wasm::wasm),
     ("features", check::features),
+    ("public items", public_api::public_api),
     ("decoders", decoders),
     ("other workspaces", check::others),
     ("Python", python::python),
