@@ -12,7 +12,10 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
 use anyhow::{Context as _, Result, ensure};
-use holdall::{Algorithm, Check, Convert, DType, Durability, Io, Loaded, OpenOptions, Role, TensorSpec, VerifyOptions, WriteOptions, Writer};
+use holdall::{
+    Algorithm, Check, Convert, DType, Durability, Io, Loaded, OpenOptions, Role, TensorSpec,
+    VerifyOptions, WriteOptions, Writer,
+};
 use safetensors::tensor::TensorView;
 use std::hint::black_box;
 use std::path::Path;

@@ -7,7 +7,10 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::XorShift;
 use anyhow::{Context as _, Result};
-use holdall::{Attributes, BlockType, Convert, DType, Durability, Layout, TensorSpec, Value, WriteOptions, Writer, formats};
+use holdall::{
+    Attributes, BlockType, Convert, DType, Durability, Layout, TensorSpec, Value, WriteOptions,
+    Writer, formats,
+};
 use std::path::Path;
 
 /// Makes the tensor of that name dense.
