@@ -12,10 +12,9 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
 use anyhow::{Context as _, Result, ensure};
-use holdall::model::Algorithm;
 use holdall::{
-    Check, Convert, DType, Durability, Io, Loaded, OpenOptions, Role, TensorSpec, VerifyOptions,
-    WriteOptions, Writer,
+    Algorithm, Check, Convert, DType, Durability, Io, Loaded, OpenOptions, Role, TensorSpec,
+    VerifyOptions, WriteOptions, Writer,
 };
 use safetensors::tensor::TensorView;
 use std::hint::black_box;

@@ -1,7 +1,6 @@
 //! Everything that an index says, and what must hold for each that was decoded.
 
-use holdall::model::element_count;
-use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec};
+use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec, element_count};
 
 /// Everything that it says, in words.
 pub(crate) fn said(index: &Index) -> String {

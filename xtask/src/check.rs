@@ -2,6 +2,7 @@
 
 use crate::command::{Outcome, Run, cargo, target};
 use crate::interop;
+use crate::public_api::MANIFEST as PUBLIC_API;
 use crate::wasm::MANIFEST as WASM;
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ pub(crate) fn check(args: &[String]) -> Outcome {
 /// Formatting of every workspace.
 pub(crate) fn formatting(_args: &[String]) -> Outcome {
     cargo(["fmt", "--all", "--check"]).run()?;
-    let beside = [BENCHES, WASM, "fuzz/libfuzzer/Cargo.toml"].map(PathBuf::from);
+    let beside = [BENCHES, WASM, PUBLIC_API, "fuzz/libfuzzer/Cargo.toml"].map(PathBuf::from);
     let check = |path| cargo(["fmt", "--check", "--manifest-path"]).args([path]).run();
     beside.into_iter().chain(interop::manifests()).try_for_each(check)
 }
@@ -41,7 +42,7 @@ pub(crate) fn others(_args: &[String]) -> Outcome {
 
 /// A task of `cargo` that looks at code and builds no programs: in a place of its own, so that it need not wait for what builds some, and
 /// by a profile that optimises nothing.
-fn looks(task: &str) -> Run {
+pub(crate) fn looks(task: &str) -> Run {
     cargo([task, "--profile", "looked-at"]).env("CARGO_TARGET_DIR", target().join("looked-at"))
 }
 

@@ -15,6 +15,7 @@ mod js;
 mod layers;
 mod limits;
 mod new_format;
+mod public_api;
 mod python;
 mod scan;
 mod sizes;
@@ -43,6 +44,11 @@ const TASKS: &[Task] = &[
     task("check", "formatting, clippy and docs, warnings as errors", check::check),
     task("layers", "arrows between crates point down; pure crates touch no system", layers::layers),
     task("features", "builds with each format alone, none and all", check::features),
+    task(
+        "public-api",
+        "compares the public items of `holdall` with the list in the tree; --write writes it",
+        public_api::public_api,
+    ),
     task("wasm", "builds the pure crates for WebAssembly, and weighs them", wasm::wasm),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
     task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),

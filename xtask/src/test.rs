@@ -2,7 +2,8 @@
 
 use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
 use crate::{
-    check, docs, doors, fuzz, gpu, interop, js, layers, python, scan, sizes, stores, wasm,
+    check, docs, doors, fuzz, gpu, interop, js, layers, public_api, python, scan, sizes, stores,
+    wasm,
 };
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -35,6 +36,7 @@ const BESIDE: &[Stage] = &[
     ("wasm", wasm::wasm),
     ("features", check::features),
     ("doors", doors::doors),
+    ("public items", public_api::public_api),
     ("decoders", decoders),
     ("other workspaces", check::others),
     ("Python", python::python),

@@ -7,9 +7,9 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::XorShift;
 use anyhow::{Context as _, Result};
-use holdall::model::{BlockType, Layout};
 use holdall::{
-    Attributes, Convert, DType, Durability, TensorSpec, Value, WriteOptions, Writer, formats,
+    Attributes, BlockType, Convert, DType, Durability, Layout, TensorSpec, Value, WriteOptions,
+    Writer, formats,
 };
 use std::path::Path;
 

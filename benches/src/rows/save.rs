@@ -12,8 +12,7 @@ use crate::worker::Context;
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::TensorView;
 use anyhow::Result;
-use holdall::Durability;
-use holdall::model::Algorithm;
+use holdall::{Algorithm, Durability};
 
 pub const COMPARISONS: &[Comparison] = &[
     Comparison {

@@ -29,7 +29,7 @@ pub use inferred::{Inferred, onnx_files};
 pub use mend::{Mended, is_zip, mend};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub use package::Package;
-pub use page::Form;
+pub use page::PageForm;
 pub use unpack::UnpackOptions;
 pub use verify::{PackageReport, PackageVerifyOptions};
 

@@ -1,9 +1,7 @@
 //! Some elements of a tensor, reading no more than holds them.
 
 use crate::exit::Failure;
-use holdall::layout::Computed;
-use holdall::layout::blocks::Blocks;
-use holdall::layout::dense::Dense;
+use holdall::layout::{Blocks, Computed, Dense};
 use holdall::{Bytes, Component, DType, Layout, LogicalType, Result, Role, Tensor};
 use std::ops::Range;
 

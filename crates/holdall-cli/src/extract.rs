@@ -9,15 +9,11 @@ use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::error::NO_COMPONENT;
-use holdall::fields;
-use holdall::layout::dense::row_range;
-use holdall::layout::float::{decode_f32, decode_f64};
-use holdall::layout::{LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
-use holdall::model::{element_count, stored_size};
-use holdall::npy;
+use holdall::layout::rules::{LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
+use holdall::layout::{decode_f32, decode_f64, row_range};
 use holdall::{
     Check, Component, DType, DensePieces, Durability, ElementType, FileSink, Layout, LogicalType,
-    Result, Role, Sink, Tensor,
+    Result, Role, Sink, Tensor, element_count, fields, npy, stored_size,
 };
 use std::io::Write as _;
 use std::ops::Range;

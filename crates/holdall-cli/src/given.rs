@@ -6,7 +6,7 @@ use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Work;
 use holdall::records::{FillOptions, Rows, RowsOptions};
-use holdall::schema::record::{Null, Unknown};
+use holdall::schema::{Null, Unknown};
 use std::path::{Path, PathBuf};
 
 /// How records are written down.
@@ -26,7 +26,7 @@ pub(crate) enum Form {
     Arrow,
 }
 
-impl From<Form> for holdall::records::Form {
+impl From<Form> for holdall::records::RecordForm {
     fn from(form: Form) -> Self {
         match form {
             Form::Ndjson => Self::Ndjson,

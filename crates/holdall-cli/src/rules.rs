@@ -8,7 +8,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
 use clap::Args;
 use holdall::plain::Plain;
-use holdall::{Remedy, Rule, fields, select};
+use holdall::{Remedy, Rule, fields, nearest};
 use std::io::Write as _;
 
 /// Explain an error code, or list them all
@@ -29,7 +29,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
         all.retain(|r| r.code == code);
         if all.is_empty() {
             let e = ARGUMENTS.broken(format!("there is no rule `{}`", code.escape_debug()));
-            let near = select::nearest(code, self::all().map(|r| r.code));
+            let near = nearest(code, self::all().map(|r| r.code));
             return Err(match near {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e.with_hint("`holdall rules` lists all of them"),

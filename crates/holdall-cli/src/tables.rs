@@ -8,25 +8,25 @@ use crate::given;
 use crate::session::Session;
 #[cfg(not(feature = "parquet"))]
 use holdall::records::rules::NO_PARQUET;
-use holdall::records::{Blob, Form, Query, Records};
+use holdall::records::{Blob, Query, RecordForm, Records};
 use std::ops::Range;
 use std::path::Path;
 
 /// The form of the file to be written, where it is one of columns: as `--to` or the extension says.
-pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<Form> {
+pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
     match to {
-        Some("parquet") => Some(Form::Parquet),
-        Some("arrow") => Some(Form::Arrow),
+        Some("parquet") => Some(RecordForm::Parquet),
+        Some("arrow") => Some(RecordForm::Arrow),
         Some(_) => None,
-        None => Some(Form::of(output)).filter(|form| form.has_types()),
+        None => Some(RecordForm::of(output)).filter(|form| form.has_types()),
     }
 }
 
 /// The form of a file that is there, where it is one of columns: as its first bytes say, or the extension.
 pub(crate) fn source(input: &Path) -> Option<given::Form> {
-    let by_name = || Some(Form::of(input)).filter(|form| form.has_types() && input.is_file());
-    match Form::of_file(input).or_else(by_name)? {
-        Form::Parquet => Some(given::Form::Parquet),
+    let by_name = || Some(RecordForm::of(input)).filter(|form| form.has_types() && input.is_file());
+    match RecordForm::of_file(input).or_else(by_name)? {
+        RecordForm::Parquet => Some(given::Form::Parquet),
         _ => Some(given::Form::Arrow),
     }
 }
@@ -46,7 +46,7 @@ pub(crate) enum Columns<'a> {
 pub(crate) fn write(
     session: &Session,
     rows: Columns<'_>,
-    form: Form,
+    form: RecordForm,
     out: &Path,
     force: bool,
 ) -> Result<Status, Failure> {
@@ -90,7 +90,7 @@ fn runs(
 #[cfg(feature = "parquet")]
 fn written(
     session: &Session,
-    form: Form,
+    form: RecordForm,
     out: &Path,
     force: bool,
     schema: &holdall::records::arrow::arrow_schema::SchemaRef,
@@ -123,7 +123,7 @@ fn written(
         writeln!(session.out(), "{}", as_json(&fields))?;
         return Ok(Status::Fine);
     }
-    let kind = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+    let kind = if form == RecordForm::Parquet { "Parquet" } else { "Arrow" };
     let (rows, size) = (count(report.rows, "record"), Size(report.target_len));
     session.note(format_args!("{}: {kind}, {rows}, {size}", escape(&name)));
     Ok(Status::Fine)
@@ -134,10 +134,10 @@ fn written(
 pub(crate) fn write(
     _: &Session,
     _: Columns<'_>,
-    form: Form,
+    form: RecordForm,
     _: &Path,
     _: bool,
 ) -> Result<Status, Failure> {
-    let name = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+    let name = if form == RecordForm::Parquet { "Parquet" } else { "Arrow" };
     Err(NO_PARQUET.broken(format!("this build does not write {name} files")).into())
 }

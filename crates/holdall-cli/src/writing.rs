@@ -154,7 +154,7 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
         _ => {
             let e = ARGUMENTS.broken(format!("there is no format `{name}` to write"));
             let all: Vec<&str> = formats::writable().map(|format| format.id).collect();
-            Err(match holdall::select::nearest(name, all.iter().copied()) {
+            Err(match holdall::nearest(name, all.iter().copied()) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e.with_hint(format!("name one of these: {}", all.join(", "))),
             }

@@ -3,7 +3,7 @@
 use crate::device::{done, guarded, lost};
 use crate::rules::PAGES;
 use holdall::error::{NO_COMPONENT, NOT_FOUND};
-use holdall::{Attributes, DType, LogicalType, Remedy, Result, Role, TensorInfo, select};
+use holdall::{Attributes, DType, LogicalType, Remedy, Result, Role, TensorInfo, nearest};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Model {
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.tensors.get(name).ok_or_else(|| {
             let e = NOT_FOUND.broken("no tensor of this name was loaded").in_tensor(name);
-            match select::nearest(name, self.tensors.keys().map(|name| &**name)) {
+            match nearest(name, self.tensors.keys().map(|name| &**name)) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e,
             }

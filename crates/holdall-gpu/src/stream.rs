@@ -5,7 +5,7 @@ use crate::model::{Model, Tensor};
 use crate::rules::ENDED;
 use crate::upload::Way;
 use holdall::error::NOT_FOUND;
-use holdall::{Cancel, Error, File, Remedy, Result, select};
+use holdall::{Cancel, Error, File, Remedy, Result, nearest};
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
@@ -102,7 +102,7 @@ impl Shared {
     fn number(&self, name: &str) -> Result<usize> {
         self.numbers.get(name).copied().ok_or_else(|| {
             let e = NOT_FOUND.broken("no tensor of this name is on its way").in_tensor(name);
-            match select::nearest(name, self.numbers.keys().map(|name| &**name)) {
+            match nearest(name, self.numbers.keys().map(|name| &**name)) {
                 Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e,
             }

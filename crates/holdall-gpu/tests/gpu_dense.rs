@@ -3,10 +3,9 @@
 mod common;
 
 use common::{any_bytes, device, open, with_limits};
-use holdall::model::block::BLOCK_TYPES;
 use holdall::{
-    ComponentSpec, DType, File, Layout, LogicalType, Role, TensorSpec, Value, WriteOptions, Writer,
-    formats,
+    BLOCK_TYPES, ComponentSpec, DType, File, Layout, LogicalType, Role, TensorSpec, Value,
+    WriteOptions, Writer, formats,
 };
 use holdall_gpu::{Converter, Float, LoadOptions, load_model};
 use std::path::Path;

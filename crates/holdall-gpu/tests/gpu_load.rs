@@ -3,8 +3,9 @@
 mod common;
 
 use common::{LENS, device, mappable, name, noise, open, open_checked, with_limits, write};
-use holdall::select::Select;
-use holdall::{Algorithm, Cancel, DType, ErrorKind, Role, TensorSpec, Work, WriteOptions, Writer};
+use holdall::{
+    Algorithm, Cancel, DType, ErrorKind, Role, Select, TensorSpec, Work, WriteOptions, Writer,
+};
 use holdall_gpu::{LoadOptions, Model, Placement, View, load_model};
 use std::collections::HashSet;
 use std::path::Path;

@@ -5,7 +5,7 @@ mod common;
 use common::shaders::{run, wgsl};
 use common::{any_bytes, device};
 use half::{bf16, f16};
-use holdall::layout::float::into_f32;
+use holdall::layout::into_f32;
 use holdall::schema::{Kind, Path, Scalar, Schema, TensorDType, TypeId};
 use holdall::{DType, LogicalType};
 use serde_json::{Value, json};

@@ -4,8 +4,7 @@
 mod common;
 
 use common::{device, noise, open, open_checked};
-use holdall::select::Select;
-use holdall::{Algorithm, DType, File, Role, TensorSpec, Work, WriteOptions, Writer};
+use holdall::{Algorithm, DType, File, Role, Select, TensorSpec, Work, WriteOptions, Writer};
 use holdall_gpu::{LoadOptions, Placement, load_model, stream_model};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::errors::Raise;
 use crate::kinds::{Table, is_block};
-use holdall::schema::record::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG, UTF8};
+use holdall::schema::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG, UTF8};
 use holdall::schema::{
     Array, Entry, Enum, Kind, Len, Path, PlaceWidth, Scalar, Schema, Struct, TypeId, Union,
 };

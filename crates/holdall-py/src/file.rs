@@ -9,7 +9,7 @@ use crate::stream::NativeArriving;
 use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, options, plain, value, writer};
 use bytes::Bytes;
-use holdall::layout::dense::Dense;
+use holdall::layout::Dense;
 use holdall::verify::Strictness;
 use holdall::{
     ByteOrder, Check, DiffOptions, Encoding, Faults, File, Io, Layout, Limits, LoadOptions,

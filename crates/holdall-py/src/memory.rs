@@ -4,7 +4,7 @@
 
 use crate::errors::misuse;
 use bytes::Bytes;
-use holdall::buffer::Buffer as Memory;
+use holdall::Buffer as Memory;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;

@@ -10,7 +10,8 @@ use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Form, Package, PackageVerifyOptions, Place, Recipe, Strictness, TensorRow, UnpackOptions, hex,
+    Package, PackageVerifyOptions, PageForm, Place, Recipe, Strictness, TensorRow, UnpackOptions,
+    hex,
 };
 use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;
@@ -164,7 +165,7 @@ impl NativePackage {
     /// A page that shows the package: as HTML, or as Markdown.
     fn page(&self, py: Python<'_>, html: bool) -> PyResult<String> {
         let package = self.get(py)?;
-        let form = if html { Form::Html } else { Form::Markdown };
+        let form = if html { PageForm::Html } else { PageForm::Markdown };
         run_apart(py, u64::MAX, move || package.page(form))
     }
 

@@ -10,7 +10,7 @@ use crate::work::run;
 use holdall::json::parse;
 use holdall::records::gather::{Chosen, Data, Gathered, Values};
 use holdall::records::{At, Iter, Record, Sample};
-use holdall::schema::record::rules::ACCESS;
+use holdall::schema::rules::ACCESS;
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
 use pyo3::Borrowed;

@@ -3,18 +3,15 @@
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
 use crate::work::run_with;
-use holdall::convert;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
+    self, CheckReport, FillOptions, RecordForm, Rows, RowsOptions, SchemaOrFile, Where,
 };
-use holdall::schema::code::Lang;
-use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{
-    Base, Bump, Document, InferOptions, OutlineRow, Path, Reading, Symbols, There, Vocabulary,
-    Width,
+    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, There,
+    Unknown, Vocabulary, Width,
 };
-use holdall::{Limits, OpenOptions, Work};
+use holdall::{Limits, OpenOptions, Work, convert};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::io::{self, Read};
@@ -57,7 +54,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
 /// Where rows come from: a path, or an object whose calls give lines of JSON.
 pub(crate) struct Source {
     from: From,
-    form: Option<Form>,
+    form: Option<RecordForm>,
 }
 
 enum From {
@@ -71,11 +68,11 @@ impl Source {
         (what, value): &Given<'_>,
         form: Option<&str>,
     ) -> PyResult<Source> {
-        let known = |name: &str| Form::ALL.iter().find(|form| form.as_str() == name).copied();
+        let known = |name: &str| RecordForm::ALL.iter().find(|form| form.as_str() == name).copied();
         let form = match form {
             None => None,
             Some(name) => Some(known(name).ok_or_else(|| {
-                let names: Vec<_> = Form::ALL.iter().map(|form| form.as_str()).collect();
+                let names: Vec<_> = RecordForm::ALL.iter().map(|form| form.as_str()).collect();
                 let message = format!("form is one of {}, not {name:?}", names.join(", "));
                 misuse(py, "python/option", &message, None)
             })?),
@@ -104,7 +101,7 @@ impl Source {
             From::Path(path) => options.open(path),
             From::Lines(next) => {
                 let reader = Lines { next, chunk: io::Cursor::new(Vec::new()) };
-                options.with_form(Form::Ndjson).read(reader, ROWS)
+                options.with_form(RecordForm::Ndjson).read(reader, ROWS)
             }
         }
     }

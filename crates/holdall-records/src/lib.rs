@@ -68,7 +68,7 @@ pub use outline::{RecordLayout, SchemaLayout, layout};
 pub use query::{Columns, Condition, Export, Group, Groups, Order, Query, Sample};
 pub use ragged::Ragged;
 pub use record::Record;
-pub use rows::{FillOptions, Form, Rows, RowsOptions};
+pub use rows::{FillOptions, RecordForm, Rows, RowsOptions};
 pub use runs::RunsAt;
 pub use schemas::{SchemaOrFile, is_binary, schema_of_dataset, schema_of_file, schema_of_tensor};
 #[cfg(feature = "derive")]

@@ -2,7 +2,7 @@
 
 use crate::DatasetWriter;
 use crate::check::CheckReport;
-use crate::rows::{FillOptions, Form};
+use crate::rows::{FillOptions, RecordForm};
 use crate::rules::NO_PARQUET;
 use holdall_core::{Limits, Result};
 use holdall_io::{ByteSource, Work};
@@ -16,11 +16,11 @@ pub(crate) enum Batched {}
 impl Batched {
     pub(crate) fn open(
         _: Arc<dyn ByteSource>,
-        form: Form,
+        form: RecordForm,
         _: &Limits,
         _: &Work,
     ) -> Result<Batched> {
-        let name = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+        let name = if form == RecordForm::Parquet { "Parquet" } else { "Arrow" };
         Err(NO_PARQUET.broken(format!("this build does not read {name} files")))
     }
 

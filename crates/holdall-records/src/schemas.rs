@@ -1,6 +1,6 @@
 //! Schemas where they are found: as JSON in a file, and among the attributes of files and tensors.
 
-use super::rows::{Form, MARK};
+use super::rows::{MARK, RecordForm};
 use super::rules::{SCHEMA_LEN, WHICH_DATASET};
 use holdall_core::{Layout, Limits, Result, Value};
 use holdall_io::OpenOptions;
@@ -112,7 +112,7 @@ pub fn is_binary(path: impl AsRef<Path>) -> bool {
     is_file
         && file.take(START).read_to_end(&mut start).is_ok()
         && !start.iter().all(is_text)
-        && Form::of_bytes(&start).is_none()
+        && RecordForm::of_bytes(&start).is_none()
 }
 
 /// The schema that a file has among its attributes.

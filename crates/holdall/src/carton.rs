@@ -5,9 +5,9 @@
 //! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
 
 pub use holdall_carton::{
-    Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, Form,
-    Inferred, Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile,
-    PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe,
+    Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, Inferred,
+    Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile, PackageReader,
+    PackageReport, PackageVerifyOptions, Packer, Packing, PageForm, Place, Prepared, Recipe,
     Reference, Runner, SelfTest, ShapeSpec, Strictness, TensorKind, TensorRow, TensorValue,
     Tolerance, UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped, onnx, onnx_files,
     package_diff, package_path,

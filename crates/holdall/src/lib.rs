@@ -16,6 +16,8 @@
 
 #[cfg(feature = "aio")]
 pub mod aio;
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub mod archive;
 #[cfg(feature = "http")]
 pub mod cache;
 #[cfg(feature = "carton")]
@@ -24,19 +26,25 @@ pub mod convert;
 pub mod diff;
 pub mod edit;
 mod elements;
+pub mod error;
 mod form;
 pub mod formats;
 pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
+pub mod json;
+pub mod layout;
+pub mod npy;
 #[cfg(unix)]
 mod overwrite;
 pub mod plain;
+pub mod read;
 pub mod records;
 mod repack;
 pub mod salvage;
 #[cfg(feature = "pytorch")]
 pub mod scan;
+pub mod schema;
 #[cfg(feature = "serve")]
 pub mod serve;
 #[cfg(feature = "serve")]
@@ -54,42 +62,31 @@ pub use edit::{Edit, EditReport, compact, compact_with};
 pub use form::{Form, Reform, Reformed};
 pub use holdall_core::layout::cast::{FloatType, Overflow};
 pub use holdall_core::layout::described::Layouts;
-/// Headers of `.npy` files.
-pub use holdall_core::wire::npy;
+pub use holdall_core::model::block::BLOCK_TYPES;
+pub use holdall_core::model::{
+    BlockType, Hasher, Row, RowKind, Tensors, element_count, nearest, stored_size,
+};
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
     Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, LIMITS, Layout,
     Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role, Rule, Stop,
-    Stored, TensorInfo, TensorSpec, Value, Warning, Window, layout, model, read,
+    Stored, TensorInfo, TensorSpec, Value, Warning, Window,
 };
 pub use holdall_formats::{FORMATS, Format};
-/// What is in tar archives and zips.
-#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-pub use holdall_io::archive;
-/// Fresh memory to read into.
-pub use holdall_io::buffer;
-/// Rules that only exist where there are files: what the operating system says, what callers ask.
-pub use holdall_io::error;
-/// Putting repeated layers together, so that a model of a thousand tensors can be read on one screen.
-pub use holdall_io::group;
-/// Choosing tensors by name, and naming them anew.
-pub use holdall_io::select;
 pub use holdall_io::{
     Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
     Faults, File, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, ModelFolder,
     Number, OpenOptions, Pieces, Place, Sink, StreamSink, Tensor, Terms, Work, WriteOptions,
-    Writer, format_of,
+    Writer,
+    buffer::Buffer,
+    format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,
     model_file, open, read_layouts,
-    select::{Cast, Glob, Rename, Select},
+    select::{Cast, CastCount, Casts, Glob, Rename, Select},
 };
-/// Strict JSON, as schemas, records and headers are read.
-pub use holdall_json as json;
 pub use holdall_records::{Blob, Records, TensorRecords};
-/// Schemas of records: what they are made of, and where their bytes lie.
-pub use holdall_schema as schema;
 pub use salvage::{SalvageReport, salvage};
 #[cfg(feature = "pytorch")]
 pub use scan::{ScanReport, scan};

@@ -92,12 +92,12 @@ pub use holdall_records::derive;
 pub use holdall_records::gather;
 pub use holdall_records::{
     Accessor, At, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
-    Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, Form, Group, Groups, Iter,
+    Condition, Conversion, DatasetWriter, Export, FillOptions, Finding, Group, Groups, Iter,
     Migration, MigrationPlan, MigrationReport, Order, Part, PlanStep, Query, Ragged, ReadScalar,
-    Record, RecordLayout, Records, Rows, RowsOptions, RunsAt, Sample, SchemaLayout, SchemaOrFile,
-    TensorPart, TensorRecords, Texts, Typed, Where, check_file, check_rows, check_schema, dataset,
-    dataset_or_blob, infer, is_binary, layout, query, rules, schema_of_dataset, schema_of_file,
-    schema_of_tensor,
+    Record, RecordForm, RecordLayout, Records, Rows, RowsOptions, RunsAt, Sample, SchemaLayout,
+    SchemaOrFile, TensorPart, TensorRecords, Texts, Typed, Where, check_file, check_rows,
+    check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
+    schema_of_dataset, schema_of_file, schema_of_tensor,
 };
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

@@ -23,8 +23,8 @@ pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Service, Shelf, 
 /// The same files over HTTP.
 pub use holdall_net::{http, rules};
 
+use crate::Hasher;
 use crate::error::IO;
-use crate::model::Hasher;
 use crate::source::FileSource;
 use crate::{Algorithm, ByteSource, Digest, Limits, Result, Terms};
 use bytes::Bytes;

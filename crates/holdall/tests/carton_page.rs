@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, DimSpec, Example, Form, Package, Packer, Reference, ShapeSpec,
+    Content, Description, DimSpec, Example, Package, Packer, PageForm, Reference, ShapeSpec,
     TensorValue, ValueSpec, ValueType,
 };
 use std::path::Path;
@@ -53,7 +53,7 @@ const TEXT: &str = "# How\n\nSee [the paper](https://example.com/a?b=1&c), ![a p
 #[test]
 fn a_page_shows_what_is_there_and_fetches_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let page = packed(dir.path(), TEXT).page(Form::Html).unwrap();
+    let page = packed(dir.path(), TEXT).page(PageForm::Html).unwrap();
     for there in [
         "<h1>A &lt;b&gt;name&lt;/b&gt; | of it</h1>",
         "<p>&quot;quoted&quot; &amp; short</p>",
@@ -98,7 +98,7 @@ fn a_page_shows_what_is_there_and_fetches_nothing() {
 #[test]
 fn a_page_is_markdown_too() {
     let dir = tempfile::tempdir().unwrap();
-    let page = packed(dir.path(), TEXT).page(Form::Markdown).unwrap();
+    let page = packed(dir.path(), TEXT).page(PageForm::Markdown).unwrap();
     for there in [
         "# A &lt;b\\>name&lt;/b\\> \\| of it\n",
         "| license | MIT |\n",
@@ -119,11 +119,11 @@ fn a_page_is_markdown_too() {
 fn a_changed_picture_is_no_page() {
     let dir = tempfile::tempdir().unwrap();
     let package = packed(dir.path(), "![a](@misc/none.png) ![b](@misc/%zz)");
-    assert!(package.page(Form::Html).unwrap().contains("picture: a"));
+    assert!(package.page(PageForm::Html).unwrap().contains("picture: a"));
     let folder = dir.path().join("folder");
     package.unpack(&folder).unwrap();
     std::fs::write(folder.join("misc/a picture.png"), [PNG, b"!"].concat()).unwrap();
-    let e = Package::open(&folder).unwrap().page(Form::Html).unwrap_err();
+    let e = Package::open(&folder).unwrap().page(PageForm::Html).unwrap_err();
     assert_eq!(e.code(), "carton/hash");
 }
 
@@ -147,8 +147,8 @@ fn long_descriptions_are_shown_in_linear_time() {
     ] {
         let start = std::time::Instant::now();
         let package = packed(dir.path(), &part.repeat(100_000 / part.len()));
-        package.page(Form::Html).unwrap();
-        package.page(Form::Markdown).unwrap();
+        package.page(PageForm::Html).unwrap();
+        package.page(PageForm::Markdown).unwrap();
         assert!(start.elapsed().as_secs() < 20, "{part:?}: {:?}", start.elapsed());
     }
 }

@@ -81,7 +81,7 @@ fn conversions_take_little_memory() {
             "columns-cast" => are_rounded(&found.to_f32().unwrap(), &wanted.to_f32().unwrap()),
             "quantize" => {
                 let blocks = out.blocks().unwrap();
-                let whole = holdall::layout::blocks::Blocks::quantize(blocks.block_type(), &wanted);
+                let whole = holdall::layout::Blocks::quantize(blocks.block_type(), &wanted);
                 *whole.unwrap().bytes() == *blocks.bytes()
             }
             "groups" | "small-groups" => {

@@ -303,7 +303,7 @@ fn logical_types_are_converted_as_what_they_are() {
                     let bytes = t.bytes(&Role::Data).unwrap();
                     let logical = t.logical_type();
                     let dtype = t.dtype().unwrap();
-                    holdall::layout::float::into_f32(dtype, logical.as_ref(), &bytes, to).unwrap();
+                    holdall::layout::into_f32(dtype, logical.as_ref(), &bytes, to).unwrap();
                 }
                 assert!(a.iter().zip(&b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan())));
             }

@@ -39,7 +39,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hasher = holdall::model::Hasher::new(holdall::Algorithm::Sha256);
+    let mut hasher = holdall::Hasher::new(holdall::Algorithm::Sha256);
     hasher.update(bytes);
     match hasher.finish() {
         holdall::Digest::Sha256(v) => v,

@@ -2,8 +2,7 @@
 #![cfg(feature = "derive")]
 
 use holdall::records::Build;
-use holdall::schema::code::{Lang, code};
-use holdall::schema::{Schema, SchemaLimits};
+use holdall::schema::{Lang, Schema, SchemaLimits, code};
 use holdall::{Records, Result, TensorRecords as _, WriteOptions};
 use serde_json::Value;
 use std::fmt::Write as _;

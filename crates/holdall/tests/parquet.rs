@@ -6,11 +6,10 @@ mod records_files;
 
 use holdall::records::arrow::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use holdall::records::{
-    Build, DatasetWriter, FillOptions, Form, Rows, RowsOptions, TableWriter, Where, check_rows,
-    infer,
+    Build, DatasetWriter, FillOptions, RecordForm, Rows, RowsOptions, TableWriter, Where,
+    check_rows, infer,
 };
-use holdall::schema::record::Unknown;
-use holdall::schema::{Document, InferOptions, Reading, SchemaLimits};
+use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Unknown};
 use holdall::{ErrorKind, Limits, Records, Result, TensorRecords as _, WriteOptions};
 use records_files::{dataset, open, sample, write};
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-const FORMS: [Form; 2] = [Form::Parquet, Form::Arrow];
+const FORMS: [RecordForm; 2] = [RecordForm::Parquet, RecordForm::Arrow];
 const ALL: &[&str] = &[];
 
 fn table() -> RecordBatch {
@@ -29,7 +28,7 @@ fn table() -> RecordBatch {
 }
 
 /// The bytes of a file of a batch.
-fn bytes(form: Form, batch: &RecordBatch) -> Vec<u8> {
+fn bytes(form: RecordForm, batch: &RecordBatch) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let mut writer =
@@ -41,7 +40,7 @@ fn bytes(form: Form, batch: &RecordBatch) -> Vec<u8> {
     bytes
 }
 
-fn rows(bytes: Vec<u8>, form: Form) -> Result<Rows> {
+fn rows(bytes: Vec<u8>, form: RecordForm) -> Result<Rows> {
     RowsOptions::new().with_form(form).read(Cursor::new(bytes), "rows")
 }
 
@@ -62,7 +61,7 @@ fn values(records: &Records) -> Vec<Value> {
 }
 
 /// Every row of a file as a record of its own kind.
-fn read(bytes: Vec<u8>, form: Form, limits: &Limits) -> Result<Records> {
+fn read(bytes: Vec<u8>, form: RecordForm, limits: &Limits) -> Result<Records> {
     let options = RowsOptions::new().with_form(form).with_limits(limits.clone());
     let rows = options.read(Cursor::new(bytes), "rows")?;
     let kind = rows.kind()?.unwrap();
@@ -95,7 +94,7 @@ fn records_of_every_kind_come_back() {
         // Not by its name, but by its first bytes.
         let other = folder.path().join("rows.json");
         std::fs::rename(&path, &other).unwrap();
-        assert_eq!(Form::of_file(&other), Some(form));
+        assert_eq!(RecordForm::of_file(&other), Some(form));
         assert_eq!(Rows::open(&other).unwrap().kind().unwrap(), Some(kind));
     }
 }
@@ -133,7 +132,7 @@ fn a_file_appears_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.parquet");
     let begin =
-        || TableWriter::create(&path, Form::Parquet, &table().schema(), &WriteOptions::new());
+        || TableWriter::create(&path, RecordForm::Parquet, &table().schema(), &WriteOptions::new());
     let mut writer = begin().unwrap();
     writer.batch(&table()).unwrap();
     drop(writer);
@@ -143,12 +142,16 @@ fn a_file_appears_whole_or_not_at_all() {
     assert_eq!(writer.batch(&other).unwrap_err().code(), "records/arrow");
     begin().unwrap().finish().unwrap();
     assert_eq!(begin().unwrap_err().code(), "write/exists");
-    let e =
-        TableWriter::create(Path::new("x.csv"), Form::Csv, &table().schema(), &WriteOptions::new());
+    let e = TableWriter::create(
+        Path::new("x.csv"),
+        RecordForm::Csv,
+        &table().schema(),
+        &WriteOptions::new(),
+    );
     assert_eq!(e.unwrap_err().code(), "records/arrow");
     // No rows at all are a dataset of none.
     let empty = std::fs::read(&path).unwrap();
-    assert!(read(empty, Form::Parquet, &Limits::default()).unwrap().is_empty());
+    assert!(read(empty, RecordForm::Parquet, &Limits::default()).unwrap().is_empty());
 }
 
 #[test]
@@ -193,15 +196,15 @@ fn numbers_of_a_file_take_no_memory() {
     // Texts that are all the same take a few bytes in the file.
     let same = StringArray::from_iter_values(std::iter::repeat_n("x".repeat(100), 4000));
     let batch = RecordBatch::try_from_iter([("text", Arc::new(same) as ArrayRef)]).unwrap();
-    let parquet = bytes(Form::Parquet, &batch);
+    let parquet = bytes(RecordForm::Parquet, &batch);
     assert!(parquet.len() < 4000, "{}", parquet.len());
-    assert_eq!(read(parquet.clone(), Form::Parquet, &limits(1 << 20)).unwrap().len(), 4000);
-    let e = read(parquet, Form::Parquet, &limits(100)).unwrap_err();
+    assert_eq!(read(parquet.clone(), RecordForm::Parquet, &limits(1 << 20)).unwrap().len(), 4000);
+    let e = read(parquet, RecordForm::Parquet, &limits(100)).unwrap_err();
     assert_eq!((e.code(), e.kind()), ("input/columns-limit", ErrorKind::Limit));
     // A footer that nests, or is long.
     let mut few = Limits::default();
     few.depth = 1;
-    let e = read(bytes(Form::Parquet, &table()), Form::Parquet, &few).unwrap_err();
+    let e = read(bytes(RecordForm::Parquet, &table()), RecordForm::Parquet, &few).unwrap_err();
     assert_eq!(e.code(), "input/columns-limit");
     for form in FORMS {
         let mut short = Limits::default();
@@ -210,12 +213,12 @@ fn numbers_of_a_file_take_no_memory() {
         assert_eq!(e.code(), "input/columns-limit");
     }
     // What is not read here.
-    let mut encrypted = bytes(Form::Parquet, &table());
+    let mut encrypted = bytes(RecordForm::Parquet, &table());
     let end = encrypted.len() - 4;
     encrypted[end..].copy_from_slice(b"PARE");
-    let mut feather = bytes(Form::Arrow, &table());
+    let mut feather = bytes(RecordForm::Arrow, &table());
     feather[..4].copy_from_slice(b"FEA1");
-    for (file, form) in [(encrypted, Form::Parquet), (feather, Form::Arrow)] {
+    for (file, form) in [(encrypted, RecordForm::Parquet), (feather, RecordForm::Arrow)] {
         let e = read(file, form, &Limits::default()).unwrap_err();
         assert_eq!((e.code(), e.kind()), ("input/columns-unsupported", ErrorKind::Unsupported));
     }

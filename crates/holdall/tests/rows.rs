@@ -1,10 +1,9 @@
 //! Records as people have them: into datasets, checked, and made into a schema.
 
 use holdall::records::{
-    Build, FillOptions, Form, Rows, RowsOptions, Where, check_rows, dataset, infer,
+    Build, FillOptions, RecordForm, Rows, RowsOptions, Where, check_rows, dataset, infer,
 };
-use holdall::schema::record::{Null, Unknown};
-use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Width};
+use holdall::schema::{Document, InferOptions, Null, Reading, SchemaLimits, Unknown, Width};
 use holdall::{Records, Result, TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 use std::io::Cursor;
@@ -19,7 +18,7 @@ fn kind() -> Value {
     })
 }
 
-fn rows(text: &str, form: Form) -> Rows {
+fn rows(text: &str, form: RecordForm) -> Rows {
     let text = Cursor::new(text.to_owned().into_bytes());
     RowsOptions::new().with_form(form).read(text, "rows").unwrap()
 }
@@ -47,13 +46,13 @@ const NDJSON: &str = "\u{feff}{\"id\": 1, \"name\": \"a\"}\n\n{\"id\": 2}\n";
 fn every_form_gives_the_same_records() {
     let wanted = [json!({"id": 1, "name": "a"}), json!({"id": 2})];
     let forms = [
-        (NDJSON, Form::Ndjson),
-        ("[{\"id\": 1, \"name\": \"a\"},\n {\"id\": 2}]", Form::Json),
-        (NDJSON, Form::Json),
+        (NDJSON, RecordForm::Ndjson),
+        ("[{\"id\": 1, \"name\": \"a\"},\n {\"id\": 2}]", RecordForm::Json),
+        (NDJSON, RecordForm::Json),
         #[cfg(feature = "tables")]
-        ("id,name\n1,a\n2,\n", Form::Csv),
+        ("id,name\n1,a\n2,\n", RecordForm::Csv),
         #[cfg(feature = "tables")]
-        ("id\tname\n1\ta\n2\t\n", Form::Tsv),
+        ("id\tname\n1\ta\n2\t\n", RecordForm::Tsv),
     ];
     for (text, form) in forms {
         for options in [FillOptions::new(), FillOptions::new().with_checks()] {
@@ -61,24 +60,25 @@ fn every_form_gives_the_same_records() {
         }
     }
     let names = ["ndjson", "json", "csv", "tsv", "parquet", "arrow"];
-    assert_eq!(Form::ALL.map(Form::as_str), names);
-    assert_eq!(Form::of(Path::new("a/b.tab")), Form::Tsv);
-    assert_eq!(Form::of("b"), Form::Ndjson);
+    assert_eq!(RecordForm::ALL.map(RecordForm::as_str), names);
+    assert_eq!(RecordForm::of(Path::new("a/b.tab")), RecordForm::Tsv);
+    assert_eq!(RecordForm::of("b"), RecordForm::Ndjson);
 }
 
 #[test]
 fn what_the_schema_does_not_say_is_taken_where_asked() {
     let text = "{\"id\": 1, \"name\": null}\n{\"id\": 2, \"more\": 0}\n";
-    let refused = |options: FillOptions| filled(rows(text, Form::Ndjson), &options).unwrap_err();
+    let refused =
+        |options: FillOptions| filled(rows(text, RecordForm::Ndjson), &options).unwrap_err();
     assert_eq!(refused(FillOptions::new()).code(), "record/type");
     let e = refused(FillOptions::new().with_null(Null::Absent));
     assert_eq!((e.code(), e.source_name()), ("record/unknown-member", Some("rows")));
     assert!(e.message().contains("line 2"), "{e}");
     let lenient = FillOptions::new().with_null(Null::Absent).with_unknown(Unknown::Ignore);
-    let found = filled(rows(text, Form::Ndjson), &lenient).unwrap();
+    let found = filled(rows(text, RecordForm::Ndjson), &lenient).unwrap();
     assert_eq!(found, [json!({"id": 1}), json!({"id": 2})]);
     // Standard keywords are looked at where asked.
-    let negative = || rows("{\"id\": -1}", Form::Ndjson);
+    let negative = || rows("{\"id\": -1}", RecordForm::Ndjson);
     assert_eq!(filled(negative(), &FillOptions::new()).unwrap(), [json!({"id": -1})]);
     assert!(filled(negative(), &FillOptions::new().with_checks()).is_err());
 }
@@ -90,7 +90,7 @@ fn members_may_be_files() {
     let named = |name: &str| {
         let text = json!({"id": 1, "name": name}).to_string();
         let options = FillOptions::new().with_files(folder.path(), ["name".to_owned()]);
-        filled(rows(&text, Form::Ndjson), &options)
+        filled(rows(&text, RecordForm::Ndjson), &options)
     };
     assert_eq!(named("a.txt").unwrap(), [json!({"id": 1, "name": "content"})]);
     for bad in ["", "../a.txt", "/a.txt", "."] {
@@ -105,7 +105,7 @@ fn a_check_looks_at_every_row() {
     let text = "{\"id\": 1}\n{\"id\": \"x\"}\n{\"id\": -1}\n{\"id\": 4}\n";
     let limits = SchemaLimits::default();
     let check = |options: &FillOptions| {
-        check_rows(rows(text, Form::Ndjson), &document(), options, &limits).unwrap()
+        check_rows(rows(text, RecordForm::Ndjson), &document(), options, &limits).unwrap()
     };
     let report = check(&FillOptions::new());
     assert_eq!((report.records, report.found), (4, 2));
@@ -118,7 +118,7 @@ fn a_check_looks_at_every_row() {
 #[test]
 fn an_array_is_no_longer_than_allowed() {
     let text = Cursor::new(b"[1, 2, 3]".to_vec());
-    let options = RowsOptions::new().with_form(Form::Json).with_array_len(8);
+    let options = RowsOptions::new().with_form(RecordForm::Json).with_array_len(8);
     let e = options.read(text, "rows").unwrap_err();
     assert_eq!(e.code(), "records/array-len");
 }
@@ -129,18 +129,20 @@ fn a_schema_is_made_of_what_is_there() {
         infer(rows(text, form), most, options, &SchemaLimits::default())
     };
     let plain = InferOptions::new();
-    let found = inferred(NDJSON, Form::Ndjson, &plain, None).unwrap();
+    let found = inferred(NDJSON, RecordForm::Ndjson, &plain, None).unwrap();
     assert_eq!(found["required"], json!(["id"]));
     assert_eq!(found["properties"]["id"]["TypeDef:Int64"], true);
     let tight = plain.clone().with_width(Width::Tight).with_enums(1);
-    let found = inferred(NDJSON, Form::Ndjson, &tight, None).unwrap();
+    let found = inferred(NDJSON, RecordForm::Ndjson, &tight, None).unwrap();
     assert_eq!(found["properties"]["id"]["TypeDef:Uint8"], true);
     assert_eq!(found["properties"]["name"]["enum"], json!(["a"]));
     let mixed = "{\"id\": 1}\n{\"id\": \"x\"}\n";
-    let e = inferred(mixed, Form::Ndjson, &plain, None).unwrap_err();
+    let e = inferred(mixed, RecordForm::Ndjson, &plain, None).unwrap_err();
     assert_eq!((e.code(), e.source_name()), ("infer/mixed", Some("rows")));
-    assert!(inferred(mixed, Form::Ndjson, &plain, Some(1)).is_ok());
-    for (none, form) in [("", Form::Ndjson), ("\n", Form::Ndjson), ("[]", Form::Json)] {
+    assert!(inferred(mixed, RecordForm::Ndjson, &plain, Some(1)).is_ok());
+    for (none, form) in
+        [("", RecordForm::Ndjson), ("\n", RecordForm::Ndjson), ("[]", RecordForm::Json)]
+    {
         let e = inferred(none, form, &plain, None).unwrap_err();
         assert_eq!((e.code(), e.source_name()), ("infer/no-records", Some("rows")), "{none:?}");
     }
@@ -150,7 +152,7 @@ fn a_schema_is_made_of_what_is_there() {
 #[test]
 fn a_table_has_a_first_line() {
     for none in ["", "\n\r\n"] {
-        let found = RowsOptions::new().with_form(Form::Csv).read(Cursor::new(none), "rows");
+        let found = RowsOptions::new().with_form(RecordForm::Csv).read(Cursor::new(none), "rows");
         let e = found.err().unwrap();
         assert_eq!((e.code(), e.source_name()), ("input/table", Some("rows")), "{none:?}");
     }
@@ -160,16 +162,16 @@ fn a_table_has_a_first_line() {
 #[test]
 fn the_names_of_a_table_are_paths() {
     let found = infer(
-        rows("id,at.x,at.y\n1,2,3.5\n", Form::Csv),
+        rows("id,at.x,at.y\n1,2,3.5\n", RecordForm::Csv),
         None,
         &InferOptions::new(),
         &SchemaLimits::default(),
     )
     .unwrap();
     assert_eq!(found["properties"]["at"]["TypeDef:Struct"], json!(["x", "y"]));
-    let e = filled(rows("id,name\nseven,a\n", Form::Csv), &FillOptions::new()).unwrap_err();
+    let e = filled(rows("id,name\nseven,a\n", RecordForm::Csv), &FillOptions::new()).unwrap_err();
     assert_eq!(e.message(), "line 2: column `id`: `seven` is not a number");
-    let e = filled(rows("id,id\n1,2\n", Form::Csv), &FillOptions::new()).unwrap_err();
+    let e = filled(rows("id,id\n1,2\n", RecordForm::Csv), &FillOptions::new()).unwrap_err();
     assert_eq!(e.code(), "input/table");
 }
 
@@ -223,7 +225,8 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
     ];
     for (text, members, first) in cases {
         let limits = SchemaLimits::default();
-        let schema = infer(rows(text, Form::Csv), None, &InferOptions::new(), &limits).unwrap();
+        let schema =
+            infer(rows(text, RecordForm::Csv), None, &InferOptions::new(), &limits).unwrap();
         for (name, wanted) in members {
             let found = &schema["properties"][name];
             for (keyword, value) in wanted.as_object().unwrap() {
@@ -236,7 +239,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
             }
             assert_eq!(found.get("minItems"), wanted.get("minItems"), "{text}: {found}");
         }
-        assert_eq!(built(&schema, rows(text, Form::Csv))[0], first, "{text}: {schema}");
+        assert_eq!(built(&schema, rows(text, RecordForm::Csv))[0], first, "{text}: {schema}");
     }
     for (text, message) in [
         ("v[0],v[2]\n1,2\n", "line 1: column `v[2]`: an element before it has no column"),
@@ -245,17 +248,18 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
         (",a\n1,2\n", "line 1: column 1 has no name"),
     ] {
         let limits = SchemaLimits::default();
-        let e = infer(rows(text, Form::Csv), None, &InferOptions::new(), &limits).unwrap_err();
+        let e =
+            infer(rows(text, RecordForm::Csv), None, &InferOptions::new(), &limits).unwrap_err();
         assert_eq!((e.code(), e.message()), ("input/table", message));
     }
     // A column that pandas writes for its index is passed over where that is asked for.
     let text = ",id,name\n0,1,a\n1,2,\n";
-    let e = filled(rows(text, Form::Csv), &FillOptions::new()).unwrap_err();
+    let e = filled(rows(text, RecordForm::Csv), &FillOptions::new()).unwrap_err();
     assert_eq!((e.code(), e.message()), ("input/table", "line 1: column 1 has no name"));
     assert!(e.hint().unwrap().contains("index=False"), "{e:?}");
     let lenient = FillOptions::new().with_unknown(Unknown::Ignore);
     let wanted = [json!({"id": 1, "name": "a"}), json!({"id": 2})];
-    assert_eq!(filled(rows(text, Form::Csv), &lenient).unwrap(), wanted);
+    assert_eq!(filled(rows(text, RecordForm::Csv), &lenient).unwrap(), wanted);
 }
 
 #[cfg(feature = "tables")]
@@ -271,16 +275,16 @@ fn a_table_has_what_its_first_line_has_between_its_fields() {
         ('|', "id|name\n1|x\n"),
         (',', "id\n1;2\n"),
     ] {
-        let rows = rows(text, Form::Csv);
+        let rows = rows(text, RecordForm::Csv);
         assert_eq!(rows.delimiter(), Some(delimiter), "{text}");
         assert_eq!(rows.names().unwrap().len(), if text.starts_with("id\n") { 1 } else { 2 });
         let schema = infer(rows, None, &InferOptions::new(), &SchemaLimits::default()).unwrap();
-        assert_eq!(built(&schema, self::rows(text, Form::Csv)).len(), 1);
+        assert_eq!(built(&schema, self::rows(text, RecordForm::Csv)).len(), 1);
     }
     let long = format!("{};b\n1;2\n", "a".repeat(100_000));
-    assert_eq!(rows(&long, Form::Csv).delimiter(), Some(';'));
-    assert_eq!(rows("a;b\n1;2\n", Form::Tsv).delimiter(), Some('\t'));
-    assert_eq!(rows(NDJSON, Form::Ndjson).delimiter(), None);
+    assert_eq!(rows(&long, RecordForm::Csv).delimiter(), Some(';'));
+    assert_eq!(rows("a;b\n1;2\n", RecordForm::Tsv).delimiter(), Some('\t'));
+    assert_eq!(rows(NDJSON, RecordForm::Ndjson).delimiter(), None);
 }
 
 /// The records of a file that is built of these rows.
@@ -302,7 +306,7 @@ fn built(schema: &serde_json::Value, rows: Rows) -> Vec<serde_json::Value> {
 #[cfg(not(feature = "tables"))]
 #[test]
 fn tables_need_their_feature() {
-    let options = RowsOptions::new().with_form(Form::Csv);
+    let options = RowsOptions::new().with_form(RecordForm::Csv);
     let e = options.read(Cursor::new(b"id\n1\n".to_vec()), "rows").unwrap_err();
     assert_eq!(e.code(), "records/no-tables");
 }

@@ -1,9 +1,8 @@
 //! Globs, renames, grouping and suggestions.
 
 use crate::make::{self, dense, part};
-use holdall::group::group_names;
-use holdall::select::nearest;
-use holdall::{DType, ErrorKind, Glob, Rename, Role, Select, groups};
+use holdall::{DType, ErrorKind, Glob, Rename, Role, Select, groups, nearest};
+use holdall_core::model::group::group_names;
 use std::time::{Duration, Instant};
 
 fn matches(pattern: &str, name: &str) -> bool {

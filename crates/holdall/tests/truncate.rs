@@ -4,9 +4,8 @@
 mod corpus_files;
 
 use corpus_files::files;
-use holdall::model::Hasher;
 use holdall::{
-    ByteOrder, Bytes, Check, Component, Encoding, ErrorKind, File, LoadOptions, Loaded,
+    ByteOrder, Bytes, Check, Component, Encoding, ErrorKind, File, Hasher, LoadOptions, Loaded,
     OpenOptions, Result, Tensor, VerifyOptions, VerifyReport, Work, verify,
 };
 use std::io::Read as _;

@@ -3,8 +3,8 @@
 
 use crate::limits;
 use crate::walk::is_of_the_file;
-use holdall::read::{Assembly, Cut, Decoded, Plan, Terms, Want};
-use holdall::{Bytes, Digest, Error, Limits, Window, formats};
+use holdall::read::{Assembly, Cut, Decoded, Want};
+use holdall::{Bytes, Digest, Error, Limits, Plan, Terms, Window, formats};
 use std::sync::Arc;
 
 /// Panics where it does not hold.

@@ -6,7 +6,7 @@
 use crate::limits;
 use crate::walk::is_of_the_file;
 use holdall::Error;
-use holdall::records::{FillOptions, Form, Rows, RowsOptions, check_rows};
+use holdall::records::{FillOptions, RecordForm, Rows, RowsOptions, check_rows};
 use holdall::schema::{Document, Reading, SchemaLimits};
 use std::io::Cursor;
 
@@ -36,9 +36,9 @@ fn code(e: Error) -> &'static str {
 
 fn open(data: &[u8]) -> holdall::Result<Rows> {
     let form = match data {
-        [b'P', b'A', b'R', b'1', ..] => Form::Parquet,
-        [.., b'P', b'A', b'R', b'1'] => Form::Parquet,
-        _ => Form::Arrow,
+        [b'P', b'A', b'R', b'1', ..] => RecordForm::Parquet,
+        [.., b'P', b'A', b'R', b'1'] => RecordForm::Parquet,
+        _ => RecordForm::Arrow,
     };
     let options = RowsOptions::new().with_form(form).with_limits(limits::tight());
     options.read(Cursor::new(data.to_vec()), "input")

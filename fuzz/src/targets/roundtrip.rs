@@ -185,7 +185,7 @@ fn wanted(take: &mut Take<'_>) -> Wanted {
 fn tensor(take: &mut Take<'_>) -> Made {
     let name = text(take);
     let shape: Vec<u64> = (0..take.below(4)).map(|_| take.below(5) as u64).collect();
-    let count = holdall::model::element_count(&shape).unwrap_or_default() as usize;
+    let count = holdall::element_count(&shape).unwrap_or_default() as usize;
     let rows = shape.first().copied().unwrap_or_default() as usize;
     let (dtype, logical) = take.types();
     let bits = logical.as_ref().and_then(|t| t.bits()).unwrap_or(dtype.width() * 8) as usize;

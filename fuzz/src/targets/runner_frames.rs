@@ -72,11 +72,11 @@ fn read(bytes: &[u8]) -> Frame {
 fn holds(value: &TensorValue) {
     match value {
         TensorValue::Numbers { ty, shape, data } => {
-            let count = holdall::model::element_count(shape).expect("it was read");
+            let count = holdall::element_count(shape).expect("it was read");
             assert_eq!(Some(data.len() as u64), ty.width().map(|width| width * count));
         }
         TensorValue::Strings { shape, data } => {
-            assert_eq!(holdall::model::element_count(shape), Some(data.len() as u64));
+            assert_eq!(holdall::element_count(shape), Some(data.len() as u64));
         }
         TensorValue::Nested(inner) => {
             assert!(inner.iter().all(|v| !matches!(v, TensorValue::Nested(_))));

@@ -1,10 +1,8 @@
 //! A dense view never hands out more than there is, and all the ways to its elements agree.
 
 use crate::take::{Put, Take};
-use holdall::layout::dense::{Dense, Element, row_range};
-use holdall::layout::float::{decode_f32, decode_f64, into_f32};
-use holdall::model::{element_count, stored_size};
-use holdall::{DType, Layout, Role};
+use holdall::layout::{Dense, Element, decode_f32, decode_f64, into_f32, row_range};
+use holdall::{DType, Layout, Role, element_count, stored_size};
 
 /// Bytes of an input that are repeated until there are as many as the shape takes.
 const MOST: u64 = 64 << 10;

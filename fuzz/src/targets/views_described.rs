@@ -2,8 +2,7 @@
 
 use crate::limits;
 use crate::take::{Put, Take};
-use holdall::layout::Decoded;
-use holdall::layout::described::Described;
+use holdall::layout::{Decoded, Described};
 use holdall::{Component, DType, Encoding, Extent, IndexBuilder, Layout, Layouts, Role};
 use std::collections::HashMap;
 

@@ -3,8 +3,7 @@
 use crate::limits;
 use crate::take::{Put, Take};
 use holdall::layout::Computed as _;
-use holdall::layout::Decoded;
-use holdall::layout::quantized::{Quantized, QuantizedParts};
+use holdall::layout::{Decoded, Quantized, QuantizedParts};
 use holdall::{Attributes, Bytes, DType, Layout, Role, Value};
 use holdall_core::wire::cbor::{Reader, Writer};
 
@@ -71,7 +70,7 @@ fn fit(shape: &[u64], attributes: &Attributes, parts: &mut QuantizedParts) {
     let integer = |key| attributes.get(key).and_then(Value::as_integer);
     let word = parts.packed_weight.dtype.width();
     let bits = integer("bits").and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=8).contains(n));
-    let (Some(bits), Some(count)) = (bits, holdall::model::element_count(shape)) else { return };
+    let (Some(bits), Some(count)) = (bits, holdall::element_count(shape)) else { return };
     if count > MOST {
         return;
     }

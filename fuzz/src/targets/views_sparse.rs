@@ -2,12 +2,9 @@
 
 use crate::limits;
 use crate::take::{Put, Take};
-use holdall::layout::Decoded;
-use holdall::layout::dense::Dense;
-use holdall::layout::sparse::tiles::{Compressed, blocks, hybrid};
-use holdall::layout::sparse::{Coo, Csr, Tiles};
-use holdall::model::element_count;
-use holdall::{Layout, Limits, Result, Role, Tensor, Value};
+use holdall::layout::{Coo, Csr, Decoded, Dense, Tiles};
+use holdall::{Layout, Limits, Result, Role, Tensor, Value, element_count};
+use holdall_core::layout::sparse::tiles::{Compressed, blocks, hybrid};
 use std::collections::BTreeMap;
 
 /// A place, one number for each dimension, and the bytes of the value there.

@@ -1,8 +1,7 @@
 //! zTensor files put together field by field, so that any of them can be wrong.
 
 use crate::tables::ztensor_files::{array, map, text, uint};
-use holdall::model::Hasher;
-use holdall::{Algorithm, DType};
+use holdall::{Algorithm, DType, Hasher};
 use holdall_core::codec::zstd;
 
 /// The versions of the format.

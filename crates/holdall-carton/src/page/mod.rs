@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// The form of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum PageForm {
     /// A whole document of HTML, with a content policy under which nothing is fetched and nothing runs.
     Html,
     /// Markdown, without pictures: they are links.
@@ -27,10 +27,10 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::read`], for the files that are shown.
-    pub fn page(&self, form: Form) -> Result<String> {
+    pub fn page(&self, form: PageForm) -> Result<String> {
         match form {
-            Form::Html => html::page(self),
-            Form::Markdown => Ok(markdown::page(self)),
+            PageForm::Html => html::page(self),
+            PageForm::Markdown => Ok(markdown::page(self)),
         }
     }
 }

@@ -4,9 +4,7 @@ use crate::exit::{ARGUMENTS, Failure, LENGTH};
 use crate::input;
 use crate::session::Session;
 use clap::Args;
-use holdall::model::stored_size;
-use holdall::npy;
-use holdall::{ByteOrder, DType, Edit, LogicalType, Result, Tensor, TensorSpec};
+use holdall::{ByteOrder, DType, Edit, LogicalType, Result, Tensor, TensorSpec, npy, stored_size};
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
@@ -125,7 +123,7 @@ fn spec(
     logical: Option<LogicalType>,
     shape: &[u64],
 ) -> Result<TensorSpec> {
-    let count = holdall::model::element_count(shape);
+    let count = holdall::element_count(shape);
     let size = count.ok_or(()).and_then(|n| stored_size(n, dtype, logical.as_ref()));
     let Ok(Some(len)) = size else {
         let name = logical.as_ref().map_or(dtype.as_str(), |t| t.as_str());

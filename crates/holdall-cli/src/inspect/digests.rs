@@ -3,8 +3,7 @@
 
 use crate::exit::Failure;
 use crate::session::Session;
-use holdall::model::Hasher;
-use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Extent, Tensor};
+use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Extent, Hasher, Tensor};
 use std::collections::HashMap;
 use std::sync::Mutex;
 

@@ -179,10 +179,10 @@ fn archive(_: &Session, _: &Path, failure: Failure, _: &mut bool) -> Result<Stat
 #[cfg(feature = "carton")]
 impl InspectArgs {
     /// The form of a page, where one is wanted.
-    fn form(&self) -> Option<holdall::carton::Form> {
-        use holdall::carton::Form;
-        let html = self.html.then_some(Form::Html);
-        html.or_else(|| self.markdown.then_some(Form::Markdown))
+    fn form(&self) -> Option<holdall::carton::PageForm> {
+        use holdall::carton::PageForm;
+        let html = self.html.then_some(PageForm::Html);
+        html.or_else(|| self.markdown.then_some(PageForm::Markdown))
     }
 
     /// Whether no option asks for tensors, which a package is more than.

@@ -1,8 +1,7 @@
 //! Values as text: numbers with one look, nested in brackets, the middle of long dimensions left out.
 
-use holdall::layout::dense::Dense;
-use holdall::layout::number::ElementType;
-use holdall::{DType, Result};
+use holdall::layout::Dense;
+use holdall::{DType, ElementType, Result};
 use std::ops::Range;
 
 /// Tensors of at most this many elements are shown whole, when their rows are not long either.

@@ -12,7 +12,7 @@ use crate::output::text::{
     lines_of, printable, shape, tensor_type,
 };
 use crate::session::Session;
-use holdall::layout::dense::Dense;
+use holdall::layout::Dense;
 use holdall::schema::{Content, There};
 use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write;

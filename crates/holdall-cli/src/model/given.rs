@@ -1,12 +1,9 @@
 //! Values as users bring them: `.npy` files, raw bytes, JSON.
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE, LENGTH};
-use holdall::carton::signature;
-use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
+use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType, signature};
 use holdall::error::Shown as _;
-use holdall::model::element_count;
-use holdall::npy;
-use holdall::{ByteOrder, DType, Error, Result};
+use holdall::{ByteOrder, DType, Error, Result, element_count, npy};
 use serde_json::Value as Json;
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use crate::schema::read;
 use crate::session::Session;
 use crate::tables::{self, Columns};
 use clap::{ArgGroup, Args};
-use holdall::records::{self, Export, Form, Group, Migration, Sample};
+use holdall::records::{self, Export, Group, Migration, RecordForm, Sample};
 use holdall::schema::Reading;
 use holdall::{File, Records, TensorRecords as _};
 use holdall_schema::KIND_ATTRIBUTE;
@@ -235,9 +235,9 @@ fn under(
 
 impl RecordsArgs {
     /// The file of columns that was asked for.
-    fn columns_file(&self) -> Option<(Form, &Path)> {
-        let parquet = self.parquet.as_deref().map(|out| (Form::Parquet, out));
-        parquet.or(self.arrow.as_deref().map(|out| (Form::Arrow, out)))
+    fn columns_file(&self) -> Option<(RecordForm, &Path)> {
+        let parquet = self.parquet.as_deref().map(|out| (RecordForm::Parquet, out));
+        parquet.or(self.arrow.as_deref().map(|out| (RecordForm::Arrow, out)))
     }
 
     /// What writes the files that were asked for.

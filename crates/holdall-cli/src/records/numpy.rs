@@ -1,6 +1,6 @@
 //! Times and texts of NumPy's structured arrays, whose members are numbers, as people write them.
 
-use holdall::schema::calendar::date_of;
+use holdall::schema::date_of;
 use serde_json::Value;
 
 /// What the numbers of a member are in NumPy.

@@ -6,8 +6,7 @@ use crate::output::as_json;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::fields;
-use holdall::schema::Reading;
-use holdall::schema::code::Lang;
+use holdall::schema::{Lang, Reading};
 use std::io::Write as _;
 use std::path::PathBuf;
 

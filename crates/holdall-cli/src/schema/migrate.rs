@@ -9,11 +9,10 @@ use crate::output::text::{Size, count, escape};
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
-use holdall::fields;
 use holdall::records::{Migration, MigrationReport};
 use holdall::schema::Reading;
-use holdall::schema::evolve::rules::DROPS_MEMBER;
-use holdall::{Error, File};
+use holdall::schema::rules::DROPS_MEMBER;
+use holdall::{Error, File, fields};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,8 @@
 use super::{Reading, of_plain};
 use crate::model::{Component, Tensor};
 use crate::rules::CONVERSION;
-use holdall::layout::quantized::{COUNTS, Packing, Scheme};
+use holdall::layout::rules::QUANTIZED_COUNTS;
+use holdall::layout::{Packing, Scheme};
 use holdall::{DType, Error, Result, Role};
 use std::fmt::Write as _;
 
@@ -136,7 +137,9 @@ fn fits(component: &Component, len: u128) -> Result<()> {
 #[cold]
 fn wrong_len(component: &Component, len: u128) -> Error {
     let found = component.len;
-    COUNTS.broken(format!("{found} bytes where {len} were to be")).in_component(&component.role)
+    QUANTIZED_COUNTS
+        .broken(format!("{found} bytes where {len} were to be"))
+        .in_component(&component.role)
 }
 
 /// The number that bits stand for.

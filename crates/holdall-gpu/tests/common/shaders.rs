@@ -1,7 +1,6 @@
 //! Code that `holdall schema code --lang wgsl` makes, and what it comes to on a device.
 
-use holdall::schema::code::{Lang, code};
-use holdall::schema::{Schema, SchemaLimits};
+use holdall::schema::{Lang, Schema, SchemaLimits, code};
 use serde_json::Value;
 use wgpu::BufferUsages;
 

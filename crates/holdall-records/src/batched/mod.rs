@@ -12,7 +12,7 @@ mod write;
 
 pub use write::{TableReport, TableWriter};
 
-use crate::rows::Form;
+use crate::rows::RecordForm;
 use crate::rules::{COLUMNS, COLUMNS_LIMIT};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -34,14 +34,14 @@ impl Batched {
     /// Begins to read a file of that form. `work` counts its bytes.
     pub(crate) fn open(
         source: Arc<dyn ByteSource>,
-        form: Form,
+        form: RecordForm,
         limits: &Limits,
         work: &Work,
     ) -> Result<Batched> {
         work.begin(source.len());
         let file = Source { bytes: source, limits: limits.clone(), work: work.clone() };
         match form {
-            Form::Parquet => parquet::open(file),
+            RecordForm::Parquet => parquet::open(file),
             _ => ipc::open(file),
         }
     }

@@ -3,7 +3,7 @@
 use super::guarded;
 use crate::Record;
 use crate::arrow::Arrow;
-use crate::rows::Form;
+use crate::rows::RecordForm;
 use crate::rules::ARROW;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
@@ -24,8 +24,8 @@ const BYTES: u64 = 32 << 20;
 /// And how many, at most.
 const ROWS: u64 = 1 << 16;
 
-/// A Parquet or Arrow file of batches, which appears when it is whole: of [`Form::Parquet`], its pages compressed with Snappy, or
-/// of [`Form::Arrow`] with its columns as they are, so that others can map it. Batches are written as they come.
+/// A Parquet or Arrow file of batches, which appears when it is whole: of [`RecordForm::Parquet`], its pages compressed with Snappy, or
+/// of [`RecordForm::Arrow`] with its columns as they are, so that others can map it. Batches are written as they come.
 pub struct TableWriter {
     to: To,
     target: PathBuf,
@@ -57,7 +57,7 @@ impl TableWriter {
     /// [`FileSink::create`](holdall_io::sink::FileSink::create).
     pub fn create(
         path: impl AsRef<Path>,
-        form: Form,
+        form: RecordForm,
         schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<TableWriter> {
@@ -66,13 +66,13 @@ impl TableWriter {
         let sink = FileSink::create(&target, options.overwrite, options.durability)?;
         let out = Out { sink, work: options.work.clone() };
         let to = match form {
-            Form::Parquet => {
+            RecordForm::Parquet => {
                 let properties = WriterProperties::builder();
                 let properties = properties.set_compression(Compression::SNAPPY).build();
                 let made = || ArrowWriter::try_new(out, schema.clone(), Some(properties));
                 To::Parquet(Box::new(guarded(made).map_err(at)?))
             }
-            Form::Arrow => {
+            RecordForm::Arrow => {
                 To::Arrow(Box::new(guarded(|| FileWriter::try_new(out, schema)).map_err(at)?))
             }
             other => {

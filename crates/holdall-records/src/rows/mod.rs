@@ -44,7 +44,7 @@ use table::Table;
 /// How records are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum RecordForm {
     /// A JSON value on each line.
     Ndjson,
     /// One JSON array of values, or values one after the other.
@@ -60,59 +60,65 @@ pub enum Form {
     Arrow,
 }
 
-impl Form {
+impl RecordForm {
     /// Every form.
-    pub const ALL: [Form; 6] =
-        [Form::Ndjson, Form::Json, Form::Csv, Form::Tsv, Form::Parquet, Form::Arrow];
+    pub const ALL: [RecordForm; 6] = [
+        RecordForm::Ndjson,
+        RecordForm::Json,
+        RecordForm::Csv,
+        RecordForm::Tsv,
+        RecordForm::Parquet,
+        RecordForm::Arrow,
+    ];
 
     /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, `.parquet` or `.pq`, `.arrow`, `.arrows`, `.ipc` or
     /// `.feather`, otherwise lines of JSON.
-    pub fn of(path: impl AsRef<Path>) -> Form {
+    pub fn of(path: impl AsRef<Path>) -> RecordForm {
         match path.as_ref().extension().and_then(|e| e.to_str()) {
-            Some("json") => Form::Json,
-            Some("csv") => Form::Csv,
-            Some("tsv" | "tab") => Form::Tsv,
-            Some("parquet" | "pq") => Form::Parquet,
-            Some("arrow" | "arrows" | "ipc" | "feather") => Form::Arrow,
-            _ => Form::Ndjson,
+            Some("json") => RecordForm::Json,
+            Some("csv") => RecordForm::Csv,
+            Some("tsv" | "tab") => RecordForm::Tsv,
+            Some("parquet" | "pq") => RecordForm::Parquet,
+            Some("arrow" | "arrows" | "ipc" | "feather") => RecordForm::Arrow,
+            _ => RecordForm::Ndjson,
         }
     }
 
     /// The form of a file that starts so, where that says it: of Parquet and Arrow.
-    pub(crate) fn of_bytes(start: &[u8]) -> Option<Form> {
+    pub(crate) fn of_bytes(start: &[u8]) -> Option<RecordForm> {
         match start {
-            [b'P', b'A', b'R', b'1', ..] => Some(Form::Parquet),
+            [b'P', b'A', b'R', b'1', ..] => Some(RecordForm::Parquet),
             [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
-                Some(Form::Arrow)
+                Some(RecordForm::Arrow)
             }
             _ => None,
         }
     }
 
     /// The form of the file at a path, where its first bytes say it: of Parquet and Arrow.
-    pub fn of_file(path: impl AsRef<Path>) -> Option<Form> {
+    pub fn of_file(path: impl AsRef<Path>) -> Option<RecordForm> {
         let file = std::fs::File::open(path).ok()?;
         // A pipe could not be read a second time.
         let is_file = file.metadata().is_ok_and(|m| m.is_file());
         let mut start = Vec::new();
         let read = is_file && file.take(8).read_to_end(&mut start).is_ok();
-        Form::of_bytes(&start).filter(|_| read)
+        RecordForm::of_bytes(&start).filter(|_| read)
     }
 
     /// Whether it has columns with types, so that no schema has to be given: Parquet, Arrow.
     pub fn has_types(self) -> bool {
-        matches!(self, Form::Parquet | Form::Arrow)
+        matches!(self, RecordForm::Parquet | RecordForm::Arrow)
     }
 
     /// Its name: `ndjson`, `json`, `csv`, `tsv`, `parquet`, `arrow`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Form::Ndjson => "ndjson",
-            Form::Json => "json",
-            Form::Csv => "csv",
-            Form::Tsv => "tsv",
-            Form::Parquet => "parquet",
-            Form::Arrow => "arrow",
+            RecordForm::Ndjson => "ndjson",
+            RecordForm::Json => "json",
+            RecordForm::Csv => "csv",
+            RecordForm::Tsv => "tsv",
+            RecordForm::Parquet => "parquet",
+            RecordForm::Arrow => "arrow",
         }
     }
 }
@@ -120,7 +126,7 @@ impl Form {
 /// How rows are opened.
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
-    form: Option<Form>,
+    form: Option<RecordForm>,
     limits: Limits,
     array_len: u64,
     work: Work,
@@ -144,7 +150,7 @@ impl RowsOptions {
     }
 
     /// The form, whatever the file is called.
-    pub fn with_form(mut self, form: Form) -> RowsOptions {
+    pub fn with_form(mut self, form: RecordForm) -> RowsOptions {
         self.form = Some(form);
         self
     }
@@ -176,7 +182,8 @@ impl RowsOptions {
         if metadata.is_file() {
             self.work.begin(metadata.len());
         }
-        let form = self.form.or_else(|| Form::of_file(path)).unwrap_or_else(|| Form::of(path));
+        let form =
+            self.form.or_else(|| RecordForm::of_file(path)).unwrap_or_else(|| RecordForm::of(path));
         if form.has_types() && metadata.is_file() {
             return self.batched(
                 Arc::new(FileSource::open(path)?),
@@ -193,24 +200,24 @@ impl RowsOptions {
     /// `records/array-len`, `input/table`, the `json/…` rules; `records/no-tables` in a build without the
     /// feature `tables`; Io.
     pub fn read(&self, from: impl Read + Send + 'static, name: impl Into<String>) -> Result<Rows> {
-        self.start(Box::new(from), self.form.unwrap_or(Form::Ndjson), name.into())
+        self.start(Box::new(from), self.form.unwrap_or(RecordForm::Ndjson), name.into())
     }
 
-    fn start(&self, reader: Box<dyn Read + Send>, form: Form, name: String) -> Result<Rows> {
+    fn start(&self, reader: Box<dyn Read + Send>, form: RecordForm, name: String) -> Result<Rows> {
         let reader = Counted { reader, work: self.work.clone() };
         let reader = without_mark(reader).map_err(|e| failed(e, &name))?;
         let depth = self.limits.depth;
         let cells = match form {
-            Form::Ndjson => Cells::Lines(Lines::new(reader, self.limits.decoded_len)),
-            Form::Json => {
+            RecordForm::Ndjson => Cells::Lines(Lines::new(reader, self.limits.decoded_len)),
+            RecordForm::Json => {
                 let text = self.whole(reader, &name)?;
                 let at = spans(&text, depth).map_err(|e| e.in_source(&name))?.into_iter();
                 Cells::Array { text, at }
             }
-            Form::Csv => Cells::Table(Table::new(reader, None, &name)?),
-            Form::Tsv => Cells::Table(Table::new(reader, Some(b'\t'), &name)?),
+            RecordForm::Csv => Cells::Table(Table::new(reader, None, &name)?),
+            RecordForm::Tsv => Cells::Table(Table::new(reader, Some(b'\t'), &name)?),
             // They are read from their ends.
-            Form::Parquet | Form::Arrow => {
+            RecordForm::Parquet | RecordForm::Arrow => {
                 let all = self.whole(reader, &name)?;
                 return self.batched(Arc::new(MemorySource::new(all)), form, name);
             }
@@ -218,7 +225,7 @@ impl RowsOptions {
         Ok(Rows { cells, name, depth })
     }
 
-    fn batched(&self, source: Arc<dyn ByteSource>, form: Form, name: String) -> Result<Rows> {
+    fn batched(&self, source: Arc<dyn ByteSource>, form: RecordForm, name: String) -> Result<Rows> {
         let batches = Batched::open(source, form, &self.limits, &self.work);
         let batches = batches.map_err(|e| e.in_source(&name))?;
         Ok(Rows { cells: Cells::Batches(Some(batches)), name, depth: self.limits.depth })
@@ -320,7 +327,7 @@ impl Rows {
         }
     }
 
-    /// The schema of a record that is a row, where the file says it: where [`Form::has_types`].
+    /// The schema of a record that is a row, where the file says it: where [`RecordForm::has_types`].
     ///
     /// # Errors
     /// `records/arrow` for a column of a type that records have no kind for.

@@ -1,7 +1,7 @@
 //! Files of other writers, beside each what is in it; and files made to break a rule.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::layout::dense::Dense;
+use holdall::layout::Dense;
 use holdall::{Algorithm, Component, ErrorKind, File, OpenOptions, Result};
 use holdall_core::model::Hasher;
 use serde_json::Value as Json;

@@ -1,13 +1,13 @@
 //! Files made in memory, sound or broken on purpose.
 #![allow(dead_code)] // Each test file uses some of it.
 
-use holdall::model::{Hasher, crc32c};
 use holdall::{
     Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
-    EncodeOptions, Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec,
-    Terms, Value, formats,
+    EncodeOptions, Encoding, File, Hasher, Layout, LogicalType, OpenOptions, Role, Stored,
+    TensorSpec, Terms, Value, formats,
 };
 use holdall_core::codec::{frame_lens, zstd};
+use holdall_core::model::crc32c;
 use std::ops::Range;
 use std::sync::Arc;
 
