@@ -317,8 +317,10 @@ fn diff() -> holdall::Result<()> {
 fn stats() -> holdall::Result<()> {
     let file = holdall::open("model.zt")?;
     let stats = holdall::stats(&file.tensor("embed.weight")?, &StatsOptions::new())?;
-    if let (Some(mean), Some(std)) = (stats.mean, stats.std) {
-        println!("{mean} ± {std}, {} NaN", stats.nan);
+    if let (Some(min), Some(max), Some(mean), Some(std)) =
+        (stats.min, stats.max, stats.mean, stats.std)
+    {
+        println!("{mean} ± {std}, from {} to {}, {} NaN", min.to_f64(), max.to_f64(), stats.nan);
     }
     Ok(())
 }
