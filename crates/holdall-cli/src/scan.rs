@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 /// Show what unpickling would import and call, in files, folders, zips and tar archives; nothing is run
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall scan model.pt                        exit status 0: safe or no pickles, 1: neither, 4: it cannot be told
+  holdall scan model.pt                        exit status 0: safe or no pickles, 1: not, 4: unknown
   holdall scan downloads --quiet               say nothing but what is not safe
   holdall scan model.pt --json | jq '.pickles[].imports[].module'
 
-Safe says that every byte that a loader could unpickle was followed to its end. Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they \
-are known to run code, or suspicious.")]
+Safe says that every byte that a loader could unpickle was followed to its end. Only names in a list of \
+what tensors and plain values are made of are safe. Others are dangerous, where they are known to run code, or \
+suspicious.")]
 pub(crate) struct ScanArgs {
     /// Files or folders, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]

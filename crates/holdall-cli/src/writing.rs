@@ -104,7 +104,15 @@ fn encoding(text: &str) -> Result<EncodingChoice, String> {
         };
         Some(EncodingChoice { encoding, level })
     });
-    choice.ok_or_else(|| format!("write {}", one_of(&spellings(|name| name.to_owned()))))
+    choice.ok_or_else(|| {
+        let example = Encoding::writable().find_map(|encoding| {
+            let levels = encoding.codec()?.levels()?.range;
+            let level = levels.start().midpoint(*levels.end()).min(9);
+            Some(format!(", for example {encoding}:{level}"))
+        });
+        let all = one_of(&spellings(|name| name.to_owned()));
+        format!("write {all}{}", example.unwrap_or_default())
+    })
 }
 
 fn encoding_help() -> String {
