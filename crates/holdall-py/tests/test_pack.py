@@ -302,7 +302,7 @@ def test_addresses_and_links(tmp_path, served, zt, arrays):
             p.read("model/a.zt")
         assert info.value.code == "links/offline"
     with carton.open(folder / "s.carton", limits={"fetched_len": 100}, **web) as p:
-        with pytest.raises(holdall.Limit) as info:
+        with pytest.raises(holdall.LimitError) as info:
             p.fetch()
         assert info.value.code == "http/too-long" and 'limits={"fetched_len": N}' in info.value.hint
     with carton.open(folder / "s.carton", **web) as p:

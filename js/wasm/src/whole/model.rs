@@ -391,7 +391,7 @@ impl Model {
 
 /// Whether a file of that name says which files a model is of.
 pub(crate) fn is_one(name: &[u8]) -> bool {
-    std::str::from_utf8(name).is_ok_and(|name| is_index(name) || is_checkpoint(name))
+    std::str::from_utf8(name).is_ok_and(|name| by_entry(name).is_some())
 }
 
 /// What a file lacks, or what is wrong with it.

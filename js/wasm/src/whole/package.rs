@@ -7,6 +7,7 @@ use crate::view::{Held, get};
 use holdall_core::read::{ComponentDecoder, Decoded, Digests};
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
+use holdall_formats::unknown_zip;
 use holdall_package::{
     Contents, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
     tensors, unmet,
@@ -46,6 +47,7 @@ impl Package {
         if self.read.is_none() {
             let read = Directory::read(&self.window, &self.limits).and_then(|directory| {
                 let contents = read_zip(&directory, &self.window, &self.limits, None)?;
+                let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
                 Ok((directory, contents))
             });
             match read {
