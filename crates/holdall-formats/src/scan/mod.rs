@@ -131,7 +131,7 @@ const MAX_DEPTH: usize = 4;
 /// A scan of one file, step by step: each step looks at one thing that is in it.
 ///
 /// ```
-/// use holdall_core::scan::Scan;
+/// use holdall_formats::scan::Scan;
 /// use holdall_core::{Limits, Stop, Window};
 /// # fn read(_: std::ops::Range<u64>) -> bytes::Bytes { bytes::Bytes::from_static(b"\x80\x02N.") }
 /// let mut scan = Scan::new("model.pkl", 4, &Limits::default());

@@ -81,7 +81,11 @@ impl Codec for Zstd {
     }
 
     fn encoder(&self) -> Option<NewEncoder> {
-        Some(|level| Ok(Box::new(Encoder::new(level.unwrap_or(DEFAULT_LEVEL))?)))
+        // A build that only decodes is a third smaller without the compressor.
+        #[cfg(feature = "compress")]
+        return Some(|level| Ok(Box::new(Encoder::new(level.unwrap_or(DEFAULT_LEVEL))?)));
+        #[cfg(not(feature = "compress"))]
+        Some(|_| Err(super::NOT_BUILT.broken("this build does not compress")))
     }
 
     fn levels(&self) -> Option<Levels> {
