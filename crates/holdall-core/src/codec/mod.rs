@@ -29,7 +29,7 @@ pub mod lzf;
 pub mod mask;
 pub mod members;
 pub mod pipeline;
-#[cfg(feature = "scale-offset")]
+#[cfg(feature = "chunk-codecs")]
 pub mod scale_offset;
 mod seek;
 pub mod shuffle;
@@ -54,8 +54,11 @@ pub static CODECS: &[(&str, &dyn Codec)] = &[
     ("deflate", &deflate::Deflate),
     ("deflate_npy", &deflate_npy::DeflateNpy),
     ("zlib", &zlib::Zlib),
+    #[cfg(feature = "chunk-codecs")]
     ("lzf", &lzf::Lzf),
+    #[cfg(feature = "chunk-codecs")]
     ("shuffle", &shuffle::Shuffle::OF_ELEMENTS),
+    #[cfg(feature = "chunk-codecs")]
     ("fletcher32", &fletcher32::Fletcher32),
 ];
 
