@@ -43,7 +43,7 @@ pub struct Difference {
 /// unpacked folder are hashed; those of a zip have the hash that its `MANIFEST` gives.
 ///
 /// # Errors
-/// Io; as [`Package::read`] where a file has no hash and must be read.
+/// Io; as [`PackageReader::read`](holdall_io::package::PackageReader::read) where a file has no hash and must be read.
 pub fn package_diff(a: &Package, b: &Package) -> Result<PackageDiff> {
     Ok(PackageDiff {
         fields: differences(fields(a)?, fields(b)?),

@@ -31,7 +31,7 @@ impl SchemaOrFile {
     /// Opens the JSON of a schema, or a tensor file, told apart by their content.
     ///
     /// # Errors
-    /// `input/schema-len`; the `json/…` and `schema/…` rules; as [`Open::at`].
+    /// `input/schema-len`; the `json/…` and `schema/…` rules; as [`OpenOptions::open`].
     pub fn open(
         path: impl AsRef<Path>,
         reading: Reading,

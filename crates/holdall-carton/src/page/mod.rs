@@ -26,7 +26,7 @@ impl Package {
     /// A page that shows the package. Files that are only linked to are named, not fetched.
     ///
     /// # Errors
-    /// As [`Package::read`], for the files that are shown.
+    /// As [`PackageReader::read`](holdall_io::package::PackageReader::read), for the files that are shown.
     pub fn page(&self, form: PageForm) -> Result<String> {
         match form {
             PageForm::Html => html::page(self),

@@ -426,7 +426,7 @@ impl Chunked {
     /// The bytes of a chunk, of its stored ones.
     ///
     /// # Errors
-    /// [`filter::RULES`].
+    /// [`pipeline::RULES`].
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
         let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
         let steps = self.steps_of(chunk);

@@ -21,7 +21,7 @@
 //! (`ztensor/version-syntax`, `ztensor/unsupported-version`). Schema: 1.0 section 4, 1.2 section 1
 //! (`ztensor/missing-field`, `ztensor/digest`, `ztensor/uncompressed-length`). Types: 1.2 section 2
 //! (`ztensor/unknown-dtype`). Sparse indices: 1.2 section 3 (`ztensor/index-dtype`). Ranges, sizes,
-//! names and overlaps are checked by [`crate::IndexBuilder`].
+//! names and overlaps are checked by [`holdall_core::IndexBuilder`].
 //!
 //! # Support
 //! Writes 0.1, 1.0 and 1.2: what a version cannot hold is refused before a byte is written

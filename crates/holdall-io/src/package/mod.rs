@@ -117,7 +117,7 @@ pub enum Place {
 
 impl PackageReader {
     /// Gets files that are only linked to through `fetcher`, in place of the one of the
-    /// [`OpenOptions`](crate::OpenOptions).
+    /// [`OpenOptions`].
     /// Without one, reading them is an error.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> PackageReader {
         self.fetcher = Some(fetcher);
