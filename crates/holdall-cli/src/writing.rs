@@ -107,8 +107,7 @@ fn encoding(text: &str) -> Result<EncodingChoice, String> {
     choice.ok_or_else(|| {
         let example = Encoding::writable().find_map(|encoding| {
             let levels = encoding.codec()?.levels()?.range;
-            let level = levels.start().midpoint(*levels.end()).min(9);
-            Some(format!(", for example {encoding}:{level}"))
+            Some(format!(", for example {encoding}:{}", 9.clamp(*levels.start(), *levels.end())))
         });
         let all = one_of(&spellings(|name| name.to_owned()));
         format!("write {all}{}", example.unwrap_or_default())

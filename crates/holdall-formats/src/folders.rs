@@ -17,8 +17,8 @@ pub struct FolderFormat {
     pub name: &'static str,
     /// Returns what of a folder is its model, of the names of its files, which are sorted; `None` if it is not of this kind.
     pub choose: for<'n> fn(&'n [String]) -> Option<Chosen<'n>>,
-    /// Whether a file of that name stands for the model: opening the file opens the model.
-    pub is_entry: fn(&str) -> bool,
+    /// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
+    pub by_entry: for<'n> fn(&'n str) -> Option<Chosen<'n>>,
     /// Whether a file of that name, among these, shows that the folder has such a model, if perhaps an incomplete one.
     pub is_part: fn(&str, &[String]) -> bool,
     /// A folder inside whose files are part of the model, and the file beside it that tells so.
@@ -49,7 +49,7 @@ static INDEXED: FolderFormat = FolderFormat {
     id: "indexed",
     name: "files with an index",
     choose: indexed,
-    is_entry: is_index,
+    by_entry: |name| is_index(name).then_some(Chosen::Index(name, None)),
     is_part: |name, _| is_index(name),
     inner: None,
 };
@@ -63,7 +63,7 @@ static CHECKPOINT: FolderFormat = FolderFormat {
         let has = |is: fn(&str) -> bool| all.iter().any(|name| is(name));
         (has(is_checkpoint) && has(is_chunks)).then_some(Chosen::Checkpoint(METADATA))
     },
-    is_entry: is_checkpoint,
+    by_entry: |name| is_checkpoint(name).then_some(Chosen::Checkpoint(name)),
     is_part: |name, _| is_chunks(name),
     inner: None,
 };
@@ -73,7 +73,7 @@ static FILES: FolderFormat = FolderFormat {
     id: "files",
     name: "one file, or the parts of one",
     choose: files,
-    is_entry: |_| false,
+    by_entry: |_| None,
     is_part: is_tensors,
     inner: None,
 };
@@ -83,7 +83,7 @@ static SAVED_MODEL: FolderFormat = FolderFormat {
     id: "saved-model",
     name: "saved model of TensorFlow",
     choose: |_| None,
-    is_entry: |_| false,
+    by_entry: |_| None,
     is_part: |_, _| false,
     inner: Some(Inner { marker: "saved_model.pb", folder: "variables" }),
 };
@@ -93,7 +93,7 @@ static ARRAYS: FolderFormat = FolderFormat {
     id: "arrays",
     name: "`.npy` files",
     choose: |_| Some(Chosen::Arrays),
-    is_entry: |_| false,
+    by_entry: |_| None,
     is_part: |_, _| false,
     inner: None,
 };
@@ -135,9 +135,9 @@ pub fn chosen(all: &[String]) -> Chosen<'_> {
     FOLDERS.iter().find_map(|folder| (folder.choose)(all)).unwrap_or(Chosen::Arrays)
 }
 
-/// Returns the kind of folder whose model a file of that name stands for.
-pub fn by_entry(name: &str) -> Option<&'static FolderFormat> {
-    FOLDERS.iter().copied().find(|folder| (folder.is_entry)(name))
+/// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
+pub fn by_entry(name: &str) -> Option<Chosen<'_>> {
+    FOLDERS.iter().find_map(|folder| (folder.by_entry)(name))
 }
 
 /// The files of tensors in a folder that count, and its index files that do.

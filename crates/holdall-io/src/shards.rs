@@ -179,12 +179,9 @@ impl OpenOptions {
         {
             return self.open_folder(&folder_of(&path.to_string_lossy())).map(Some);
         }
-        let is_there = matches!(home, Home::Web(..)) || path.is_file();
-        if folders::by_entry(name).is_none() || !is_there {
-            return Ok(None);
-        }
-        let entry = [name.to_owned()];
-        match (chosen(&entry), &home) {
+        let Some(entry) = folders::by_entry(name) else { return Ok(None) };
+        match (entry, &home) {
+            (_, Home::Folder(_)) if !path.is_file() => Ok(None),
             (Chosen::Index(name, more), Home::Folder(folder)) => {
                 self.of_file(folder, name, more, path.display().to_string()).map(Some)
             }
@@ -192,7 +189,8 @@ impl OpenOptions {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 self.of_index(&home, name, &*source, more, shown).map(Some)
             }
-            _ => self.open_checkpoint(&home).map(Some),
+            (Chosen::Checkpoint(_), _) => self.open_checkpoint(&home).map(Some),
+            _ => Ok(None),
         }
     }
 

@@ -13,6 +13,7 @@ use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_formats::shards::{
     Map, NO_MODEL, SHARD_MISSING, Shard, Split, check_names, is_away, joined,
 };
+use holdall_package::CARTON_TOML;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -21,9 +22,6 @@ const PRESENT: u32 = 1;
 const OUTSIDE: u32 = 2;
 /// Bytes that are fetched from each end of an item of a checkpoint first: most have all that describes them there.
 const FIRST: u64 = 1 << 10;
-
-/// What the folder of a package has.
-const PACKAGE: &str = "carton.toml";
 
 /// A model that is opened. The host gives the files that it asks for, by their names, and ranges of those.
 pub(crate) struct Model {
@@ -164,16 +162,16 @@ impl Model {
     fn opened(&mut self) -> Result<Opened, Lack> {
         let all = match &self.of {
             Of::Folder(names) => names.clone(),
-            Of::File(name) if by_entry(name).is_some() => {
+            Of::File(name) => {
                 let name = name.clone();
-                return match chosen(std::slice::from_ref(&name)) {
-                    Chosen::Index(..) => self.of_index(&name, None),
-                    _ => self.of_checkpoint(),
+                return match by_entry(&name) {
+                    Some(Chosen::Index(name, more)) => self.of_index(name, more),
+                    Some(Chosen::Checkpoint(_)) => self.of_checkpoint(),
+                    _ => self.of_file(&name),
                 };
             }
-            Of::File(name) => return self.of_file(&name.clone()),
         };
-        if all.iter().any(|name| name == PACKAGE) {
+        if all.iter().any(|name| name == CARTON_TOML) {
             let message = "the folder is that of a package, which is read here from its file";
             return Err(NO_MODEL.broken(message).into());
         }
