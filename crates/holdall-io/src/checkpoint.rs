@@ -1,6 +1,7 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
 use crate::file::File;
+use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, read_now};
@@ -60,9 +61,10 @@ impl OpenOptions {
         let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
         let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.judged(index));
         let shown = home.shown();
-        let paths = checkpoint.files().iter().map(|name| home.join(name)).collect();
+        let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| home.join(name)));
+        all.insert(0, ModelFile::new(FileRole::Index, home.join(NAME), None));
         let file = self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)?;
-        Ok(file.with_paths(paths))
+        Ok(file.with_files(all))
     }
 }
 

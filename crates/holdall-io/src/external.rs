@@ -3,6 +3,7 @@
 
 use crate::file::File;
 use crate::index::fetch_ends;
+use crate::model::ModelFile;
 use crate::options::OpenOptions;
 use crate::shards::{Home, MANY};
 use crate::source::{ByteSource, fetched};
@@ -107,15 +108,16 @@ impl OpenOptions {
         })?;
         // What is not there stays the fault of its tensors.
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
-        let mut paths = vec![path.to_owned()];
+        let mut external = Vec::new();
         for (name, source) in found.into_iter().flatten() {
-            paths.push(home.join(&path_of(own, &name)));
+            external.push(home.join(&path_of(own, &name)));
             files.push((name, source.len()));
             sources.push(source);
         }
         let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
         let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;
-        Ok(self.open_index(index, sources, shown)?.with_paths(paths))
+        let all = ModelFile::with_external(path, external);
+        Ok(self.open_index(index, sources, shown)?.with_files(all))
     }
 
     /// A file beside a model, where it is there.

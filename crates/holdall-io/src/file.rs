@@ -3,6 +3,7 @@
 use crate::check::Check;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
 use crate::executor::{ErrorContext, Pieces, Sources, checked_algorithm};
+use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::source::ByteSource;
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use holdall_core::{
 };
 use std::fmt;
 use std::ops::{Deref, Range};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An open file: what it contains, and the way to its bytes. Cheap to clone; shared by threads.
@@ -28,7 +28,7 @@ struct Inner {
     io: Io,
     name: String,
     warnings: Vec<Warning>,
-    paths: Vec<PathBuf>,
+    files: Vec<ModelFile>,
 }
 
 impl File {
@@ -47,7 +47,7 @@ impl File {
             }
         }
         let options = options.clone();
-        File(Arc::new(Inner { index, sources, options, io, name, warnings, paths: Vec::new() }))
+        File(Arc::new(Inner { index, sources, options, io, name, warnings, files: Vec::new() }))
     }
 
     /// The same file, whose reads have that priority where there is a choice: see [`ByteSource::with_priority`].
@@ -65,14 +65,14 @@ impl File {
         let sources = self.sources().over(all);
         let (index, name) = (self.index().clone(), self.0.name.clone());
         let file = File::new(index, sources, &self.0.options, self.0.io, name);
-        file.with_paths(self.0.paths.clone())
+        file.with_files(self.0.files.clone())
     }
 
-    /// The same file, which was put together of these.
-    pub(crate) fn with_paths(mut self, paths: Vec<PathBuf>) -> File {
+    /// Returns the same file, as a model that is made of these files.
+    pub(crate) fn with_files(mut self, files: Vec<ModelFile>) -> File {
         // Nobody else has it yet.
         if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.paths = paths;
+            inner.files = files;
         }
         self
     }
@@ -112,9 +112,9 @@ impl File {
         &self.0.name
     }
 
-    /// The files that a model in several is made of, in the order of its sources: paths, or addresses. Of one file, none.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.0.paths
+    /// Returns the files that the model is made of. Empty if it was opened from bytes or from a source.
+    pub fn files(&self) -> &[ModelFile] {
+        &self.0.files
     }
 
     /// How its bytes are fetched: what [`Io::Auto`] came to.

@@ -37,6 +37,7 @@ mod index;
 pub mod items;
 mod load;
 pub mod lock;
+mod model;
 mod open;
 mod options;
 #[cfg(feature = "carton")]
@@ -63,6 +64,7 @@ pub use folder::ModelFolder;
 pub use holdall_core::layout::number::{ElementType, Number};
 pub use index::{fetch_ends, format_of, table_of};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
+pub use model::{FileRole, ModelFile};
 pub use open::{open, read_layouts};
 pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};

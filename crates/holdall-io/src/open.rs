@@ -6,6 +6,7 @@ use crate::external::is_away;
 use crate::file::File;
 use crate::index::decode_index;
 use crate::lock::Stamp;
+use crate::model::{FileRole, ModelFile};
 use crate::options::{Faults, Io, OpenOptions};
 use crate::shards::Home;
 use crate::source::{ByteSource, FileSource, MapSource, MemorySource};
@@ -42,7 +43,7 @@ impl OpenOptions {
         if let Some(file) = self.open_model(path)? {
             return Ok(file);
         }
-        let opened = self.with_files(self.open_one(path), path);
+        let opened = self.with_other_files(self.open_one(path), path);
         match opened {
             // Asked last, for most of what is opened is a file.
             Err(_) if crate::address::is_url(path).is_none() && path.is_dir() => {
@@ -81,7 +82,7 @@ impl OpenOptions {
     }
 
     /// What was opened with the files that belong to it.
-    fn with_files(&self, opened: Result<File>, path: &Path) -> Result<File> {
+    fn with_other_files(&self, opened: Result<File>, path: &Path) -> Result<File> {
         // Where faults are not kept, tensors in other files are none once those are open.
         let opened = match opened {
             Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
@@ -89,7 +90,9 @@ impl OpenOptions {
             }
             opened => opened,
         };
-        self.with_external(opened?, path).and_then(|file| self.with_parts(file, path))
+        let main = vec![ModelFile::new(FileRole::Main, path, Some(0))];
+        let file = self.with_external(opened?.with_files(main), path)?;
+        self.with_parts(file, path)
     }
 
     /// Opens one file, whatever it is a part of.

@@ -5,6 +5,7 @@ use crate::arrays::Reopened;
 use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
+use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
 use crate::source::{ByteSource, FileSource};
 use crate::workers;
@@ -294,8 +295,9 @@ impl OpenOptions {
         let mut warnings = Vec::from_iter(more);
         let all: Vec<&Shard> = shards.iter().map(|(shard, _)| shard).collect();
         warnings.extend(map.check_all(&all, checked, name).map_err(place)?);
-        let paths = shards.iter().map(|(shard, _)| home.join(&shard.name)).collect();
-        Ok(self.joined(shards, warnings, shown)?.with_paths(paths))
+        let mut all = ModelFile::shards(shards.iter().map(|(shard, _)| home.join(&shard.name)));
+        all.insert(0, ModelFile::new(FileRole::Index, home.join(name), None));
+        Ok(self.joined(shards, warnings, shown)?.with_files(all))
     }
 
     /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
@@ -355,8 +357,8 @@ impl OpenOptions {
         shards.extend(others?);
         let total = shards.iter().map(|(shard, _)| shard.index.len()).sum();
         split.check_all(total).map_err(blame)?;
-        let paths = shards.iter().map(|(shard, _)| home.join(&shard.name)).collect();
-        Ok(self.joined(shards, Vec::new(), shown)?.with_paths(paths))
+        let all = ModelFile::shards(shards.iter().map(|(shard, _)| home.join(&shard.name)));
+        Ok(self.joined(shards, Vec::new(), shown)?.with_files(all))
     }
 }
 

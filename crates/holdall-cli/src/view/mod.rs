@@ -80,8 +80,9 @@ fn shown(path: &Path) -> Result<Shown, Failure> {
         }
     };
     // What cannot be opened is shown all the same: the page says what is wrong with it.
-    let others = holdall::open(&entry).map(|file| file.paths().to_vec()).unwrap_or_default();
-    Ok(Shown::new(&entry, &others))
+    let model = holdall::open(&entry);
+    let all = model.iter().flat_map(|file| file.files()).map(|file| file.location.clone());
+    Ok(Shown::new(&entry, &all.collect::<Vec<_>>()))
 }
 
 /// The folder that has the viewer: the one that was named, or the one that lies beside the command.
