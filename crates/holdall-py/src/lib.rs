@@ -1,5 +1,24 @@
 //! The native half of the Python package: what touches files and memory. The Python half, in
 //! `python/holdall`, gives it the shape that people's hands know.
+//!
+//! The native half knows files, tensors by number, and buffers. The other half is typed Python, and imports
+//! NumPy, torch and others when they are needed. A dict of many tensors takes one call: `arrays.rs` makes NumPy
+//! arrays with NumPy's C functions (`numpy.rs`), and `save.rs` takes them, without running Python code for each.
+//! What is unusual (an element type that was not asked for yet, memory that is not aligned, arrays of torch) is
+//! left to the Python half. Apart from the caller's own functions, such as `progress`, a load runs no Python code
+//! below frames of Rust, because Python ends daemon threads there when the interpreter ends, which would abort
+//! the process.
+//!
+//! Memory is passed in two ways. A read that borrows returns a read-only buffer over `Bytes`, which keeps the map
+//! alive. A load returns memory before it is frozen (`File::load_memory`), and from then on Python owns it: no
+//! `Bytes` that Rust can see is ever writable. The memory of a buffer does not move, and lives as long as the
+//! last array over it.
+//!
+//! Long work runs on its own thread without the GIL. The calling thread wakes every 50 ms to check for signals
+//! and to report progress; both can cancel, through the `Work` that the library checks anyway.
+//!
+//! Reports are passed as plain data (`holdall/src/plain/`); the Python half makes classes from the dicts, and knows only the
+//! fields that it renames.
 #![deny(unsafe_code)]
 
 mod arrays;

@@ -3,6 +3,22 @@
 //! A call takes numbers, and bytes that the host wrote where [`input`] said. It answers with a status, and with bytes
 //! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
+//!
+//! In JavaScript every read is a promise, so formats must do no I/O. `js/src` fetches bytes and keeps arrays;
+//! `js/wasm` does everything else: `decode` returns ranges until it has enough bytes, `plan` returns fetches and
+//! their parts, and `push` returns what could be decoded, using an `Assembly`. Raw bytes do not go through the
+//! module: JavaScript takes them from where the plan says they are.
+//!
+//! There are two modules. Every page loads the basic one, which is built without the feature `whole`: without the
+//! other formats, without encoders (`write` of the core), and without `js/wasm/src/whole`. A file that the basic
+//! module does not know is opened by the whole one, with the bytes that were already read; other code that needs
+//! the whole module says so when it creates a `Core`.
+//!
+//! Each open file has its own instance of a module, so that a file that breaks its instance, by a trap at worst,
+//! affects no other file: a dead instance is replaced by a new one, which opens the file again. Errors are passed
+//! complete, as JSON; rules that the library has above its core (`http/…`, `file/…`) are a table in
+//! `js/src/errors.ts`, which a test compares with `docs/rules.md`. No TypeScript knows about formats, so a format
+//! that is built into the module needs no TypeScript.
 
 mod check;
 mod file;

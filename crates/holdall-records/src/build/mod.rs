@@ -6,6 +6,9 @@
 //!
 //! Memory stays below 128 MiB, whatever the number of cores and records, plus the schema, the longest
 //! record with what it points at, and twice the longest line for [`DatasetWriter::lines`].
+//!
+//! JSON lines are encoded in batches on several threads, each batch with its own heap, and joined in order; the
+//! entries of a batch are then shifted by the start of its heap.
 
 mod begun;
 mod blob;
