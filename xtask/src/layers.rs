@@ -2,6 +2,7 @@
 //! system.
 
 use crate::command::{Outcome, cargo, root};
+use crate::derived::families;
 use crate::tokens::{Token, tokens};
 use holdall::Value;
 use std::collections::BTreeMap;
@@ -29,12 +30,19 @@ const HASH: &str = "crates/holdall-collections/src/hash.rs";
 const FORBIDDEN_WORDS: [&str; 3] = ["stderr", "stdin", "stdout"];
 const FORBIDDEN_MACROS: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
+/// The folders of formats, and the files that each of them has. Those that write files have `encode.rs`, too.
+const FORMATS: &str = "crates/holdall-formats/src";
+const FILES: [&str; 4] = ["mod.rs", "detect.rs", "decode.rs", "rules.rs"];
+/// Formats whose rules are with the meaning of packages, in `holdall-package`.
+const RULES_ELSEWHERE: [&str; 1] = ["carton"];
+
 /// `cargo xtask layers`.
 pub(crate) fn layers(_args: &[String]) -> Outcome {
     let architecture = root().join("ARCHITECTURE.md");
     let text = std::fs::read_to_string(&architecture);
     let text = text.map_err(|e| format!("{}: {e}", architecture.display()))?;
     let mut wrong = arrows(&drawing(&text)?, &dependencies()?);
+    wrong.extend(folders()?);
     for name in PURE {
         for path in sources(&root().join("crates").join(name).join("src"))? {
             let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
@@ -52,6 +60,23 @@ pub(crate) fn layers(_args: &[String]) -> Outcome {
         true => Ok(()),
         false => Err(wrong.join("\n")),
     }
+}
+
+/// Returns the folders of formats that lack a file which every format has.
+fn folders() -> Result<Vec<String>, String> {
+    let mut wrong = Vec::new();
+    for family in families(&root())? {
+        let folder = root().join(FORMATS).join(&family);
+        let constant = std::fs::read_to_string(folder.join("mod.rs")).unwrap_or_default();
+        let writes = constant.contains("\n    encode: ").then_some("encode.rs");
+        let rules_elsewhere = RULES_ELSEWHERE.contains(&&*family);
+        for name in FILES.into_iter().chain(writes) {
+            if !(rules_elsewhere && name == "rules.rs") && !folder.join(name).is_file() {
+                wrong.push(format!("{FORMATS}/{family} has no `{name}`, which every format has"));
+            }
+        }
+    }
+    Ok(wrong)
 }
 
 /// The crates in the drawing of ARCHITECTURE.md, from the top down.

@@ -7,18 +7,17 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, Value};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::cursor::Cursor;
-use holdall_core::wire::tar;
 use holdall_core::wire::zip::{Directory, Entry, Method};
 use std::cell::Cell;
 use std::ops::Range;
 
 pub(super) const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// What a zip begins with.
-const ZIP: &[u8] = b"PK\x03\x04";
+pub(super) const ZIP: &[u8] = b"PK\x03\x04";
 /// The first place behind the start at which a superblock may be: what is before it is the user's.
-const USER_BLOCK: u64 = 512;
+pub(super) const USER_BLOCK: u64 = 512;
 /// What a `.keras` file has the weights in.
-const WEIGHTS: &str = "model.weights.h5";
+pub(super) const WEIGHTS: &str = "model.weights.h5";
 /// Texts of a `.keras` file.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 /// Files of so many bytes are looked at as a whole: their blocks are anywhere.
@@ -26,34 +25,8 @@ const SMALL: u64 = 256 << 10;
 /// Bytes that the longest superblock has.
 const MOST: u64 = 128;
 
-/// Whether this is an HDF5 file.
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(SIGNATURE.len() as u64)?;
-    if head.starts_with(SIGNATURE) {
-        return Ok(true);
-    }
-    if head.starts_with(ZIP) || find(window, 0..window.len())?.is_none() {
-        return Ok(false);
-    }
-    // What precedes the first member of a tar archive has the length of a user block.
-    Ok(!tar::is_one(&window.head(USER_BLOCK)?))
-}
-
-/// Whether this is a zip that Keras wrote.
-pub(super) fn is_keras(window: &Window) -> Result<bool, Stop> {
-    if !window.head(ZIP.len() as u64)?.starts_with(ZIP) {
-        return Ok(false);
-    }
-    match Directory::read(window, &Limits::default()) {
-        Ok(directory) => Ok(directory.get(WEIGHTS).is_some()),
-        // Whoever can say what is wrong with a zip will.
-        Err(Stop::Fail(_)) => Ok(false),
-        Err(need) => Err(need),
-    }
-}
-
 /// Where the superblock is of the file that is `whole` of a window.
-fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
+pub(super) fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
     let len = SIGNATURE.len() as u64;
     let first = whole.start..whole.start.saturating_add(len).min(whole.end);
     if window.bytes(first)?.as_ref() == SIGNATURE {

@@ -25,10 +25,6 @@ const ALONE: &str = "data";
 /// Stored bytes of a compressed entry that are looked at first for the header.
 const FIRST: u64 = 256;
 
-pub(super) fn is_array(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(6)?.as_ref() == npy::MAGIC_BYTES)
-}
-
 pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let bytes = |range: Range<u64>| window.bytes(range);
     let first = array_header(0, window.len(), &bytes)?;
@@ -39,26 +35,7 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     if number == 1 || is_cut { Ok(index.sound()?) } else { Ok(index) }
 }
 
-/// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it
-/// without arrays.
-pub(super) fn is_zip_of_arrays(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(4)?;
-    if head.as_ref() == b"PK\x05\x06" {
-        return Ok(true);
-    }
-    if head.as_ref() != b"PK\x03\x04" {
-        return Ok(false);
-    }
-    match Directory::read(window, &Limits::default()) {
-        Ok(directory) => Ok(directory.get("carton.toml").is_none()
-            && directory.entries().any(|e| is_of_array(e) || e.name() == ATTRIBUTES)),
-        // Whoever can say what is wrong with a zip will.
-        Err(Stop::Fail(_)) => Ok(false),
-        Err(need) => Err(need),
-    }
-}
-
-fn is_of_array(entry: Entry<'_>) -> bool {
+pub(super) fn is_of_array(entry: Entry<'_>) -> bool {
     entry.kind() == EntryKind::File && entry.name().ends_with(EXTENSION)
 }
 

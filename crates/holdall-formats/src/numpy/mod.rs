@@ -33,7 +33,11 @@
 //! [`Limits`](holdall_core::Limits). What is wrong with one array is its fault.
 
 mod decode;
+mod detect;
 mod encode;
+mod rules;
+
+pub use rules::{ALIGN, DECLARED, ELEMENT_TYPE, ENCODING, FIT, LAYOUT, METHOD, NAME, RULES};
 
 use super::{Format, IndexLocation, writer};
 
@@ -45,7 +49,7 @@ pub static NPY: Format = Format {
     index_location: IndexLocation::Start,
     // A single array is not a model.
     is_model_file: |_, _| false,
-    ..Format::read_by(decode::is_array, decode::array)
+    ..Format::read_by(detect::is_array, decode::array)
 };
 
 /// A zip of arrays.
@@ -56,41 +60,8 @@ pub static NPZ: Format = Format {
     encode: writer(encode::encoder),
     stands_beside_weights: true,
     rules: RULES,
-    ..Format::read_by(decode::is_zip_of_arrays, decode::arrays)
+    ..Format::read_by(detect::is_zip_of_arrays, decode::arrays)
 };
-
-holdall_core::error::rules! {
-    /// Every rule of the format.
-    pub static RULES;
-
-    /// A name that leads out of a folder.
-    pub NAME: Malformed "npz/name"
-        "The name of an entry has no part `..`, and no backslash.";
-    /// A method that NumPy does not have.
-    pub METHOD: Unsupported "npz/method"
-        "The entry of an array is stored, or compressed by Deflate.";
-
-    /// A layout that the format cannot hold.
-    pub LAYOUT: Unsupported "npz/layout"
-        "A tensor to be written is dense, by rows or by columns, or a dataset whose records are structs of fixed size."
-        remedies [MakeDense];
-    /// Elements that the format cannot hold.
-    pub ELEMENT_TYPE: Unsupported "npz/element-type"
-        "Elements to be written have a type that NumPy has, or 8 or 16 bits."
-        remedies [LeaveOut];
-    /// A name that cannot be an entry's.
-    pub FIT: Unsupported "npz/fit"
-        "The name of a tensor to be written has at most 65,000 bytes, no NUL, no backslash, and no part `..`."
-        remedies [RenameTensor];
-    /// Not what was declared.
-    pub DECLARED: Misuse "npz/declared"
-        "Tensors are written one after the other, under unique names.";
-    /// Compression, or another digest.
-    pub ENCODING: Unsupported "npz/encoding"
-        "Components are stored raw, with the CRC-32 of the zip." remedies [StoreRaw];
-    /// An alignment that cannot be.
-    pub ALIGN: Misuse "npz/align" "The alignment is a power of two up to 64.";
-}
 
 /// What the names of arrays end in.
 const EXTENSION: &str = ".npy";

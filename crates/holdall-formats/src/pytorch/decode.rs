@@ -1,12 +1,12 @@
 //! The index of a file: what its pickle describes, and where the storages are.
 
 use super::REQUIRES_GRAD;
+use super::detect::{FIRST, is_legacy};
 use super::object::{Flags, Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
 use crate::array::DESCR;
-use crate::foreign;
 use crate::kept;
 use crate::named::Element;
 use bytes::Bytes;
@@ -26,57 +26,16 @@ use holdall_core::wire::zip::{Directory, Entry, Method};
 use std::ops::Range;
 
 /// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
-const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+pub(super) const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 /// The same in protocol 1, which says nothing before it.
-const OLD_MAGIC: &[u8] = b"L119547037146038801333356L\n.";
+pub(super) const OLD_MAGIC: &[u8] = b"L119547037146038801333356L\n.";
 /// What stands before that in protocols 4 and 5: how long the frame is.
-const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
+pub(super) const FRAME: &[u8] = b"\x95\x0d\0\0\0\0\0\0\0";
 /// Bytes that tell such a file.
 const START: u64 = 32;
-/// Bytes that are looked at first for the pickles of those.
-const FIRST: u64 = 4 << 10;
-
-/// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(4)?;
-    // A protocol, or how values begin before there were any: containers, what is imported, a number.
-    if matches!(head.first(), Some(0x80 | b'(' | b']' | b'}' | b'c' | b'L')) {
-        let head = window.head(FIRST)?;
-        return Ok(is_legacy(&head) || is_arrays(&head));
-    }
-    if !head.starts_with(b"PK\x03\x04") {
-        return Ok(false);
-    }
-    match Directory::read(window, &Limits::default()) {
-        Ok(directory) if top(&directory).is_some() => Ok(true),
-        Ok(directory) => match pt2::top(&directory, window) {
-            Ok(top) => Ok(top.is_some()),
-            Err(Stop::Fail(_)) => Ok(false),
-            Err(need) => Err(need),
-        },
-        // Whoever can say what is wrong with a zip will.
-        Err(Stop::Fail(_)) => Ok(false),
-        Err(need) => Err(need),
-    }
-}
-
-/// Whether what begins so is a file of before 1.6, its pickles of any protocol that torch writes.
-pub(crate) fn is_legacy(head: &[u8]) -> bool {
-    match head {
-        [0x80, 2..=5, rest @ ..] => rest.strip_prefix(FRAME).unwrap_or(rest).starts_with(MAGIC),
-        _ => head.starts_with(OLD_MAGIC),
-    }
-}
-
-/// Whether what begins so is a pickle that soon names something of NumPy.
-fn is_arrays(head: &[u8]) -> bool {
-    memchr::memmem::find(head, b"numpy").is_some()
-        && !foreign::is_joblib(head)
-        && (matches!(head, [0x80, 2..=5, ..]) || pickle::imports(head, b"numpy"))
-}
 
 /// The folder that has the pickle: `archive/`.
-fn top(directory: &Directory) -> Option<&str> {
+pub(super) fn top(directory: &Directory) -> Option<&str> {
     let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
     let entry = directory.entries().find(|entry| {
         of(*entry).is_some_and(|len| {

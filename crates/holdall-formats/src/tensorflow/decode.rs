@@ -19,10 +19,6 @@ const OBJECTS: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 /// Dimensions that an entry is read of; more are too many anyway.
 const MOST_DIMS: usize = 1024;
 
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    sstable::is_one(window)
-}
-
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])
 }

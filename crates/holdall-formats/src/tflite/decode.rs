@@ -14,13 +14,8 @@ use holdall_core::wire::flatbuffer::{Reader, Table};
 use std::cell::Cell;
 use std::ops::Range;
 
-const MARK: &[u8] = b"TFL3";
 /// Bytes of a text among the metadata.
 const MOST_TEXT: usize = 4096;
-
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(8)?.get(4..) == Some(MARK))
-}
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {

@@ -12,7 +12,7 @@ pub(super) const MAGIC_0: &[u8; 8] = b"ZTEN0001";
 /// First bytes of a 1.x file, and last bytes from 1.1 on.
 pub(super) const MAGIC_1: &[u8; 8] = b"ZTEN1000";
 /// First and last bytes of a 2.x file.
-const MAGIC_2: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
+pub(super) const MAGIC_2: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
 /// Bytes of a magic number, and of the manifest's length in the footer.
 pub(super) const WORD: u64 = 8;
 
@@ -33,13 +33,6 @@ pub(super) struct Footer {
     pub(super) generation: Generation,
     /// Bytes of the file, half-open; not empty.
     pub(super) manifest: Range<u64>,
-}
-
-/// Whether the file is a zTensor of any generation but 2, past or future. Four bytes are enough, so that a
-/// magic number with damaged digits is still explained here.
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(WORD)?;
-    Ok(head.starts_with(b"ZTEN") || (head.starts_with(b"\x89ZT") && &*head != MAGIC_2))
 }
 
 /// Finds the manifest. Asks for the last 16 bytes, then for the first 8.

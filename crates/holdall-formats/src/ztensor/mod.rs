@@ -62,6 +62,8 @@
 //! before they are collected. `offset + length` is added with a check (`index/bounds`). Memory stays
 //! within a small multiple of the manifest.
 
+mod decode;
+mod detect;
 mod encode;
 mod fields;
 mod fit;
@@ -74,11 +76,6 @@ mod v0;
 mod v1;
 
 use super::{Format, IndexLocation, writer};
-use footer::{Footer, Generation};
-use holdall_core::limits::Limits;
-use holdall_core::model::{Index, IndexBuilder};
-use holdall_core::window::{Stop, Window};
-use holdall_core::wire::cbor::Reader;
 
 /// zTensor.
 pub static FORMAT: Format = Format {
@@ -95,26 +92,10 @@ pub static FORMAT: Format = Format {
     padding: Some(padding),
     rules: rules::RULES,
     index_location: IndexLocation::End,
-    ..Format::read_by(footer::detect, decode)
+    ..Format::read_by(detect::detect, decode::decode)
 };
 
 /// 1.0 wants padding to be zero, and 1.2 wants writers to make it so; in 0.1 it is not defined.
 fn padding(version: &str) -> Option<&'static str> {
     (!version.starts_with("0.")).then_some(rules::warnings::PADDING)
-}
-
-fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let found = if limits.salvage { lost_end::find(window, limits)? } else { None };
-    let Footer { generation, manifest } = match found {
-        Some(found) => found,
-        None => footer::find(window, limits)?,
-    };
-    let bytes = window.bytes(manifest.clone())?;
-    let reader = Reader::new(&bytes, manifest.start, limits);
-    let data = footer::WORD..manifest.start;
-    let builder = IndexBuilder::new(FORMAT.id, "0.1.0", window.len(), data, limits);
-    Ok(match generation {
-        Generation::V0 => v0::decode(reader, builder, limits)?,
-        _ => v1::decode(reader, generation, builder, limits)?,
-    })
 }

@@ -21,11 +21,6 @@ use holdall_core::wire::cbor::Reader;
 use holdall_core::wire::cursor::Cursor;
 use std::ops::Range;
 
-/// Whether the file is of this generation, damaged or not.
-pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC)
-}
-
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     decode_with(window, limits, &[])

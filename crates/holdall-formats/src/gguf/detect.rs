@@ -1,0 +1,9 @@
+//! Whether a file begins as GGUF does.
+
+use super::{MAGIC, REVERSED};
+use holdall_core::window::{Stop, Window};
+
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    let magic = window.head(4)?;
+    Ok(magic.as_ref() == MAGIC || magic.as_ref() == REVERSED)
+}

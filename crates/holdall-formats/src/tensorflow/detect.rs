@@ -1,0 +1,8 @@
+//! Whether a file is a table of the kind that indexes a checkpoint.
+
+use holdall_core::window::{Stop, Window};
+use holdall_core::wire::sstable;
+
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    sstable::is_one(window)
+}
