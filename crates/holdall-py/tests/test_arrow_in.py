@@ -185,3 +185,19 @@ def test_a_damaged_file_of_columns_says_so(tmp_path):
             holdall.build(tmp_path / "a.mt", tmp_path / name)
         assert e.value.code == "input/columns" and name in str(e.value)
         assert not (tmp_path / "a.mt").exists()
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    one, two = pa.array([1]), pa.array([2])
+    inner = pa.struct([pa.field("b", pa.int64()), pa.field("b", pa.int64())])
+    struct = pa.StructArray.from_arrays([one, two], fields=list(inner))
+    tables = {
+        "a": pa.table([one, two], names=["a", "a"]),
+        "s.b": pa.table([struct], names=["s"]),
+        "l.b": pa.table([pa.ListArray.from_arrays([0, 1], struct)], names=["l"]),
+    }
+    for name, table in tables.items():
+        for schema in (None, {"TypeDef:Struct": ["a"], "properties": {"a": {"TypeDef:Int64": True}}}):
+            with pytest.raises(holdall.UnsupportedError, match=f"`{name}`") as raised:
+                holdall.build(tmp_path / "d.mt", table, schema)
+            assert raised.value.code == "records/arrow" and not (tmp_path / "d.mt").exists()

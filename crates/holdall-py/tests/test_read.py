@@ -3,6 +3,7 @@
 import array
 import io
 import json
+import operator
 import pathlib
 import pickle
 import subprocess
@@ -394,3 +395,35 @@ def test_what_is_large_is_imported_when_it_is_asked_for():
     assert ran.stdout == "[] holdall.carton ['a']\n"
     with pytest.raises(AttributeError, match="nonsense"):
         holdall.nonsense
+
+
+def test_a_tensor_of_one_element_is_a_number(tmp_path):
+    """Python parses what has a buffer and no `__float__` as text."""
+    values = {
+        "u8": np.array(51, np.uint8),
+        "u8s": np.frombuffer(b"42", np.uint8)[:1].copy(),
+        "i16": np.array(0x3130, np.int16),
+        "f4": np.frombuffer(b"1234", np.float32).copy()[0],
+        "f2": np.array([[2.5]], np.float16),
+        "c8": np.array(1 + 2j, np.complex64),
+        "big": np.array(2**63 + 1, np.uint64),
+        "flag": np.array(True),
+        "many": np.array([1, 2]),
+        "none": np.zeros((0,)),
+    }
+    holdall.save(tmp_path / "n.zt", values)
+    for mode in ("map", "read"):
+        f = holdall.open(tmp_path / "n.zt", io=mode)
+        for name, value in values.items():
+            for kind in (float, int, complex, operator.index):
+                try:
+                    wanted = kind(np.asarray(value).reshape(-1)[0].item() if np.size(value) == 1 else value)
+                    if kind is operator.index and (np.shape(value) or value.dtype.kind not in "iu"):
+                        wanted = TypeError
+                except TypeError:
+                    wanted = TypeError
+                if wanted is TypeError:
+                    with pytest.raises(TypeError):
+                        kind(f[name])
+                else:
+                    assert kind(f[name]) == wanted and type(kind(f[name])) is type(wanted), (name, kind)

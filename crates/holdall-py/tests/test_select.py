@@ -99,6 +99,33 @@ def test_records_by_mask(rows):
     assert ids(rows[mask][[False, True, True, False]]) == [3, 6]
 
 
+def test_what_is_absent_is_in_no_mask(tmp_path):
+    kind = {
+        "TypeDef:Struct": ["id", "flag", "n"],
+        "properties": {
+            "id": {"TypeDef:Int64": True},
+            "flag": {"TypeDef:Boolean": True},
+            "n": {"TypeDef:Int8": True},
+        },
+        "required": ["id"],
+    }
+    values = [(None, None), (True, 1), (False, 5), (None, 7), (True, None), (False, None)]
+    rows = [
+        {"id": at, **({} if flag is None else {"flag": flag}), **({} if n is None else {"n": n})}
+        for at, (flag, n) in enumerate(values)
+    ]
+    holdall.build(tmp_path / "f.mt", rows, kind)
+    found = holdall.open(tmp_path / "f.mt")["records"].records()
+    assert ids(found[found.column("flag")]) == ids(found.where("flag")) == ids(found.where("flag=true")) == [1, 4]
+    assert ids(found.where("!flag")) == [0, 2, 3, 5] and ids(found.where("flag in (true, false)")) == [1, 2, 4, 5]
+    n = found.column("n")
+    for condition, mask in (("n>0", n > 0), ("n=5", n == 5), ("n<=5", n <= 5)):
+        assert ids(found[mask]) == ids(found.where(condition)), condition
+    assert ids(found.where("n")) == [1, 2, 3]
+    with pytest.raises(TypeError, match="masked"):
+        found[found.column("n")]
+
+
 def test_what_selects_nothing_right(rows):
     for key in ([10], [-11], [True], np.zeros(11, bool)):
         with pytest.raises(IndexError):

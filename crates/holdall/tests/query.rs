@@ -27,6 +27,12 @@ fn all_conditions_hold_of_what_is_found() {
         let absent = records.query().with_condition("!flag").unwrap().run().unwrap().count();
         assert_eq!(flagged + absent, COUNT as usize);
         assert!(flagged > 0 && absent > 0);
+        // A Boolean by itself is its value, not whether it is there.
+        let is_true = |at: &u64| value(*at).get("flag") == Some(&Value::Bool(true));
+        assert_eq!(flagged, (0..COUNT).filter(is_true).count());
+        let there = records.query().with_condition("flag in (true, false)").unwrap();
+        let is_there = |at: &u64| value(*at).get("flag").is_some();
+        assert_eq!(there.run().unwrap().count(), (0..COUNT).filter(is_there).count());
         let of_range = query.clone().with_range(105..200).run().unwrap().count();
         assert_eq!(of_range, 5);
         let condition = records.condition("id=7").unwrap();

@@ -40,7 +40,7 @@ use write::Output;
 
 A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=, \
 <, <=, > and >=; MEMBER in (VALUE, VALUE); MEMBER contains VALUE, of text and of arrays. A MEMBER alone \
-asks whether it is there, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE \
+asks whether it is there, or true if it is a Boolean, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE \
 with such words in it is written in quotes, as JSON writes text. Several --where must all hold.
 With --schema records are made as they are read, as `holdall schema migrate` would write them, and what \
 the schema does not have is passed over.

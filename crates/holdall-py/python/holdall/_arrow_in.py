@@ -273,7 +273,35 @@ def _word(kind: Any) -> str:
 
 
 def _reader(of: Any) -> Any:
-    return pyarrow().RecordBatchReader.from_stream(of)
+    """The batches of a table, whose columns have names of their own.
+
+    Raises:
+        UnsupportedError: two columns, or two members of a struct, of the same name.
+    """
+    reader = pyarrow().RecordBatchReader.from_stream(of)
+    _check_names(reader.schema, "")
+    return reader
+
+
+def _check_names(fields: Any, path: str) -> None:
+    """Refuses fields of the same name, of which a record could keep only one."""
+    types = pyarrow().types
+    seen: set[str] = set()
+    for field in fields:
+        name = f"{path}.{field.name}" if path else field.name
+        if field.name in seen:
+            raise UnsupportedError(
+                f"there are two columns `{name}`; each column needs a name of its own",
+                code="records/arrow",
+                kind="unsupported",
+                hint="rename one of the columns, or leave it out",
+            )
+        seen.add(field.name)
+        kind = field.type
+        while _is_list(kind):
+            kind = kind.value_type
+        if types.is_struct(kind):
+            _check_names(kind, name)
 
 
 def _refused(name: str, kind: str) -> UnsupportedError:

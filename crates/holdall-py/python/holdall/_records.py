@@ -279,7 +279,8 @@ class Records(Sequence[Any]):
 
         A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with several
         (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array (``"tags contains
-        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it lacks it. ``and``, ``or``, ``not``
+        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it lacks it; of a Boolean member,
+        whether it is true, or not (``"flag in (true, false)"`` asks whether it is there). ``and``, ``or``, ``not``
         and parentheses combine conditions; a value that contains these words is written in quotes, as JSON writes text:
         ``'title = "this and that"'``. Every record is read once.
 

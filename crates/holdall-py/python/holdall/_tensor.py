@@ -342,6 +342,34 @@ class Tensor:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
+    def __float__(self) -> float:
+        """The value of a tensor of one element. Without this, Python would parse the tensor's bytes as text."""
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        """The value of a tensor of one element, without its fraction."""
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        """The value of a tensor of one element."""
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        """The value of an integer scalar, exactly.
+
+        Raises:
+            TypeError: the tensor is no scalar, or no integer.
+        """
+        if self.shape or not self.dtype.startswith(("int", "uint")):
+            raise TypeError(f"only integer scalars are an index, not a {self.dtype} tensor of shape {list(self.shape)}")
+        return int(self._scalar("index"))
+
+    def _scalar(self, what: str) -> Any:
+        """The only element of a dense tensor, as a number of Python."""
+        if self.size != 1:
+            raise TypeError(f"only a tensor of one element converts to {what}; `{self.name}` has the shape {list(self.shape)}")
+        return self.numpy().reshape(-1)[0].item()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np
 

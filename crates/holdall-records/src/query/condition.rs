@@ -99,7 +99,16 @@ impl Node {
             Written::Any(written) => Node::Any(all(written)?),
             Written::All(written) => Node::All(all(written)?),
             Written::Not(written) => Node::Not(Box::new(Node::new(records, written)?)),
-            Written::There(path) => Node::One(records.accessor(path)?, Test::There),
+            Written::There(path) => {
+                let part = records.accessor(path)?;
+                // A Boolean by itself means its value, as in every language of conditions.
+                match part.typed::<bool>() {
+                    Ok(typed) => {
+                        Node::One(part, Test::Compare(Compare::Equal, Read::Bool(typed, true)))
+                    }
+                    Err(_) => Node::One(part, Test::There),
+                }
+            }
             Written::Compare(path, compare, value) => {
                 let part = records.accessor(path)?;
                 let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;

@@ -77,7 +77,7 @@ impl Records {
         }
     }
 
-    /// A condition on a record: `stars>=4`, `label=cat`, `image` (it has one), `!image` (it has none), `label in (cat, dog)`,
+    /// A condition on a record: `stars>=4`, `label=cat`, `image` (it has one), `!image` (it has none), `flag` and `!flag` of a Boolean (it is true, or not), `label in (cat, dog)`,
     /// `caption contains sea`, of texts and of arrays (`tags contains sea`); with `and`, `or`, `not` and parentheses between
     /// such. A value goes on up to `and`, `or` or `)`; in quotes, as JSON writes a string, it may be anything.
     ///

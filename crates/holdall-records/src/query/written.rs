@@ -4,7 +4,7 @@
 //! condition = all *( "or" all )
 //! all       = one *( "and" one )
 //! one       = "not" one / "(" condition ")" / "!" one
-//!           / path                                    it is there
+//!           / path                                    it is there; a Boolean: it is true
 //!           / path sign value                         = != < <= > >=
 //!           / path ["not"] "in" "(" value *( "," value ) ")"
 //!           / path ["not"] "contains" value
