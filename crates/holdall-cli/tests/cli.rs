@@ -17,6 +17,7 @@ mod layouts;
 mod limits;
 mod links;
 mod many_records;
+mod matrix;
 mod migrate;
 mod models;
 mod network_kills;
