@@ -27,8 +27,11 @@
 //! [`Value::to_json`](holdall_core::model::Value::to_json), under the keys `holdall.attributes` and `holdall.tensor_attributes`,
 //! and turned back in reading.
 //!
+//! A tensor of a type that is not known keeps its number in the layout (`gguf.type_153`) and its bytes as they lie, up to those of the
+//! next tensor, with the padding between them: nothing here says how long it is.
+//!
 //! # Deviations
-//! ggml takes 8 and more kinds of truth values; all that are not 0 are true, and are written as 1. Bytes after the
+//! ggml itself takes names shorter than 64 bytes, and those who build it for longer ones up to 127; so are read and written. ggml takes 8 and more kinds of truth values; all that are not 0 are true, and are written as 1. Bytes after the
 //! data are passed over, as ggml does.
 //!
 //! # Untrusted input
@@ -95,18 +98,18 @@ holdall_core::error::rules! {
     pub ALIGNMENT: Malformed "gguf/alignment"
         "`general.alignment` is a u32 that is a power of two.";
     /// A name that ggml does not take.
-    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 64 bytes.";
+    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 128 bytes.";
     /// Too many dimensions.
     pub RANK: Malformed "gguf/rank" "A tensor has at most 4 dimensions, none negative.";
     /// An element type that is not known.
-    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor is one that ggml has.";
+    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor in a big-endian file is one that ggml has: of others the order of bytes is not known.";
     /// Rows that are not whole blocks.
     pub ROWS: Malformed "gguf/rows"
         "The first dimension of a tensor in blocks is a multiple of the block's elements, and the tensor has fewer than 2^63 elements.";
     /// An offset that is not the next.
     pub OFFSET: Malformed "gguf/offset"
         "The offset of a tensor is the sum of the sizes of those before it, each padded to the \
-         alignment.";
+         alignment." remedies [Salvage];
     /// Data that is missing.
     pub TRUNCATED: Malformed "gguf/truncated" "The data of every tensor lies inside the file."
         remedies [Salvage];
@@ -115,7 +118,7 @@ holdall_core::error::rules! {
         "A big-endian file has no IQ2_XXS tensors: ggml does not read them there as it wrote them.";
 
     /// A layout that the format cannot hold.
-    pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense or in blocks."
+    pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense, in blocks, or of a type whose number its layout names (`gguf.type_153`)."
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "gguf/element-type"
@@ -123,7 +126,7 @@ holdall_core::error::rules! {
         remedies [LeaveOut];
     /// A tensor that ggml would not take.
     pub FIT: Unsupported "gguf/fit"
-        "A tensor to be written has at most 4 dimensions, and a name shorter than 64 bytes.";
+        "A tensor to be written has at most 4 dimensions, and a name shorter than 128 bytes.";
     /// Not what was declared.
     pub DECLARED: Misuse "gguf/declared"
         "Tensors are declared before the first byte is written, then written as declared, in order.";
@@ -145,7 +148,7 @@ const ALIGN_KEY: &str = "general.alignment";
 /// The most dimensions.
 const MAX_RANK: usize = 4;
 /// Bytes that names stay below.
-const NAME_END: usize = 64;
+const NAME_END: usize = 128;
 
 /// The numbers of plain element types.
 const PLAIN: [(u32, DType); 8] = [
@@ -159,11 +162,16 @@ const PLAIN: [(u32, DType); 8] = [
     (30, DType::Bf16),
 ];
 
+/// The layout of a tensor of a type that is not known, before its number.
+const OPAQUE: &str = "gguf.type_";
+
 /// What the elements of a tensor are.
 #[derive(Debug, Clone, Copy)]
 enum Element {
     Plain(DType),
     Blocks(&'static BlockType),
+    /// Of that number, and not known.
+    Opaque(u32),
 }
 
 impl Element {
@@ -172,18 +180,27 @@ impl Element {
         plain.or_else(|| BlockType::by_id(id).map(Element::Blocks))
     }
 
+    /// The type that the layout of a tensor names, which is not known otherwise.
+    fn by_layout(layout: &Layout) -> Option<Element> {
+        let Layout::Other(name) = layout else { return None };
+        let id = name.strip_prefix(OPAQUE)?.parse().ok()?;
+        let is_opaque = Element::by_id(id).is_none() && **name == *format!("{OPAQUE}{id}");
+        is_opaque.then_some(Element::Opaque(id))
+    }
+
     /// Its number.
     fn id(self) -> Option<u32> {
         match self {
             Element::Plain(dtype) => PLAIN.iter().find(|(_, t)| *t == dtype).map(|(id, _)| *id),
             Element::Blocks(of) => Some(of.id),
+            Element::Opaque(id) => Some(id),
         }
     }
 
     fn dtype(self) -> DType {
         match self {
             Element::Plain(dtype) => dtype,
-            Element::Blocks(_) => DType::U8,
+            Element::Blocks(_) | Element::Opaque(_) => DType::U8,
         }
     }
 
@@ -191,6 +208,7 @@ impl Element {
         match self {
             Element::Plain(_) => Layout::Dense,
             Element::Blocks(of) => Layout::Blocks(of),
+            Element::Opaque(id) => Layout::Other(format!("{OPAQUE}{id}").into()),
         }
     }
 }
