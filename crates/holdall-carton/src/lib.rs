@@ -26,7 +26,7 @@ pub use holdall_package::{
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use inferred::{Inferred, onnx_files};
-pub use mend::{Mended, is_zip, mend};
+pub use mend::{Mended, mend};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub use package::Package;
 pub use page::PageForm;

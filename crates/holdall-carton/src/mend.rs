@@ -1,20 +1,16 @@
 //! A zip whose directory was lost, or that was cut short, with a directory made of its entries' own headers.
 
 use holdall_core::error::Shown as _;
-use holdall_core::wire::zip::walk::{Step, step};
+use holdall_core::wire::zip::EntryKind;
 use holdall_core::wire::zip::write::{Entry, directory};
-use holdall_core::wire::zip::{CRC32, DUPLICATE_NAME, EntryKind};
-use holdall_core::{Component, Error, Result, Window};
-use holdall_io::OpenOptions;
-use holdall_io::package::origin::pieces_of;
+use holdall_core::{Error, Result};
+use holdall_io::recovered::{self, Recovered};
 use holdall_io::sink::{FileSink, Sink as _};
-use holdall_io::source::{ByteSource, FileSource, fetched};
-use holdall_io::{Work, WriteOptions};
+use holdall_io::source::{ByteSource, FileSource};
+use holdall_io::{OpenOptions, WriteOptions};
 use holdall_package::{
     LINKS_NAME, Links, MANIFEST_NAME, Manifest, Sum, rules::MISSING_FILE, wrong_hash,
 };
-use std::collections::HashMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,16 +32,6 @@ pub struct Mended {
 /// Bytes copied at a time.
 const PIECE: u64 = 4 << 20;
 
-/// Whether the file at `path` begins as a zip does.
-///
-/// # Errors
-/// Io.
-pub fn is_zip(path: &Path) -> Result<bool> {
-    let source = FileSource::open(path)?;
-    let head = source.read_range(0..source.len().min(4))?;
-    Ok(head.as_ref() == b"PK\x03\x04")
-}
-
 /// Writes the entries of the zip at `path` that are whole, and whose checksums are right, to `target`: their bytes as they
 /// are, and a directory of them.
 ///
@@ -61,7 +47,9 @@ pub fn mend(
     let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(path).map_err(named)?);
     let mut out = Mended { source_len: source.len(), ..Mended::default() };
     write.work.begin(source.len());
-    let mut taken = entries(&source, options, &write.work, &mut out.lost).map_err(named)?;
+    let found = recovered::entries(&source, options.limits(), &write.work).map_err(named)?;
+    let (mut taken, lost) = (found.entries, found.lost);
+    out.lost = lost;
     hold_against_manifest(&source, options, &mut taken, &mut out.lost).map_err(named)?;
     out.lost = std::mem::take(&mut out.lost).into_iter().map(named).collect();
     let files = taken.iter().filter(|t| t.entry.kind == EntryKind::File);
@@ -75,7 +63,7 @@ pub fn mend(
             None => none,
         });
     }
-    out.read_len = taken.iter().map(|t| t.data.end).max().unwrap_or(0);
+    out.read_len = taken.iter().map(|t| t.end).max().unwrap_or(0);
     let mut sink = FileSink::create(target, write.overwrite, write.durability)?;
     let mut at = 0;
     while at < out.read_len {
@@ -91,72 +79,13 @@ pub fn mend(
     Ok(out)
 }
 
-/// An entry whose bytes are right.
-struct Taken {
-    entry: Entry,
-    data: Range<u64>,
-    sha256: [u8; 32],
-}
-
-fn entries(
-    source: &Arc<dyn ByteSource>,
-    options: &OpenOptions,
-    work: &Work,
-    lost: &mut Vec<Error>,
-) -> Result<Vec<Taken>> {
-    let mut out: Vec<Taken> = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::new();
-    let mut at = 0;
-    while (out.len() + lost.len()) as u64 <= options.limits().files {
-        let mut window = Window::new(source.len());
-        match fetched(&**source, &mut window, |window| step(window, at))? {
-            Step::Directory => break,
-            Step::Lost { error, next } => {
-                lost.push(error);
-                match next {
-                    Some(next) => at = next,
-                    None => break,
-                }
-            }
-            Step::Entry { entry, data } => {
-                at = data.end;
-                work.advance(data.end - entry.offset)?;
-                if names.insert(entry.name.clone(), out.len()).is_some() {
-                    let name = entry.name.shown();
-                    lost.push(DUPLICATE_NAME.broken(format!("a second entry is named `{name}`")));
-                    continue;
-                }
-                match sum(source, &entry, &data, options) {
-                    Ok(sha256) => out.push(Taken { entry, data, sha256 }),
-                    Err(e) if e.kind() == holdall_core::ErrorKind::Io => return Err(e),
-                    Err(e) => lost.push(e.within(format!("entry `{}`", entry.name.shown()))),
-                }
-            }
-        }
-    }
-    Ok(out)
-}
-
-/// The SHA-256 of an entry's bytes, whose CRC-32 is the one of its header.
-fn sum(
-    source: &Arc<dyn ByteSource>,
-    entry: &Entry,
-    data: &Range<u64>,
-    options: &OpenOptions,
-) -> Result<[u8; 32]> {
-    let component = Component::of_bytes(data.clone().into(), entry.method.encoding(), entry.len);
+/// The SHA-256 of an entry's bytes.
+fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -> Result<[u8; 32]> {
     let mut sum = Sum::default();
-    for piece in pieces_of(source.clone(), component, options.limits())? {
+    for piece in of.pieces(source.clone(), options.limits())? {
         sum.update(&piece?);
     }
-    let (sha256, crc) = sum.finish();
-    if crc != entry.crc {
-        let said = entry.crc;
-        return Err(
-            CRC32.broken(format!("the CRC-32 is {crc:#010x}, its header says {said:#010x}"))
-        );
-    }
-    Ok(sha256)
+    Ok(sum.finish().0)
 }
 
 /// Takes away what has another hash than the `MANIFEST` says, and tells what it lists and is not there. Without one, that
@@ -164,7 +93,7 @@ fn sum(
 fn hold_against_manifest(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
-    taken: &mut Vec<Taken>,
+    taken: &mut Vec<Recovered>,
     lost: &mut Vec<Error>,
 ) -> Result<()> {
     let Some(text) = text(source, options, taken, MANIFEST_NAME)? else {
@@ -188,7 +117,7 @@ fn hold_against_manifest(
                 lost.push(MISSING_FILE.broken(message));
             }
             Some(at) => {
-                let found = taken[at].sha256;
+                let found = sha256(source, &taken[at], options)?;
                 if found != *said {
                     lost.push(wrong_hash(path, said, &found));
                     taken.remove(at);
@@ -202,7 +131,7 @@ fn hold_against_manifest(
 fn text_of_links(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
-    taken: &[Taken],
+    taken: &[Recovered],
 ) -> Result<Vec<([u8; 32], Vec<String>)>> {
     let text = text(source, options, taken, LINKS_NAME)?;
     let links = text.and_then(|text| Links::parse(&text, options.limits()).ok());
@@ -213,17 +142,15 @@ fn text_of_links(
 fn text(
     source: &Arc<dyn ByteSource>,
     options: &OpenOptions,
-    taken: &[Taken],
+    taken: &[Recovered],
     name: &str,
 ) -> Result<Option<Vec<u8>>> {
     let own = taken.iter().find(|t| t.entry.name == name);
     let Some(own) = own.filter(|own| own.entry.len <= options.limits().text_len) else {
         return Ok(None);
     };
-    let stored = own.data.clone().into();
-    let component = Component::of_bytes(stored, own.entry.method.encoding(), own.entry.len);
     let mut out = Vec::new();
-    for piece in pieces_of(source.clone(), component, options.limits())? {
+    for piece in own.pieces(source.clone(), options.limits())? {
         out.extend_from_slice(&piece?);
     }
     Ok(Some(out))

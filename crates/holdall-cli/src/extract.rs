@@ -121,6 +121,9 @@ struct Extraction {
     from: From,
     dtype: DType,
     logical_type: Option<LogicalType>,
+    /// NumPy's name of the elements' type, if it says more than those: that of records, times and texts.
+    descr: Option<String>,
+    /// In elements of that type.
     shape: Vec<u64>,
     /// Bytes read from `from`.
     len: u64,
@@ -143,7 +146,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     }
     let file = input::open_with(session, &args.file, Check::All)?;
     let tensor = file.tensor(&args.tensor)?;
-    let mut extraction = choose(&tensor, args).map_err(|e| match e {
+    let mut extraction = choose(&tensor, args, format).map_err(|e| match e {
         Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name()).in_source(file.name())),
         other => other,
     })?;
@@ -159,7 +162,11 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     let header = match format {
         Format::Raw => Vec::new(),
         Format::Npy => {
-            npy::header(dtype, logical_type.as_ref(), &extraction.shape).map_err(|e| {
+            let header = match &extraction.descr {
+                Some(descr) => npy::header_of(descr, false, &extraction.shape),
+                None => npy::header(dtype, logical_type.as_ref(), &extraction.shape),
+            };
+            header.map_err(|e| {
                 let e = e.in_tensor(tensor.name()).in_source(file.name());
                 e.with_hint(match logical_type {
                     Some(LogicalType::Other(_) | LogicalType::Complex32) => {
@@ -172,9 +179,12 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     };
     // The header says so many, and readers of the file believe it.
     let element = ElementType::new(dtype, logical_type.clone());
-    let expected = element_count(&extraction.shape)
-        .filter(|_| format == Format::Npy || args.convert.is_some())
-        .map(|count| header.len() as u64 + element.len_of(count));
+    let expected = match extraction.descr {
+        Some(_) => Some(header.len() as u64 + extraction.len),
+        None => element_count(&extraction.shape)
+            .filter(|_| format == Format::Npy || args.convert.is_some())
+            .map(|count| header.len() as u64 + element.len_of(count)),
+    };
     let shown = shape(&extraction.shape);
     let check = |len: u64| match expected {
         Some(expected) if expected != len => {
@@ -212,7 +222,10 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         len
     };
     drop(work);
-    let type_name = type_name(Some(dtype), logical_type.as_ref());
+    let type_name = match &extraction.descr {
+        Some(descr) => printable(descr).to_string(),
+        None => type_name(Some(dtype), logical_type.as_ref()).to_string(),
+    };
     if session.json() && !to_stdout {
         let text = report(args, &tensor, &extraction, dtype, logical_type.as_ref(), len);
         writeln!(session.out(), "{text}")?;
@@ -237,11 +250,19 @@ fn format(args: &ExtractArgs) -> Result<Format, Failure> {
 }
 
 /// Decides what is written.
-fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
-    if args.dense && *tensor.layout() != Layout::Dense {
-        return made(tensor, args);
+fn choose(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
+    // What lies otherwise than row by row is written row by row, unless its component is asked for.
+    let is_turned = *tensor.layout() == Layout::Strided && args.component.is_none();
+    if is_turned || args.dense && *tensor.layout() != Layout::Dense {
+        return made(tensor, args, format);
     }
     let c = component(tensor, args.component.as_deref())?;
+    if let Some((descr, shape)) = npy_type(tensor, args, format)? {
+        return whole_rows(c, Some(descr), shape, args);
+    }
+    if *tensor.layout() == Layout::Records && args.component.is_none() {
+        return whole_rows(c, None, tensor.shape().to_vec(), args);
+    }
     let whole = *tensor.layout() == Layout::Dense && c.role == Role::Data;
     let shape = if whole {
         tensor.shape().to_vec()
@@ -275,10 +296,60 @@ fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
         }
     };
     let (dtype, logical_type) = (c.dtype, c.logical_type.clone());
-    Ok(Extraction { from: From::Component(c, range), dtype, logical_type, shape, len })
+    let from = From::Component(c, range);
+    Ok(Extraction { from, dtype, logical_type, descr: None, shape, len })
 }
 
-fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
+/// The type of NumPy's that the tensor's elements have, if it is more than their storage type, and the shape in such elements.
+fn npy_type(
+    tensor: &Tensor,
+    args: &ExtractArgs,
+    format: Format,
+) -> Result<Option<(String, Vec<u64>)>, Failure> {
+    if args.component.is_some() || (format == Format::Raw && args.convert.is_none()) {
+        return Ok(None);
+    }
+    let found = npy::type_of(tensor).map_err(|e| {
+        e.with_hint("`holdall records` shows and writes what is in it; `--format raw` writes the bytes as they are")
+    })?;
+    match (&found, args.convert) {
+        (Some((descr, _)), Some(_)) => {
+            let e =
+                NOT_A_NUMBER.broken(format!("elements of NumPy's type {descr} are not numbers"));
+            Err(e.with_hint("leave `--as` out").into())
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Rows of elements that are more than the storage type of their component says: records, and elements of a type of NumPy's.
+fn whole_rows(
+    c: Component,
+    descr: Option<String>,
+    mut shape: Vec<u64>,
+    args: &ExtractArgs,
+) -> Result<Extraction, Failure> {
+    let all = c.decoded_len.unwrap_or_default();
+    let range = match args.rows {
+        None => 0..all,
+        Some(rows) => {
+            let rows = rows.range(&shape);
+            row_range(&shape, DType::U8, None, rows.clone())?;
+            let count = shape.first().copied().unwrap_or(0);
+            let row = all.checked_div(count).unwrap_or(0);
+            if let Some(first) = shape.first_mut() {
+                *first = rows.end - rows.start;
+            }
+            rows.start * row..rows.end * row
+        }
+    };
+    let (dtype, logical_type) = (c.dtype, c.logical_type.clone());
+    let (len, range) = (range.end - range.start, args.rows.map(|_| range));
+    let from = From::Component(c, range);
+    Ok(Extraction { from, dtype, logical_type, descr, shape, len })
+}
+
+fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
     tensor.check_dense()?;
     let mut pieces = tensor.dense_pieces()?;
     let mut shape = tensor.shape().to_vec();
@@ -290,8 +361,22 @@ fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
         }
     }
     let of = pieces.element_type().clone();
+    let mut len = of.len_of(element_count(&shape).unwrap_or(0));
+    let mut descr = None;
+    if let Some((named, own)) = npy_type(tensor, args, format)? {
+        let first = shape.first().copied();
+        (descr, shape) = (Some(named), own);
+        if let (Some(rows), Some(first)) = (shape.first_mut(), first) {
+            *rows = first;
+        }
+    }
+    // Nothing is read of rows that are none.
+    if shape.contains(&0) {
+        len = 0;
+    }
     Ok(Extraction {
-        len: of.len_of(element_count(&shape).unwrap_or(0)),
+        len,
+        descr,
         dtype: of.dtype,
         logical_type: of.logical_type,
         shape,

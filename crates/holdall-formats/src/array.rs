@@ -9,7 +9,7 @@ use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::layout::strided::column_major;
 use holdall_core::limits::Limits;
-use holdall_core::model::builder::SIZE;
+use holdall_core::model::builder::{CUT_SHORT, SIZE};
 use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, IndexBuilder, Layout, Role, Value,
     element_count, stored_size,
@@ -115,14 +115,18 @@ pub fn add_arrays<E: From<Error>>(
         start = start.saturating_add(header.len);
         let there = len.saturating_sub(start);
         let wanted = header.elements_len();
-        let own = wanted.map_or(there, |own| own.min(there));
+        let is_cut = wanted.is_some_and(|wanted| wanted > there);
+        if builder.limits().salvage {
+            keep_whole(builder, name, &mut header, there);
+        }
+        let own = header.elements_len().map_or(there, |own| own.min(there));
         let end = start.saturating_add(own);
         let stored = Extent::new(source, start..end);
         let elements = Elements { stored, encoding: Encoding::Raw, len: own, digest: None };
         let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
         add_array(builder, &name, &header, elements, Attributes::new())?;
         number = number.saturating_add(1);
-        let rest = len.saturating_sub(end);
+        let rest = if is_cut { 0 } else { len.saturating_sub(end) };
         let next = end..end.saturating_add(rest.min(USUAL));
         if rest < START || !bytes(next)?.starts_with(npy::MAGIC_BYTES) {
             if rest > 0 {
@@ -131,11 +135,31 @@ pub fn add_arrays<E: From<Error>>(
                     format!("{rest} bytes behind the array are passed over").into()
                 });
             }
-            return Ok((number, wanted.is_some_and(|wanted| wanted > there)));
+            return Ok((number, is_cut));
         }
         header = array_header(end, len, bytes)?;
         start = end;
     }
+}
+
+/// Makes the header of an array that is cut short, which `there` bytes are left of, that of its whole rows: of its whole columns, if it is
+/// stored by columns. One without any stays as it is.
+fn keep_whole(builder: &mut IndexBuilder, name: &str, header: &mut Header, there: u64) {
+    let Some(wanted) = header.elements_len().filter(|wanted| *wanted > there) else { return };
+    let outer = header.shape.len().saturating_sub(header.inner.iter().len());
+    let (at, what) = match header.fortran_order {
+        true => (outer.checked_sub(1), "columns"),
+        false => (Some(0).filter(|_| outer > 0), "rows"),
+    };
+    let Some(count) = at.and_then(|at| header.shape.get_mut(at)) else { return };
+    let rows = wanted.checked_div(*count).and_then(|len| there.checked_div(len)).unwrap_or(0);
+    if rows == 0 {
+        return;
+    }
+    let all = std::mem::replace(count, rows);
+    builder.warn(CUT_SHORT.code, Some(name), None, || {
+        format!("only the first {rows} of {all} {what} are there").into()
+    });
 }
 
 /// The header that begins at byte `at` of a file of `len` bytes, of which `bytes` hands out ranges.

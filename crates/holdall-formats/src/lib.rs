@@ -77,6 +77,8 @@ pub mod ztensor2;
 
 pub use array::{Elements, add_array, add_arrays, array_header};
 pub use element::{schema_dtype, stored_as};
+#[cfg(any(feature = "hdf5", feature = "numpy"))]
+pub use structured::npy_type;
 
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;

@@ -5,7 +5,7 @@ use super::element::stored_as;
 use holdall_core::encode::{ComponentSpec, TensorSpec};
 use holdall_core::error::{Error, Remedy, Result, Rule};
 use holdall_core::limits::Limits;
-use holdall_core::model::{Attributes, DType, Value, element_count};
+use holdall_core::model::{Attributes, DType, Layout, Value, element_count};
 use holdall_core::wire::npy::{self, DESCR_KEYWORD, Element, Fields};
 use holdall_json::parse;
 use holdall_schema::{Dim, KIND_ATTRIBUTE, Kind, Len, PlaceWidth, Scalar, Schema, TypeId, normal};
@@ -46,6 +46,22 @@ pub(super) fn named(tensor: &TensorSpec, data: &ComponentSpec) -> Option<(Elemen
     let mut shape = tensor.shape.clone();
     let last = of.inner.and_then(|_| shape.pop());
     (fits && last == of.inner).then_some((of, shape))
+}
+
+/// The type of NumPy's that the elements of a tensor have, if it is more than a storage type says, and the shape of the array: a structured
+/// type for a dataset, and what an attribute names for times, texts and opaque bytes.
+///
+/// # Errors
+/// `npy/no-such-type`, for datasets whose records no such type describes.
+pub fn npy_type(tensor: &TensorSpec) -> Result<Option<(String, Vec<u64>)>> {
+    let [data] = tensor.components.as_slice() else { return Ok(None) };
+    if tensor.layout == Layout::Records {
+        let (layout, declared) = (&npy::NO_DESCR, &npy::NO_DESCR);
+        let of = structured(tensor, data, &Refusal { format: "NumPy", layout, declared })?;
+        return Ok(Some((of.descr, of.shape)));
+    }
+    let of = named(tensor, data);
+    Ok(of.and_then(|(of, shape)| Some((of.descr?, shape))))
 }
 
 /// What a format says of datasets that are no such arrays.

@@ -42,6 +42,8 @@ mod open;
 mod options;
 #[cfg(feature = "carton")]
 pub mod package;
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub mod recovered;
 mod rename;
 pub mod select;
 mod shards;

@@ -1,39 +1,31 @@
 //! Taking what is sound out of a damaged file.
 //!
-//! A file that opens gives up all tensors but those that verification finds something wrong with. One that does not
-//! open is tried in two more ways, in this order: as a file of which the data was cut short or grew (its header says
-//! which tensors are all there) or whose footer was lost while its manifest was not, and as one of which the end was lost, by an older end of the same file further up
-//! (what an append that was cut off leaves behind). A zip without a directory gets one, of what the headers of its entries
+//! A file that opens gives up all tensors but those that verification finds something wrong with. What does not open is tried in
+//! more ways, in this order: as a file of which the data was cut short or grew (its header says which tensors are all there) or whose
+//! footer was lost while its manifest was not; as a model in several files, of which those are taken that are there; as a zip whose
+//! directory was lost, by the headers of its entries; and as a file of which the end was lost, by an older end of the same file further up
+//! (what an append that was cut off leaves behind). A package without a directory gets one, of what the headers of its entries
 //! say. Names, types and shapes come from the file or not at all.
+
+mod older;
+mod parts;
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+mod zip;
 
 use crate::OpenOptions;
 use crate::convert::{Convert, convert};
 use crate::edit::version_to_write;
 use crate::verify::broken;
-#[cfg(feature = "carton")]
-use holdall_core::error::Shown as _;
+use holdall_core::model::builder::CUT_SHORT;
 use holdall_core::{Error, ErrorKind, Limits, Result};
 use holdall_formats::FORMATS;
-#[cfg(feature = "carton")]
-use holdall_io::error::EXTENSION;
 use holdall_io::error::NOTHING_SOUND;
 use holdall_io::select::Select;
-use holdall_io::source::{ByteSource, FileSource, SliceSource};
 use holdall_io::{File, WriteOptions};
 use std::path::Path;
-use std::sync::Arc;
 
-/// Bytes that are searched for an older end at a time.
-const STEP: u64 = 4 << 20;
-/// The most bytes that tell an end.
-const END_LEN: u64 = 16;
-/// Bytes that tell whether a table of contents may begin.
-const HEAD_LEN: u64 = 16;
 /// What is wrong that is told, and not only counted.
-#[cfg(feature = "carton")]
 const MOST_TOLD: usize = 1000;
-/// Older ends that are tried.
-const MOST_ENDS: usize = 256;
 
 /// What a salvage took, and what it could not.
 #[derive(Debug)]
@@ -78,22 +70,38 @@ pub fn salvage(
     options: &OpenOptions,
 ) -> Result<SalvageReport> {
     let (path, target) = (path.as_ref(), target.as_ref());
-    let (file, refused) = match options.open(path) {
-        Ok(file) => (file, None),
-        Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Misuse) => return Err(e),
-        Err(e) => match opened(path, options)? {
-            Some(file) => (file, Some(e)),
+    let damaged = match options.open(path) {
+        Ok(file) => Damaged { file, refused: None, lost: Vec::new() },
+        Err(e) if e.kind() == ErrorKind::Misuse => return Err(e),
+        // A folder may lack what would open it.
+        Err(e) if e.kind() == ErrorKind::Io && !path.is_dir() => return Err(e),
+        Err(e) => match opened(path, target, &write, options)? {
+            Opened::File(file, lost) => Damaged { file, refused: Some(e), lost },
             #[cfg(feature = "carton")]
-            None if holdall_carton::is_zip(path)? => {
-                return package(path, target, write, options, e);
-            }
-            None => {
-                return Err(e
-                    .without_advice()
-                    .with_hint("nothing can be taken out of it: what its tensors are is lost"));
-            }
+            Opened::Package => return package(path, target, write, options, e),
+            Opened::Nothing(why) => return Err(e.without_advice().with_hint(why)),
         },
     };
+    take(damaged, path, target, write)
+}
+
+/// A damaged file, opened as far as it goes.
+struct Damaged {
+    file: File,
+    /// Why it cannot be opened as it is, where that is so.
+    refused: Option<Error>,
+    /// What is known to be missing, beside what is wrong with its tensors.
+    lost: Vec<Error>,
+}
+
+/// Writes the tensors that are sound.
+fn take(
+    damaged: Damaged,
+    path: &Path,
+    target: &Path,
+    write: WriteOptions,
+) -> Result<SalvageReport> {
+    let Damaged { file, refused, mut lost } = damaged;
     let wrong = broken(&file, &write.work)?;
     let name = |at: &usize| file.index().at(*at).map(|t| t.name().to_owned());
     let select = Select::all().without(wrong.tensors.iter().filter_map(name));
@@ -105,24 +113,81 @@ pub fn salvage(
             None => e,
         });
     }
+    // Of an array that is cut short, its whole rows are there.
+    for warning in file.index().warnings().iter().filter(|w| w.code == CUT_SHORT.code) {
+        let e = CUT_SHORT.broken(warning.message.clone()).in_source(file.name());
+        lost.push(match &warning.tensor {
+            Some(tensor) => e.in_tensor(tensor),
+            None => e,
+        });
+    }
     let report =
         convert(&file, target, &Convert::new(target_of(&file, target, write)).with_select(select))?;
     let read_len = file.index().source_len();
     // Of a file of which a part was read, the whole is in the file system.
-    let source_len = match refused {
-        Some(_) => path.metadata().map_or(read_len, |meta| meta.len()),
-        None => read_len,
+    let source_len = match (&refused, path.metadata()) {
+        (Some(_), Ok(meta)) if meta.is_file() && file.all_sources().len() == 1 => meta.len(),
+        _ => read_len,
     };
+    let left_out_count = (wrong.tensors.len() + lost.len()) as u64;
+    let left_out = lost.into_iter().chain(wrong.errors).take(MOST_TOLD).collect();
     Ok(SalvageReport {
         refused,
         source_len,
-        read_len,
+        read_len: read_len.min(source_len),
         tensors: report.tensors,
         files: 0,
-        left_out: wrong.errors,
-        left_out_count: wrong.tensors.len() as u64,
+        left_out,
+        left_out_count,
         unchecked: wrong.unchecked,
         target_len: report.target_len,
+    })
+}
+
+/// What becomes of a file that does not open as it is.
+enum Opened {
+    /// As far as it goes, and what is known to be missing.
+    File(File, Vec<Error>),
+    /// A package without a directory, whose files are taken.
+    #[cfg(feature = "carton")]
+    Package,
+    /// No tensors: why.
+    Nothing(&'static str),
+}
+
+/// Why nothing can be taken out of a file.
+const LOST: &str = "nothing can be taken out of it: what its tensors are is lost";
+
+/// Opens the file at `path`, which does not open as it is, in the ways in which a damaged one may.
+fn opened(
+    path: &Path,
+    target: &Path,
+    write: &WriteOptions,
+    options: &OpenOptions,
+) -> Result<Opened> {
+    let mut limits: Limits = options.limits().clone();
+    limits.salvage = true;
+    let options_of_damaged = options.clone().with_limits(limits);
+    match options_of_damaged.open(path) {
+        Ok(file) => return Ok(Opened::File(file, Vec::new())),
+        Err(e) if e.kind() == ErrorKind::Io && !path.is_dir() => return Err(e),
+        Err(_) => {}
+    }
+    if let Some(parts) = parts::open(path, &options_of_damaged)? {
+        return Ok(Opened::File(parts.file, parts.lost));
+    }
+    if path.is_dir() {
+        return Ok(Opened::Nothing(
+            "nothing can be taken out of the folder: no files of it are parts of one model",
+        ));
+    }
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    if let Some(opened) = zip::open(path, target, write, &options_of_damaged)? {
+        return Ok(opened);
+    }
+    Ok(match older::older(path, options)? {
+        Some(file) => Opened::File(file, Vec::new()),
+        None => Opened::Nothing(LOST),
     })
 }
 
@@ -135,19 +200,6 @@ fn package(
     options: &OpenOptions,
     refused: Error,
 ) -> Result<SalvageReport> {
-    if let Ok(format) = write.format_for(target)
-        && format.encode.is_some()
-    {
-        let name = format.name;
-        return Err(EXTENSION
-            .broken(format!(
-                "`{}` is a zip that has lost its directory: its files can be taken out of it, into a zip, but no tensors \
-                 into {name}",
-                path.display().to_string().shown()
-            ))
-            .with_hint("give the new file the extension `.zip` or `.carton`")
-            .in_source(target.display()));
-    }
     let mended = holdall_carton::mend(path, target, &write, options)?;
     let left_out_count = mended.lost.len() as u64;
     Ok(SalvageReport {
@@ -175,62 +227,4 @@ fn target_of(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
         write.encode.version = version_to_write(file);
     }
     write
-}
-
-/// The file at `path`, which does not open as it is.
-fn opened(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
-    let mut limits: Limits = options.limits().clone();
-    limits.salvage = true;
-    match options.clone().with_limits(limits).open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(e) if e.kind() == ErrorKind::Io => Err(e),
-        Err(_) => older(path, options),
-    }
-}
-
-/// The file up to the last older end that is a sound one.
-fn older(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
-    let name = path.display().to_string();
-    let whole: Arc<dyn ByteSource> = match FileSource::open(path) {
-        Ok(file) => Arc::new(file),
-        Err(_) => return Ok(None),
-    };
-    let finders: Vec<_> = FORMATS.iter().filter_map(|format| format.old_ends).collect();
-    let (mut upto, mut tried) = (whole.len(), 0);
-    while upto > 0 && !finders.is_empty() {
-        let start = upto.saturating_sub(STEP);
-        // What an end is told by may reach into what was searched before.
-        let bytes = whole.read_range(start..whole.len().min(upto + END_LEN))?;
-        let mut ends: Vec<_> = finders.iter().flat_map(|find| find(&bytes)).collect();
-        ends.sort_by_key(|end| std::cmp::Reverse(end.at));
-        for old in ends {
-            let end = start + old.at as u64;
-            let Some(begin) = end.checked_sub(old.back) else { continue };
-            // Those that end behind what is searched now were tried before.
-            if end == whole.len() || (end > upto + END_LEN / 2 && upto < whole.len()) {
-                continue;
-            }
-            let head = begin..end.min(begin + HEAD_LEN);
-            // Mostly in what was read for the search.
-            let begins = match begin.checked_sub(start) {
-                Some(at) => (old.begins)(&bytes[at as usize..(head.end - start) as usize]),
-                None => (old.begins)(&whole.read_range(head)?),
-            };
-            if !begins {
-                continue;
-            }
-            if tried == MOST_ENDS {
-                return Ok(None);
-            }
-            tried += 1;
-            let part = SliceSource::new(whole.clone(), 0..end)?;
-            if let Ok(file) = options.open_source(Arc::new(part), name.clone())
-                && !file.is_empty()
-            {
-                return Ok(Some(file));
-            }
-        }
-        upto = start;
-    }
-    Ok(None)
 }

@@ -209,12 +209,20 @@ impl Decoder<'_> {
             Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
         let count = usize::try_from(counts.tensors).unwrap_or_default();
         data.builder.reserve(count);
+        let mut pending: Option<Entry<'_>> = None;
         for at in 0..count {
             if at == SAMPLE {
                 data.builder.reserve(count.saturating_sub(at));
             }
             let entry = self.entry(&mut head)?;
-            data.tensor(&entry).map_err(|e| e.in_tensor(entry.name))?;
+            // Where one of a type that is not known ends, the next tells.
+            if let Some(before) = pending.replace(entry) {
+                let end = pending.as_ref().map(|next| next.offset);
+                data.tensor(&before, end).map_err(|e| e.in_tensor(before.name))?;
+            }
+        }
+        if let Some(last) = pending {
+            data.tensor(&last, None).map_err(|e| e.in_tensor(last.name))?;
         }
         data.builder.finish()
     }
@@ -279,9 +287,9 @@ impl Decoder<'_> {
         let start = head.cursor.position();
         let name = head.string().ok_or_else(|| self.ends(head))??;
         let at = start..head.cursor.position();
-        let name = std::str::from_utf8(name).ok().filter(|name| name.len() < NAME_END);
-        let Some(name) = name else {
-            let message = "the name of a tensor has 64 bytes or more, or is not UTF-8";
+        let fits = |name: &&str| name.len() < NAME_END || self.limits.salvage;
+        let Some(name) = std::str::from_utf8(name).ok().filter(fits) else {
+            let message = "the name of a tensor has 128 bytes or more, or is not UTF-8";
             return Err(NAME.broken(message).at(at));
         };
         let rank = head.u32().ok_or_else(|| self.ends(head))?;
@@ -320,11 +328,12 @@ struct Data {
 }
 
 impl Data {
-    /// Adds a tensor.
-    fn tensor(&mut self, entry: &Entry<'_>) -> Result<()> {
+    /// Adds a tensor; `next` is the offset of the one behind it, if there is one.
+    fn tensor(&mut self, entry: &Entry<'_>, next: Option<u64>) -> Result<()> {
         let offset = entry.offset;
         let wanted = self.next.take().unwrap_or(offset);
-        if offset != wanted || !offset.is_multiple_of(self.alignment) {
+        let is_next = offset == wanted && offset.is_multiple_of(self.alignment);
+        if !is_next && !self.may_end_late {
             let message =
                 format!("the offset is {offset}, where the data before it ends at {wanted}");
             return Err(OFFSET.broken(message).at(entry.at.clone()));
@@ -334,7 +343,11 @@ impl Data {
             true => None,
             false => self.of_tensors.remove(entry.name),
         };
-        let (element, len) = match element(entry) {
+        let rest = self.len.saturating_sub(self.start.saturating_add(offset));
+        let upto = next.map(|next| next.checked_sub(offset));
+        // What follows the last is its own.
+        let upto = upto.unwrap_or(Some(rest));
+        let (element, len) = match element(entry, upto, self.is_big) {
             Ok(found) => found,
             Err(e) => {
                 // Where the next one starts is not known either.
@@ -360,7 +373,7 @@ impl Data {
         let (name, shape) = (entry.name, &*entry.shape);
         let byte_order = match element {
             _ if !self.is_big => Some(ByteOrder::Little),
-            Element::Plain(_) => Some(ByteOrder::Big),
+            Element::Plain(_) | Element::Opaque(_) => Some(ByteOrder::Big),
             Element::Blocks(of) => of.big_endian(),
         };
         match (element, byte_order) {
@@ -398,16 +411,21 @@ impl Data {
     }
 }
 
-/// What the elements of a tensor are, and how many bytes they take.
-fn element(entry: &Entry<'_>) -> Result<(Element, u64)> {
-    let Some(found) = Element::by_id(entry.number) else {
-        return Err(DTYPE.broken(format!("the type {} is not known", entry.number)));
+/// What the elements of a tensor are, and how many bytes they take; `upto` is how many there are up to the next tensor.
+fn element(entry: &Entry<'_>, upto: Option<u64>, is_big: bool) -> Result<(Element, u64)> {
+    let found = match Element::by_id(entry.number) {
+        Some(found) => found,
+        None if is_big => {
+            return Err(DTYPE.broken(format!("the type {} is not known", entry.number)));
+        }
+        None => Element::Opaque(entry.number),
     };
     let len = match found {
         Element::Plain(dtype) => {
             element_count(&entry.shape).and_then(|n| n.checked_mul(dtype.width()))
         }
         Element::Blocks(of) => of.stored_len(&entry.shape),
+        Element::Opaque(_) => upto,
     };
     let Some(count) = element_count(&entry.shape) else {
         return Err(
@@ -423,6 +441,10 @@ fn element(entry: &Entry<'_>) -> Result<(Element, u64)> {
                     format!("shape {shape:?} is not made of whole blocks of {of}")
                 }
                 Element::Plain(dtype) => format!("shape {shape:?} of {dtype} passes 2^63"),
+                Element::Opaque(id) => {
+                    let message = format!("the tensor behind it, of type {id}, begins before it");
+                    return Err(OFFSET.broken(message));
+                }
             };
             Err(ROWS.broken(message))
         }

@@ -202,6 +202,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
     let found = match (&tensor.layout, data) {
         (Layout::Dense, Some(data)) => Some((Element::Plain(data.dtype), data)),
         (Layout::Blocks(of), Some(data)) => Some((Element::Blocks(of), data)),
+        (other, Some(data)) => Element::by_layout(other).map(|of| (of, data)),
         _ => None,
     };
     let Some((element, data)) = found else {
@@ -235,6 +236,7 @@ fn element(tensor: &TensorSpec) -> Result<(u32, u64)> {
             holdall_core::model::stored_size(count(tensor), dtype, None).ok().flatten()
         }
         Element::Blocks(of) => of.stored_len(&tensor.shape),
+        Element::Opaque(_) => Some(data.decoded_len),
     };
     if expected != Some(data.decoded_len) || data.dtype != element.dtype() {
         let message = format!(

@@ -27,8 +27,11 @@
 //! [`Value::to_json`](holdall_core::model::Value::to_json), under the keys `holdall.attributes` and `holdall.tensor_attributes`,
 //! and turned back in reading.
 //!
+//! A tensor of a type that is not known keeps its number in the layout (`gguf.type_153`) and its bytes as they lie, up to those of the
+//! next tensor, with the padding between them: nothing here says how long it is.
+//!
 //! # Deviations
-//! ggml takes 8 and more kinds of truth values; all that are not 0 are true, and are written as 1. Bytes after the
+//! ggml itself takes names shorter than 64 bytes, and those who build it for longer ones up to 127; so are read and written. ggml takes 8 and more kinds of truth values; all that are not 0 are true, and are written as 1. Bytes after the
 //! data are passed over, as ggml does.
 //!
 //! # Untrusted input
@@ -84,7 +87,7 @@ const ALIGN_KEY: &str = "general.alignment";
 /// The most dimensions.
 const MAX_RANK: usize = 4;
 /// Bytes that names stay below.
-const NAME_END: usize = 64;
+const NAME_END: usize = 128;
 
 /// The numbers of plain element types.
 const PLAIN: [(u32, DType); 8] = [
@@ -98,11 +101,16 @@ const PLAIN: [(u32, DType); 8] = [
     (30, DType::Bf16),
 ];
 
+/// The layout of a tensor of a type that is not known, before its number.
+const OPAQUE: &str = "gguf.type_";
+
 /// What the elements of a tensor are.
 #[derive(Debug, Clone, Copy)]
 enum Element {
     Plain(DType),
     Blocks(&'static BlockType),
+    /// Of that number, and not known.
+    Opaque(u32),
 }
 
 impl Element {
@@ -111,18 +119,27 @@ impl Element {
         plain.or_else(|| BlockType::by_id(id).map(Element::Blocks))
     }
 
+    /// The type that the layout of a tensor names, which is not known otherwise.
+    fn by_layout(layout: &Layout) -> Option<Element> {
+        let Layout::Other(name) = layout else { return None };
+        let id = name.strip_prefix(OPAQUE)?.parse().ok()?;
+        let is_opaque = Element::by_id(id).is_none() && **name == *format!("{OPAQUE}{id}");
+        is_opaque.then_some(Element::Opaque(id))
+    }
+
     /// Its number.
     fn id(self) -> Option<u32> {
         match self {
             Element::Plain(dtype) => PLAIN.iter().find(|(_, t)| *t == dtype).map(|(id, _)| *id),
             Element::Blocks(of) => Some(of.id),
+            Element::Opaque(id) => Some(id),
         }
     }
 
     fn dtype(self) -> DType {
         match self {
             Element::Plain(dtype) => dtype,
-            Element::Blocks(_) => DType::U8,
+            Element::Blocks(_) | Element::Opaque(_) => DType::U8,
         }
     }
 
@@ -130,6 +147,7 @@ impl Element {
         match self {
             Element::Plain(_) => Layout::Dense,
             Element::Blocks(of) => Layout::Blocks(of),
+            Element::Opaque(id) => Layout::Other(format!("{OPAQUE}{id}").into()),
         }
     }
 }

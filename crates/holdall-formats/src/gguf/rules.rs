@@ -29,18 +29,18 @@ holdall_core::error::rules! {
     pub ALIGNMENT: Malformed "gguf/alignment"
         "`general.alignment` is a u32 that is a power of two.";
     /// A name that ggml does not take.
-    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 64 bytes.";
+    pub NAME: Malformed "gguf/name" "Names of tensors are UTF-8 and shorter than 128 bytes.";
     /// Too many dimensions.
     pub RANK: Malformed "gguf/rank" "A tensor has at most 4 dimensions, none negative.";
     /// An element type that is not known.
-    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor is one that ggml has.";
+    pub DTYPE: Unsupported "gguf/dtype" "The type of a tensor in a big-endian file is one that ggml has: of others the order of bytes is not known.";
     /// Rows that are not whole blocks.
     pub ROWS: Malformed "gguf/rows"
         "The first dimension of a tensor in blocks is a multiple of the block's elements, and the tensor has fewer than 2^63 elements.";
     /// An offset that is not the next.
     pub OFFSET: Malformed "gguf/offset"
         "The offset of a tensor is the sum of the sizes of those before it, each padded to the \
-         alignment.";
+         alignment." remedies [Salvage];
     /// Data that is missing.
     pub TRUNCATED: Malformed "gguf/truncated" "The data of every tensor lies inside the file."
         remedies [Salvage];
@@ -49,7 +49,7 @@ holdall_core::error::rules! {
         "A big-endian file has no IQ2_XXS tensors: ggml does not read them there as it wrote them.";
 
     /// A layout that the format cannot hold.
-    pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense or in blocks."
+    pub LAYOUT: Unsupported "gguf/layout" "A tensor to be written is dense, in blocks, or of a type whose number its layout names (`gguf.type_153`)."
         remedies [MakeDense];
     /// Elements that the format cannot hold.
     pub ELEMENT_TYPE: Unsupported "gguf/element-type"
@@ -57,7 +57,7 @@ holdall_core::error::rules! {
         remedies [LeaveOut];
     /// A tensor that ggml would not take.
     pub FIT: Unsupported "gguf/fit"
-        "A tensor to be written has at most 4 dimensions, and a name shorter than 64 bytes.";
+        "A tensor to be written has at most 4 dimensions, and a name shorter than 128 bytes.";
     /// Not what was declared.
     pub DECLARED: Misuse "gguf/declared"
         "Tensors are declared before the first byte is written, then written as declared, in order.";

@@ -7,7 +7,7 @@ use crate::{Elements, add_array, add_arrays, array_header};
 use bytes::Bytes;
 use holdall_core::codec::crc::Crc32;
 use holdall_core::codec::deflate;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Value,
@@ -32,7 +32,11 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let (number, is_cut) = add_arrays(&mut builder, ALONE, 0, first, window.len(), &bytes)?;
     let index = builder.finish()?;
     // Whose only tensor cannot be read has nothing, and what is cut short is not whole.
-    if number == 1 || is_cut { Ok(index.sound()?) } else { Ok(index) }
+    match (number == 1, is_cut) {
+        (_, true) => Ok(index.sound().map_err(|e| e.with_remedy(Remedy::Salvage))?),
+        (true, false) => Ok(index.sound()?),
+        (false, false) => Ok(index),
+    }
 }
 
 pub(super) fn is_of_array(entry: Entry<'_>) -> bool {

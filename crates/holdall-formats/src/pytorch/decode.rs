@@ -5,12 +5,16 @@ use super::detect::{FIRST, is_legacy};
 use super::object::{Flags, Objects, Storage, Tensor, View};
 use super::pt2;
 use super::walk::{Content, Walk};
-use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, STORAGE, TENSORS, VIEW};
+use super::{
+    ATTRIBUTES, BYTE_ORDER, COMPRESSED, DTYPE, LEGACY, PYTHON_ATTRIBUTES, STORAGE, TENSORS, VIEW,
+};
 use crate::array::DESCR;
 use crate::kept;
 use crate::named::Element;
 use bytes::Bytes;
 use holdall_collections::{HashMap, HashSet};
+use holdall_core::codec::check_decoded_len;
+use holdall_core::codec::deflate::Deflate;
 use holdall_core::codec::mask::Mask;
 use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Result, Shown as _};
@@ -71,7 +75,8 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let mut content = content(&graph, root, limits)?;
     content.is_nested = true;
     let (none, len) = (kept::Entries::default(), window.len());
-    Ok(build(&content, none, len, len, ByteOrder::Little, limits, |_| None)?)
+    let storages = Storages::default();
+    Ok(build(&content, none, len, len, ByteOrder::Little, limits, &storages)?)
 }
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
@@ -126,26 +131,43 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
     let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
     // Each storage once, all of their places in one go.
-    let mut keys: HashMap<&str, usize> = HashMap::default();
+    let mut keys: HashSet<&str> = HashSet::default();
     let mut entries = Vec::new();
     for storage in storages(&content) {
-        if keys.contains_key(storage.key.as_str()) {
+        if !keys.insert(storage.key.as_str()) {
             continue;
         }
         let Some(entry) = get(&storage.key) else {
+            // Each of its tensors has a fault then.
+            if limits.salvage {
+                continue;
+            }
             let message = format!("the zip has no storage `{}`", storage.key.shown());
             return Err(STORAGE.broken(message).into());
         };
-        if entry.method() != Method::Stored {
-            let message = format!("the storage `{}` is compressed", entry.name().shown());
+        if !matches!(entry.method(), Method::Stored | Method::Deflate) {
+            let (name, method) = (entry.name().shown(), entry.method());
+            let message = format!("the storage `{name}` is compressed by {method}");
             return Err(COMPRESSED.broken(message).into());
         }
-        keys.insert(&storage.key, entries.len());
-        entries.push(entry);
+        entries.push((storage.key.as_str(), entry));
     }
-    let places = directory.data_of_all(&entries, window)?;
-    let find = |key: &str| keys.get(key).and_then(|at| places.get(*at)).cloned();
-    Ok(build(&content, ours, window.len(), directory.place().start, order, limits, find)?)
+    let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
+    let places = directory.data_of_all(&all, window)?;
+    let place = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
+        let is_deflated = entry.method() == Method::Deflate;
+        let inflated = is_deflated.then(|| entry.decoded_len());
+        ((*key).to_owned(), Place { stored, inflated })
+    };
+    let places = entries.iter().zip(places).map(place).collect();
+    // What the pickle only names, and attributes have.
+    let parameters: HashSet<&str> = parameters(&content).collect();
+    entries.retain(|(key, _)| parameters.contains(key));
+    let all: Vec<Entry<'_>> = entries.iter().map(|(_, entry)| *entry).collect();
+    let contents = directory.contents(&all, window, &limits_of_text)?;
+    let keys = entries.iter().map(|(key, _)| (*key).to_owned());
+    let storages = Storages { places, contents: keys.zip(contents).collect() };
+    Ok(build(&content, ours, window.len(), directory.place().start, order, limits, &storages)?)
 }
 
 /// Five pickles, then the storages.
@@ -163,35 +185,54 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         let width = storage.element.as_ref().map_or(1, |element| element.width());
         widths.insert(storage.key, width);
     }
-    let mut places: HashMap<String, Range<u64>> = HashMap::default();
+    let mut storages = Storages::default();
     let mut at = end;
     for key in keys {
         let Some(width) = widths.get(&key) else {
+            // Without its width, nothing tells where the next one is.
+            if limits.salvage {
+                break;
+            }
             let message = format!("nothing says what the storage `{}` has", key.shown());
             return Err(STORAGE.broken(message).into());
         };
         let start = at.saturating_add(8);
         if start > window.len() {
+            if limits.salvage {
+                break;
+            }
             return Err(STORAGE.broken("the file ends before its last storage").at(at..at).into());
         }
         let count = window.bytes(at..start)?;
         let count = count.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let Some(stop) = count.checked_mul(*width).and_then(|len| start.checked_add(len)) else {
+            if limits.salvage {
+                break;
+            }
             return Err(STORAGE
                 .broken(format!("a storage of {count} elements"))
                 .at(at..start)
                 .into());
         };
-        if stop > window.len() {
+        // A tensor that ends behind the file has a fault, if what is sound is to be taken out of it.
+        if stop > window.len() && !limits.salvage {
             let message = format!("the storage `{}` passes the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        places.insert(key, start..stop);
+        storages.places.insert(key, Place { stored: start..stop, inflated: None });
         at = stop;
     }
-    let find = |key: &str| places.get(key).cloned();
+    let parameters: HashSet<&str> = parameters(&content).collect();
+    let stored = |key: &str| storages.places.get(key).map(|place| place.stored.clone());
+    let ranges = parameters.iter().filter_map(|key| Some(((*key).to_owned(), stored(key)?)));
+    let ranges = ranges.filter(|(_, range)| range.end <= window.len());
+    let ranges: Vec<(String, Range<u64>)> = ranges.collect();
+    window.all(ranges.iter().map(|(_, range)| range.clone()))?;
+    for (key, range) in ranges {
+        storages.contents.insert(key, window.bytes(range)?);
+    }
     let none = kept::Entries::default();
-    Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, find)?)
+    Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, &storages)?)
 }
 
 /// The value, the keys of the storages in their order, and where the pickles end.
@@ -241,7 +282,39 @@ fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
     content.tensors.iter().flat_map(|(_, tensor)| tensor.views()).map(|view| &view.storage)
 }
 
-/// `end` is where storages must end, `find` tells where one is.
+/// The storages with the scales and zero points of quantized tensors.
+fn parameters(content: &Content) -> impl Iterator<Item = &str> {
+    let quantizers = content.tensors.iter().filter_map(|(_, tensor)| match tensor {
+        Tensor::Quantized(_, quantizer) => Some(quantizer),
+        _ => None,
+    });
+    quantizers.flat_map(|of| of.views()).map(|view| view.storage.key.as_str())
+}
+
+/// Where the bytes of a storage are.
+struct Place {
+    stored: Range<u64>,
+    /// How many bytes they become, if they are a stream of Deflate.
+    inflated: Option<u64>,
+}
+
+impl Place {
+    /// Bytes of the storage.
+    fn len(&self) -> u64 {
+        let stored = self.stored.end.saturating_sub(self.stored.start);
+        self.inflated.unwrap_or(stored)
+    }
+}
+
+/// The storages of a file, by their keys.
+#[derive(Default)]
+struct Storages {
+    places: HashMap<String, Place>,
+    /// The bytes of those that have scales and zero points.
+    contents: HashMap<String, Bytes>,
+}
+
+/// `end` is where storages must end.
 fn build(
     content: &Content,
     mut ours: kept::Entries,
@@ -249,8 +322,10 @@ fn build(
     end: u64,
     order: ByteOrder,
     limits: &Limits,
-    find: impl Fn(&str) -> Option<Range<u64>>,
+    stored: &Storages,
 ) -> Result<Index> {
+    // What ends behind a file that was cut short is the fault of its tensor.
+    let end = if limits.salvage { u64::MAX } else { end };
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
     let mut attributes = std::mem::take(&mut ours.attributes);
     let mut keys: HashSet<String> = attributes.iter().map(|(key, _)| key.to_owned()).collect();
@@ -268,13 +343,17 @@ fn build(
     if content.is_nested {
         builder.unkept(|| "the containers that its values are in".to_owned());
     }
+    for name in &content.of_others {
+        builder.unkept(|| format!("that `{}` is an attribute of another tensor", name.shown()));
+    }
     for (name, what) in &content.left_out {
         builder.unkept(|| format!("`{}`, which is `{what}`", name.shown()));
         builder.warn("pytorch/left-out", None, None, || {
             format!("`{}` is left out: it is `{what}`", name.shown()).into()
         });
     }
-    let places = Places { order, find: &find };
+    let inflated = HashMap::default();
+    let mut places = Places { order, storages: stored, inflated };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -285,29 +364,42 @@ fn build(
         }
     }
     for (name, tensor) in &content.tensors {
-        let own = ours.of_tensors.remove(name).unwrap_or_default();
-        places.add(name, tensor, own, &mut builder).map_err(|e| e.in_tensor(name))?;
+        let mut own = ours.of_tensors.remove(name).unwrap_or_default();
+        if let Some(python) = content.python.get(name) {
+            own.set(PYTHON_ATTRIBUTES, Value::Map(python.clone()));
+        }
+        match places.add(name, tensor, own, &mut builder) {
+            // What is wrong with its storage is found before it is in the index.
+            Err(e) if limits.salvage && [STORAGE.code, VIEW.code].contains(&e.code()) => {
+                builder.tensor(name, tensor.shape(), Layout::Dense)?;
+                builder.fault(e);
+            }
+            done => done.map_err(|e| e.in_tensor(name))?,
+        }
     }
     builder.finish()
 }
 
 struct Places<'a> {
     order: ByteOrder,
-    find: &'a dyn Fn(&str) -> Option<Range<u64>>,
+    storages: &'a Storages,
+    /// Storages that are streams of Deflate and not one tensor each, as arrays of the index.
+    inflated: HashMap<&'a str, Extent>,
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
     fn add(
-        &self,
+        &mut self,
         name: &str,
-        tensor: &Tensor,
+        tensor: &'a Tensor,
         mut attributes: Attributes,
         builder: &mut IndexBuilder,
     ) -> Result<()> {
         match tensor {
             Tensor::Dense(view) | Tensor::Quantized(view, _) => {
-                if let Tensor::Quantized(_, said) = tensor {
-                    said.iter().for_each(|(key, value)| attributes.set(*key, value.clone()));
+                if let Tensor::Quantized(_, quantizer) = tensor {
+                    let bytes = |key: &str| self.storages.contents.get(key).cloned();
+                    quantizer.describe(&mut attributes, self.order, bytes)?;
                 }
                 if view.requires_grad {
                     attributes.set(REQUIRES_GRAD, Value::Bool(true));
@@ -335,7 +427,8 @@ impl Places<'_> {
                 builder.tensor_attributes(attributes);
                 builder.component(component)
             }
-            Tensor::Sparse { shape, layout, attributes, parts } => {
+            Tensor::Sparse { shape, layout, attributes: described, parts } => {
+                described.iter().for_each(|(key, value)| attributes.set(key, value.clone()));
                 let mut components = Vec::new();
                 for (role, view) in parts {
                     if !is_row_major(&view.shape, &view.strides) {
@@ -346,17 +439,18 @@ impl Places<'_> {
                     components.push(self.component(role.clone(), view, builder)?);
                 }
                 builder.tensor(name, shape, layout.clone())?;
-                builder.tensor_attributes(attributes.clone());
+                builder.tensor_attributes(attributes);
                 components.into_iter().try_for_each(|component| builder.component(component))
             }
             Tensor::Array { shape, strides, element, order, descr, bytes } => {
                 let layout = if strides.is_some() { Layout::Strided } else { Layout::Dense };
                 builder.tensor(name, shape, layout)?;
-                let mut said = strides.clone().unwrap_or_default();
+                let strides = strides.iter().flat_map(Attributes::iter);
+                strides.for_each(|(key, value)| attributes.set(key, value.clone()));
                 if let Some(descr) = descr {
-                    said.push(DESCR, Value::Text(descr.clone()));
+                    attributes.set(DESCR, Value::Text(descr.clone()));
                 }
-                builder.tensor_attributes(said);
+                builder.tensor_attributes(attributes);
                 // Stated bytes are little-endian.
                 let mut bytes = bytes.clone();
                 if *order == ByteOrder::Big {
@@ -373,6 +467,7 @@ impl Places<'_> {
             }
             Tensor::Missing(shape, e) => {
                 builder.tensor(name, shape, Layout::Dense)?;
+                builder.tensor_attributes(attributes);
                 builder.fault(e.clone());
                 Ok(())
             }
@@ -380,21 +475,26 @@ impl Places<'_> {
     }
 
     /// The bytes from the first element of a view to its last.
-    fn component(&self, role: Role, view: &View, builder: &mut IndexBuilder) -> Result<Component> {
+    fn component(
+        &mut self,
+        role: Role,
+        view: &'a View,
+        builder: &mut IndexBuilder,
+    ) -> Result<Component> {
         let storage = &view.storage;
-        let Some(place) = (self.find)(&storage.key) else {
+        let Some(place) = self.storages.places.get(&storage.key) else {
             return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
         let said = storage.len.checked_mul(unit);
-        if said.is_none_or(|said| said > place.end.saturating_sub(place.start)) {
+        if said.is_none_or(|said| said > place.len()) {
             let message = format!(
                 "the storage `{}` should have {} elements of {unit} bytes, it has {} bytes",
                 storage.key.shown(),
                 storage.len,
-                place.end.saturating_sub(place.start)
+                place.len()
             );
-            return Err(STORAGE.broken(message).at(place));
+            return Err(STORAGE.broken(message).at(place.stored.clone()));
         }
         let width = view.element.width();
         let outside = || {
@@ -405,7 +505,7 @@ impl Places<'_> {
                 view.offset,
                 said.unwrap_or_default()
             );
-            VIEW.broken(message).at(place.clone())
+            VIEW.broken(message).at(place.stored.clone())
         };
         let count = element_count(&view.shape).ok_or_else(outside)?;
         let span = match count {
@@ -420,28 +520,74 @@ impl Places<'_> {
         let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
         let range =
             range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
-        let start = place.start.saturating_add(range.start);
-        let mut stored = Extent::from(start..place.start.saturating_add(range.end));
-        let View { element, .. } = view;
-        if view.flags != Flags::default() && !stored.is_empty() {
-            let turned = signs(element, view.flags, self.order, stored)?;
-            stored = builder.chunked(turned)?;
-        }
-        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored))
+        let (element, len) = (&view.element, range.end.saturating_sub(range.start));
+        let whole = Component {
+            role,
+            dtype: element.dtype,
+            logical_type: element.logical.clone(),
+            encoding: Encoding::Raw,
+            byte_order: self.order,
+            stored: Extent::from(place.stored.clone()),
+            decoded_len: Some(len),
+            digest: None,
+        };
+        let mask = (view.flags != Flags::default()).then(|| mask(element, view.flags, self.order));
+        let (encoding, stored) = match (place.inflated, mask) {
+            (_, _) if len == 0 => {
+                (Encoding::Raw, Extent::from(place.stored.start..place.stored.start))
+            }
+            (Some(inflated), None) if len == inflated => (Encoding::DEFLATE, whole.stored),
+            (Some(inflated), Some(mask)) => {
+                let array = inflate(whole.stored, inflated, Some(mask), builder.limits())?;
+                (Encoding::Raw, builder.chunked(array)?.part(range))
+            }
+            (Some(inflated), None) => {
+                let array = match self.inflated.get(storage.key.as_str()) {
+                    Some(array) => *array,
+                    None => {
+                        let array = inflate(whole.stored, inflated, None, builder.limits())?;
+                        let array = builder.chunked(array)?;
+                        self.inflated.insert(&storage.key, array);
+                        array
+                    }
+                };
+                (Encoding::Raw, array.part(range))
+            }
+            (None, None) => (Encoding::Raw, whole.stored.part(range)),
+            (None, Some(mask)) => {
+                let turned = signs(element.width(), mask, whole.stored.part(range))?;
+                (Encoding::Raw, builder.chunked(turned)?)
+            }
+        };
+        Ok(Component { encoding, stored, ..whole })
     }
+}
+
+/// A storage that is a stream of Deflate, as an array of `len` bytes whose bits of `mask` are turned.
+fn inflate(stored: Extent, len: u64, mask: Option<Vec<u8>>, limits: &Limits) -> Result<Chunked> {
+    check_decoded_len(len, stored.len(), limits)?;
+    let mask = mask.map(|mask| Step::new(Mask::new(mask)));
+    let steps = mask.into_iter().chain([Step::new(Deflate)]).collect();
+    let grid = Grid::cut(&[len], vec![vec![0]], 1);
+    let grid = grid.ok_or_else(|| STORAGE.broken(format!("a storage of {len} bytes")))?;
+    let chunk = Chunk { number: 0, stored, left_out: 0 };
+    Chunked::new(grid, vec![0], steps, Edges::Filtered, vec![chunk])
 }
 
 /// Bytes of a piece of elements whose signs are turned.
 const PIECE: u64 = 1 << 20;
 
-/// Elements whose signs torch turns when it reads them.
-fn signs(element: &Element, flags: Flags, order: ByteOrder, stored: Extent) -> Result<Chunked> {
+/// The bits of an element that torch turns when it reads it.
+fn mask(element: &Element, flags: Flags, order: ByteOrder) -> Vec<u8> {
     let number = usize::try_from(element.dtype.width()).unwrap_or(1);
     let sign = if order == ByteOrder::Big { 0 } else { number.saturating_sub(1) };
     let mask = |turns: bool| (0..number).map(move |at| if turns && at == sign { 0x80 } else { 0 });
     let imaginary = element.is_complex().then(|| mask(flags.neg != flags.conj));
-    let mask: Vec<u8> = mask(flags.neg).chain(imaginary.into_iter().flatten()).collect();
-    let width = element.width();
+    mask(flags.neg).chain(imaginary.into_iter().flatten()).collect()
+}
+
+/// Elements of `width` bytes whose bits of `mask` torch turns when it reads them.
+fn signs(width: u64, mask: Vec<u8>, stored: Extent) -> Result<Chunked> {
     let count = stored.len().checked_div(width).unwrap_or(0);
     let step = PIECE.checked_div(width).unwrap_or(1).max(1);
     let starts: Vec<u64> =

@@ -1,6 +1,10 @@
 //! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
 
-use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
+use super::quantizer::{self, Quantizer};
+use super::{
+    ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, PYTHON_ATTRIBUTES, REQUIRES_GRAD,
+    TENSORS,
+};
 use crate::header::check_values;
 use crate::kept::object;
 use crate::named::Element;
@@ -50,6 +54,8 @@ struct Storage {
     len: u64,
     /// What all its tensors have for elements, if it is one thing.
     element: Option<Element>,
+    /// Whether its tensors are quantized: torch's name of a storage says which, so they are all or none.
+    is_quantized: bool,
 }
 
 /// A tensor as torch has it.
@@ -60,6 +66,9 @@ struct Tensor {
     shape: Vec<u64>,
     strides: Vec<u64>,
     requires_grad: bool,
+    quantizer: Option<Quantizer>,
+    /// Its Python attributes: a dict.
+    python: Option<Value>,
 }
 
 impl Encode for Encoder {
@@ -126,9 +135,15 @@ impl Encode for Encoder {
                 .filter(|at| self.storages.get(*at).is_some_and(|s| s.len == len))
                 .ok_or_else(lost)?
         } else {
-            self.stored(&stored, &described.element, len).map_err(blame)?
+            let is_quantized = described.quantizer.is_some();
+            self.stored(&stored, &described.element, is_quantized, len).map_err(blame)?
         };
         if let Some(storage) = self.storages.get_mut(storage) {
+            if storage.is_quantized != described.quantizer.is_some() {
+                let message =
+                    "it shares bytes with another, of which one is quantized and one is not";
+                return Err(blame(DECLARED.broken(message).with_remedy(Remedy::CopyShared)));
+            }
             storage.element.take_if(|element| *element != described.element);
         }
         if !described.aside.is_empty() {
@@ -141,6 +156,8 @@ impl Encode for Encoder {
             shape: described.shape,
             strides: described.strides,
             requires_grad: described.requires_grad,
+            quantizer: described.quantizer,
+            python: described.python,
         });
         Ok(())
     }
@@ -185,7 +202,13 @@ impl Encode for Encoder {
 
 impl Encoder {
     /// Takes note of a storage that was written, and gives its number.
-    fn stored(&mut self, stored: &Stored, element: &Element, len: u64) -> Result<usize> {
+    fn stored(
+        &mut self,
+        stored: &Stored,
+        element: &Element,
+        is_quantized: bool,
+        len: u64,
+    ) -> Result<usize> {
         let (true, Some(entry)) = (std::mem::take(&mut self.is_open), self.entries.last_mut())
         else {
             return Err(DECLARED.broken("its header was not written"));
@@ -197,7 +220,7 @@ impl Encoder {
         self.owes = true;
         let number = self.storages.len();
         self.by_start.insert(stored.range.start, number);
-        self.storages.push(Storage { len, element: Some(element.clone()) });
+        self.storages.push(Storage { len, element: Some(element.clone()), is_quantized });
         Ok(number)
     }
 
@@ -215,42 +238,120 @@ impl Encoder {
         p.begin_dict();
         for tensor in &self.tensors {
             let Some(storage) = self.storages.get(tensor.storage) else { continue };
-            // Types that have a storage of their own, if the storage has no others.
-            let class = storage.element.as_ref().and_then(Element::storage);
             p.text(&tensor.name);
-            p.global(
-                "torch._utils",
-                if class.is_some() { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" },
-            );
-            p.begin_tuple();
-            p.begin_tuple();
-            p.text("storage");
-            match class {
-                Some(class) => p.global("torch", class),
-                None => p.global("torch.storage", "UntypedStorage"),
+            match &tensor.python {
+                None => write_call(tensor, storage, &mut p),
+                Some(python) => {
+                    p.global("torch._tensor", "_rebuild_from_type_v2");
+                    p.begin_tuple();
+                    p.global("torch._utils", tensor.function(storage));
+                    p.global("torch", "Tensor");
+                    write_arguments(tensor, storage, &mut p);
+                    write_value(python, &mut p);
+                    p.end_tuple();
+                }
             }
-            p.text(&tensor.storage.to_string());
-            p.text("cpu");
-            p.number(match class {
-                Some(_) => storage.len.checked_div(tensor.element.width()).unwrap_or_default(),
-                None => storage.len,
-            });
-            p.end_tuple();
-            p.persistent();
-            p.number(0);
-            p.numbers(&tensor.shape);
-            p.numbers(&tensor.strides);
-            p.bool(tensor.requires_grad);
-            p.global("collections", "OrderedDict");
-            p.call_without();
-            if class.is_none() {
-                p.global("torch", tensor.element.dtype_name().unwrap_or_default());
-            }
-            p.end_tuple();
             p.call();
             p.set_item();
         }
         p.finish()
+    }
+}
+
+impl Tensor {
+    /// What torch calls the storage of its elements, if they have one of their own and the storage no others.
+    fn class(&self, storage: &Storage) -> Option<&'static str> {
+        match self.quantizer {
+            Some(_) => quantizer::storage(&self.element),
+            None => storage.element.as_ref().and_then(Element::storage),
+        }
+    }
+
+    /// The function of `torch._utils` that makes the tensor.
+    fn function(&self, storage: &Storage) -> &'static str {
+        match (&self.quantizer, self.class(storage)) {
+            (Some(_), _) => "_rebuild_qtensor",
+            (None, Some(_)) => "_rebuild_tensor_v2",
+            (None, None) => "_rebuild_tensor_v3",
+        }
+    }
+}
+
+/// The function that makes a tensor, and its arguments.
+fn write_call(tensor: &Tensor, storage: &Storage, p: &mut Pickler) {
+    p.global("torch._utils", tensor.function(storage));
+    write_arguments(tensor, storage, p);
+}
+
+fn write_arguments(tensor: &Tensor, storage: &Storage, p: &mut Pickler) {
+    let class = tensor.class(storage);
+    p.begin_tuple();
+    p.begin_tuple();
+    p.text("storage");
+    match class {
+        Some(class) => p.global("torch", class),
+        None => p.global("torch.storage", "UntypedStorage"),
+    }
+    p.text(&tensor.storage.to_string());
+    p.text("cpu");
+    p.number(match class {
+        Some(_) => storage.len.checked_div(tensor.element.width()).unwrap_or_default(),
+        None => storage.len,
+    });
+    p.end_tuple();
+    p.persistent();
+    p.number(0);
+    p.numbers(&tensor.shape);
+    p.numbers(&tensor.strides);
+    if let Some(quantizer) = &tensor.quantizer {
+        quantizer.write(p);
+    }
+    p.bool(tensor.requires_grad);
+    p.global("collections", "OrderedDict");
+    p.call_without();
+    if class.is_none() {
+        p.global("torch", tensor.element.dtype_name().unwrap_or_default());
+    }
+    p.end_tuple();
+}
+
+/// Returns whether [`write_value`] writes the value as it is.
+fn is_written(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => true,
+        Value::Array(items) => items.iter().all(is_written),
+        Value::Map(pairs) => pairs.iter().all(|(key, value)| {
+            let is_key = matches!(key, Value::Text(_) | Value::Integer(_) | Value::Bool(_));
+            is_key && is_written(value)
+        }),
+        // Bytes would be a call in protocol 2.
+        _ => false,
+    }
+}
+
+/// Appends a plain value: what [`is_written`] is true of.
+pub(super) fn write_value(value: &Value, p: &mut Pickler) {
+    match value {
+        Value::Bool(of) => p.bool(*of),
+        Value::Integer(n) => p.integer(*n),
+        Value::Float(x) => p.float(*x),
+        Value::Text(text) => p.text(text),
+        Value::Array(items) => {
+            p.begin_list();
+            for item in items {
+                write_value(item, p);
+                p.append();
+            }
+        }
+        Value::Map(pairs) => {
+            p.begin_dict();
+            for (key, value) in pairs {
+                write_value(key, p);
+                write_value(value, p);
+                p.set_item();
+            }
+        }
+        _ => p.none(),
     }
 }
 
@@ -260,6 +361,8 @@ struct Described {
     shape: Vec<u64>,
     strides: Vec<u64>,
     requires_grad: bool,
+    quantizer: Option<Quantizer>,
+    python: Option<Value>,
     /// What torch's format cannot hold.
     aside: Attributes,
 }
@@ -311,7 +414,13 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
     if requires_grad {
         aside.remove(REQUIRES_GRAD);
     }
-    Ok((Described { element, shape, strides, requires_grad, aside }, data))
+    let quantizer = Quantizer::take(&mut aside, &element, &shape)?;
+    let is_state = |value: &Value| matches!(value, Value::Map(_)) && is_written(value);
+    let python = aside.get(PYTHON_ATTRIBUTES).filter(|value| is_state(value)).cloned();
+    if python.is_some() {
+        aside.remove(PYTHON_ATTRIBUTES);
+    }
+    Ok((Described { element, shape, strides, requires_grad, quantizer, python, aside }, data))
 }
 
 /// The strides of elements that lie row by row.

@@ -21,12 +21,13 @@
 //! # Support
 //! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
 //! not row by row have the layout `strided`; tensors that share a storage; sparse tensors; views whose signs are turned; quantized ones, as integers
-//! with their scales in attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes of the file.
-//! Writes a dict of dense and strided tensors, which `torch.load` maps; attributes in entries of our own.
+//! with their scales in attributes; the Python attributes of tensors, as attributes; NumPy arrays and scalars; the objects and constants of TorchScript. All other values are attributes of the file.
+//! Writes a dict of dense, strided and quantized tensors, which `torch.load` maps; attributes in entries of our own.
 //!
 //! # Deviations
 //! torch reads NumPy's values only without `weights_only`. It reads compressed and cut storages of mapped files as whatever
-//! lies there; both are refused here. A hook, a subclass and the state of an object that is not a value are passed over.
+//! lies there; here the first are decompressed, and the others refused. A tensor of a subclass cannot be read: the subclass may give its
+//! elements another meaning. Hooks, and the state of an object that is not a value, are passed over.
 //!
 //! # Untrusted input
 //! A global that is not in the list, an opcode that is not: refused, named. The number of values, and of steps over values that
@@ -43,6 +44,7 @@ mod encode;
 mod numpy;
 mod object;
 mod pt2;
+mod quantizer;
 mod rules;
 mod walk;
 
@@ -79,6 +81,9 @@ const ALONE: &str = "data";
 
 /// The attribute of a tensor whose gradient is wanted.
 const REQUIRES_GRAD: &str = "torch.requires_grad";
+
+/// The attribute of a tensor that has its Python attributes.
+const PYTHON_ATTRIBUTES: &str = "torch.attributes";
 
 /// Our entries in the top folder: attributes of the file, and those of tensors.
 const ATTRIBUTES: &str = "holdall/attributes.json";

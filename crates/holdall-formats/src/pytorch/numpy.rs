@@ -37,7 +37,7 @@ impl<'g> Objects<'g> {
         let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
         let Some(of) = self.numpy_dtype(dtype) else {
             let e = DTYPE.broken("its elements are not numbers, times or texts");
-            return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
+            return Ok(Thing::tensor(Tensor::Missing(shape, e)));
         };
         let bytes = self.bytes(bytes, depth)?.ok_or_else(wrong)?;
         let npy::Element { dtype, logical_type: logical, byte_order: order, descr, inner } = of;
@@ -45,7 +45,7 @@ impl<'g> Objects<'g> {
         let (element, shape) =
             (Element { dtype, logical }, shape.into_iter().chain(inner).collect());
         let array = Tensor::Array { shape, strides, element, order, descr, bytes };
-        Ok(Thing::Tensor(Box::new(array)))
+        Ok(Thing::tensor(array))
     }
 
     /// Whether it is the function of NumPy's that makes an array which is given a state.
@@ -198,7 +198,7 @@ fn text(of: &npy::Element, mut bytes: Vec<u8>) -> Option<Value> {
 }
 
 /// The number that the bytes of an element are; of a complex one both parts.
-fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
+pub(super) fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
     if bytes.len() as u64 != element.width() {
         return None;
     }

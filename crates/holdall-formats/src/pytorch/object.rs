@@ -1,6 +1,7 @@
 //! What the values of a pickle are: tensors, containers, plain values. What a pickle would call is looked up in a list here,
 //! and nowhere else.
 
+use super::quantizer::Quantizer;
 use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::named::{Element, PAIRS, is_dtype};
 use holdall_core::error::{Error, Result, Shown as _};
@@ -52,8 +53,8 @@ pub(super) struct Flags {
 #[derive(Debug, Clone)]
 pub(super) enum Tensor {
     Dense(View),
-    /// With what its numbers mean, for attributes.
-    Quantized(View, Vec<(&'static str, Value)>),
+    /// Integers, and how they become numbers.
+    Quantized(View, Quantizer),
     /// With what else there is to know, as attributes.
     Sparse {
         shape: Vec<u64>,
@@ -80,7 +81,10 @@ impl Tensor {
     /// What it takes from storages.
     pub(super) fn views(&self) -> Vec<&View> {
         match self {
-            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Dense(view) => vec![view],
+            Tensor::Quantized(view, quantizer) => {
+                quantizer.views().into_iter().chain([view]).collect()
+            }
             Tensor::Sparse { parts, .. } => parts.iter().map(|(_, view)| view).collect(),
             Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
         }
@@ -88,9 +92,21 @@ impl Tensor {
 
     pub(super) fn views_mut(&mut self) -> Vec<&mut View> {
         match self {
-            Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+            Tensor::Dense(view) => vec![view],
+            Tensor::Quantized(view, quantizer) => {
+                quantizer.views_mut().into_iter().chain([view]).collect()
+            }
             Tensor::Sparse { parts, .. } => parts.iter_mut().map(|(_, view)| view).collect(),
             Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+        }
+    }
+
+    pub(super) fn shape(&self) -> &[u64] {
+        match self {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => &view.shape,
+            Tensor::Sparse { shape, .. }
+            | Tensor::Array { shape, .. }
+            | Tensor::Missing(shape, _) => shape,
         }
     }
 }
@@ -98,7 +114,8 @@ impl Tensor {
 /// What a value is.
 #[derive(Debug)]
 pub(super) enum Thing<'g> {
-    Tensor(Box<Tensor>),
+    /// A tensor, and the states that it was given: dicts of its Python attributes.
+    Tensor(Box<Tensor>, Vec<Id>),
     Dict(&'g [(Id, Id)]),
     List(&'g [Id]),
     Plain(Value),
@@ -106,7 +123,22 @@ pub(super) enum Thing<'g> {
     Unknown(String),
 }
 
+impl Thing<'_> {
+    pub(super) fn tensor(tensor: Tensor) -> Self {
+        Thing::Tensor(Box::new(tensor), Vec::new())
+    }
+
+    /// The same, given a state, if it is a tensor.
+    fn with_state(mut self, state: Option<&Id>) -> Self {
+        if let Thing::Tensor(_, states) = &mut self {
+            states.extend(state);
+        }
+        self
+    }
+}
+
 /// Reads the values of a graph.
+#[derive(Clone, Copy)]
 pub(super) struct Objects<'g> {
     pub(super) graph: &'g Graph,
     /// Whether what is not in the list is left out.
@@ -176,7 +208,7 @@ impl<'g> Objects<'g> {
                     element,
                     storage,
                 };
-                Thing::Tensor(Box::new(Tensor::Dense(view)))
+                Thing::tensor(Tensor::Dense(view))
             }
             Node::Built(of, state) => self.built(*of, *state, depth.saturating_add(1))?,
             Node::Call(of, arguments) => match self.graph.get(*of) {
@@ -207,7 +239,7 @@ impl<'g> Objects<'g> {
         match self.made(module, name, args, depth) {
             Err(e) if e.code() == DTYPE.code && name.starts_with("_rebuild") => {
                 match args.get(2).and_then(|id| self.numbers(*id)) {
-                    Some(shape) => Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e)))),
+                    Some(shape) => Ok(Thing::tensor(Tensor::Missing(shape, e))),
                     None => Err(e),
                 }
             }
@@ -218,7 +250,7 @@ impl<'g> Objects<'g> {
     fn made(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
         let wrong =
             || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
-        let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));
+        let tensor = |tensor| Ok(Thing::tensor(tensor));
         match (module, name, args) {
             // An object of TorchScript is what its fields are; one without a state has none.
             (module, _, []) if is_script(module) => Ok(Thing::Dict(&[])),
@@ -263,30 +295,38 @@ impl<'g> Objects<'g> {
             )
             | ("torch.nn.parameter", "Parameter", [data, rest @ ..]) => {
                 let wants = self.is_true(rest.first());
-                Ok(match self.at(*data, depth)? {
-                    Thing::Tensor(mut of) => {
-                        if let Tensor::Dense(view) | Tensor::Quantized(view, _) = &mut *of {
-                            view.requires_grad |= wants;
-                        }
-                        Thing::Tensor(of)
-                    }
-                    other => other,
-                })
+                let state = rest.get(2).filter(|_| name == "_rebuild_parameter_with_state");
+                let mut thing = self.at(*data, depth)?;
+                if let Thing::Tensor(tensor, _) = &mut thing
+                    && let Tensor::Dense(view) | Tensor::Quantized(view, _) = &mut **tensor
+                {
+                    view.requires_grad |= wants;
+                }
+                Ok(thing.with_state(state))
             }
-            ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, ..]) => {
-                // A subclass of tensors may give its elements another meaning.
-                match (self.graph.get(*of), self.graph.get(*class)) {
-                    (Node::Global(module, name), Node::Global(of, class))
-                        if matches!(
-                            (of.as_str(), class.as_str()),
-                            ("torch", "Tensor") | ("torch.nn.parameter", "Parameter")
-                        ) =>
-                    {
-                        let items = self.graph.items(*arguments).ok_or_else(wrong)?;
-                        self.called(module, name, items, depth)
+            ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, rest @ ..]) => {
+                let (Node::Global(module, name), Node::Global(of, class)) =
+                    (self.graph.get(*of), self.graph.get(*class))
+                else {
+                    return Err(wrong());
+                };
+                let items = self.graph.items(*arguments).ok_or_else(wrong)?;
+                let made = |this: &Self| this.called(module, name, items, depth);
+                match (of.as_str(), class.as_str()) {
+                    ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") => {
+                        Ok(made(self)?.with_state(rest.first()))
                     }
-                    (_, Node::Global(of, class)) => self.unknown(of, class),
-                    _ => Err(wrong()),
+                    // A subclass of tensors may give its elements another meaning.
+                    (of, class) => match self.unknown(of, class) {
+                        Err(e) => {
+                            let shape = match made(self) {
+                                Ok(Thing::Tensor(tensor, _)) => tensor.shape().to_vec(),
+                                _ => items.get(2).and_then(|id| self.numbers(*id)).unwrap_or_default(),
+                            };
+                            tensor(Tensor::Missing(shape, e))
+                        }
+                        skipped => skipped,
+                    },
                 }
             }
             ("torch._utils", "_rebuild_sparse_tensor", [layout, data, ..]) => {
@@ -296,14 +336,15 @@ impl<'g> Objects<'g> {
             (
                 "torch._utils",
                 "_rebuild_qtensor",
-                [storage, offset, shape, strides, quantizer, ..],
+                [storage, offset, shape, strides, quantizer, rest @ ..],
             ) => {
                 let storage = self.storage(*storage)?;
                 let element = storage.element.clone().ok_or_else(wrong)?;
-                let view =
+                let mut view =
                     self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
-                let said = self.quantizer(*quantizer).ok_or_else(wrong)?;
-                tensor(Tensor::Quantized(view, said))
+                view.requires_grad = self.is_true(rest.first());
+                let quantizer = self.quantizer(*quantizer, &view.shape, depth)?.ok_or_else(wrong)?;
+                tensor(Tensor::Quantized(view, quantizer))
             }
             ("torch._utils", "_rebuild_meta_tensor_no_storage", [_, shape, ..]) => {
                 let shape = self.numbers(*shape).ok_or_else(wrong)?;
@@ -374,7 +415,8 @@ impl<'g> Objects<'g> {
         }
     }
 
-    /// An object that is given a state: an array of NumPy, or one of TorchScript; of the others the state says nothing about values.
+    /// An object that is given a state: an array of NumPy, one of TorchScript, or a tensor with Python attributes; of the others the
+    /// state says nothing about values.
     fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
         if let Node::Call(class, _) = self.graph.get(of)
             && let Node::Global(module, _) = self.graph.get(*class)
@@ -387,7 +429,7 @@ impl<'g> Objects<'g> {
         {
             return self.stated(state, depth);
         }
-        self.at(of, depth)
+        Ok(self.at(of, depth)?.with_state(Some(&state)))
     }
 
     fn storage(&self, id: Id) -> Result<Storage> {
@@ -469,7 +511,7 @@ impl<'g> Objects<'g> {
         };
         let items = self.graph.items(data).unwrap_or_default();
         let view = |id: Id| match self.at(id, depth)? {
-            Thing::Tensor(tensor) => match *tensor {
+            Thing::Tensor(tensor, _) => match *tensor {
                 Tensor::Dense(view) => Ok(Some(view)),
                 _ => Ok(None),
             },
@@ -499,23 +541,6 @@ impl<'g> Objects<'g> {
             let parts = [(Role::Indptr, indptr), (Role::Indices, indices), (Role::Values, values)];
             compressed(of, is_block, shape, parts)
         }))
-    }
-
-    fn quantizer(&self, id: Id) -> Option<Vec<(&'static str, Value)>> {
-        let items = self.graph.items(id)?;
-        let scheme = match self.graph.get(*items.first()?) {
-            Node::Global(_, name) => Value::Text(format!("torch.{name}")),
-            _ => return None,
-        };
-        let mut said = vec![("torch.qscheme", scheme)];
-        if let [_, scale, zero] = items
-            && let (Node::Float(scale), Some(zero)) =
-                (self.graph.get(*scale), self.graph.integer(*zero))
-        {
-            said.push(("scale", Value::Float(*scale)));
-            said.push(("zero_point", Value::Integer(zero)));
-        }
-        Some(said)
     }
 
     /// Text whose characters are bytes: how protocol 2 has bytes.

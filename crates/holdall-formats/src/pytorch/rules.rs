@@ -24,9 +24,10 @@ holdall_core::error::rules! {
     pub DTYPE: Unsupported "pytorch/dtype" "Storages have a known element type.";
     /// A storage that is not as it should be.
     pub STORAGE: Malformed "pytorch/storage"
-        "Every storage is in the file, has one type, and is as long as the pickle says.";
+        "Every storage is in the file, has one type, and is as long as the pickle says."
+        remedies [Salvage];
     /// A storage that is compressed.
-    pub COMPRESSED: Unsupported "pytorch/compressed" "The entries of storages are stored uncompressed.";
+    pub COMPRESSED: Unsupported "pytorch/compressed" "The entries of storages are stored as they are, or compressed by Deflate.";
     /// A view outside of its storage.
     pub VIEW: Malformed "pytorch/view"
         "A tensor lies inside its storage: offset and strides are not negative, and there is a stride for each dimension.";

@@ -2,7 +2,7 @@
 
 use super::object::{Objects, Storage, Tensor, Thing, check_steps};
 use super::{ALONE, DEPTH, KEY, TOO_MANY};
-use holdall_collections::HashSet;
+use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::Value;
 use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};
@@ -11,6 +11,11 @@ use holdall_core::wire::pickle::{BYTES_OF_STEP, Id, Node};
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) tensors: Vec<(String, Tensor)>,
+    /// The Python attributes of tensors that are plain values, by the names of the tensors.
+    pub(super) python: HashMap<String, Vec<(Value, Value)>>,
+    /// Tensors that are Python attributes of others, until they are tensors like all others; and the names of those that are.
+    pub(super) attached: Vec<(String, Tensor)>,
+    pub(super) of_others: Vec<String>,
     pub(super) attributes: Vec<(String, Value)>,
     /// What was left out: where, and what it was.
     pub(super) left_out: Vec<(String, String)>,
@@ -66,6 +71,7 @@ impl<'g> Walk<'g> {
                 value => self.content.attributes.push((ALONE.to_owned(), value)),
             }
         }
+        self.attach();
         let is_dict = matches!(self.objects.graph.get(root), Node::Dict(_));
         self.content.is_nested |= !is_dict || !self.content.attributes.is_empty();
         Ok(self.content)
@@ -81,10 +87,13 @@ impl<'g> Walk<'g> {
             name => e.within(format!("at `{}`", name.shown())),
         };
         match self.objects.get(id).map_err(placed)? {
-            Thing::Tensor(tensor) => {
+            Thing::Tensor(tensor, states) => {
                 let name = if depth == 0 { ALONE } else { name };
                 self.content.is_nested |= depth != 1;
                 self.content.tensors.push((name.to_owned(), *tensor));
+                for state in states {
+                    self.state(state, name, depth.saturating_add(1));
+                }
                 Ok(Seen::Tensors)
             }
             Thing::Plain(value) => Ok(Seen::Plain(value)),
@@ -112,6 +121,74 @@ impl<'g> Walk<'g> {
                     .zip(names)
                     .map(|(((_, id), key), name)| (key.map(|key| (name, key)), *id));
                 self.many(pairs.collect(), name, depth, Value::Map)
+            }
+        }
+    }
+
+    /// Takes the Python attributes of the tensor of that name from one of its states: a dict, or a tuple of two. What they are cannot
+    /// make the file one that is refused, for they are not its tensors.
+    fn state(&mut self, id: Id, name: &str, depth: usize) {
+        match self.objects.graph.get(id) {
+            Node::None => {}
+            Node::Tuple(items) if depth <= self.objects.depth => {
+                for id in items {
+                    self.state(*id, name, depth.saturating_add(1));
+                }
+            }
+            Node::Dict(pairs) => {
+                for (key, value) in pairs {
+                    let key = self.objects.graph.text(*key).unwrap_or("?");
+                    self.python_attribute(name, key, *value, depth.saturating_add(1));
+                }
+            }
+            _ => self.leave_out(format!("{name}.?"), "the state of a tensor".to_owned()),
+        }
+    }
+
+    fn python_attribute(&mut self, tensor: &str, key: &str, value: Id, depth: usize) {
+        let full = format!("{tensor}.{key}");
+        let objects = Objects { skips: true, ..self.objects };
+        let content = Content::default();
+        let mut own = Walk { objects, content, most: self.most, named: self.named };
+        let seen = own.value(value, &full, depth);
+        self.named = own.named.saturating_add(full.len() as u64);
+        let Content { tensors, attached, attributes, left_out, python, .. } = own.content;
+        match seen {
+            Ok(Seen::Plain(value)) => {
+                let all = self.content.python.entry(tensor.to_owned()).or_default();
+                all.push((Value::Text(key.to_owned()), value));
+            }
+            Ok(Seen::Tensors | Seen::Nothing) => {}
+            Err(e) => return self.leave_out(full, e.to_string()),
+        }
+        self.content.attached.extend(tensors.into_iter().chain(attached));
+        self.content.attributes.extend(attributes);
+        self.content.left_out.extend(left_out);
+        self.content.python.extend(python);
+    }
+
+    fn leave_out(&mut self, name: String, what: String) {
+        self.content.left_out.push((name, what));
+    }
+
+    /// Makes tensors of those that are attributes of others, where nothing else has their names.
+    fn attach(&mut self) {
+        let attached = std::mem::take(&mut self.content.attached);
+        if attached.is_empty() {
+            return;
+        }
+        let tensors = self.content.tensors.iter().map(|(name, _)| name.clone());
+        let mut taken: HashSet<String> = tensors.collect();
+        for (name, tensor) in attached {
+            match taken.insert(name.clone()) {
+                true => {
+                    self.content.of_others.push(name.clone());
+                    self.content.tensors.push((name, tensor));
+                }
+                false => {
+                    let what = "a tensor, and another has its name".to_owned();
+                    self.content.left_out.push((name, what));
+                }
             }
         }
     }

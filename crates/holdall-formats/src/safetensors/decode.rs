@@ -7,9 +7,10 @@ use super::{
 };
 use crate::element::{ElementType, by_name};
 use crate::header::LEN_BYTES;
-use holdall_core::error::{Error, Result, Shown as _};
+use holdall_collections::HashSet;
+use holdall_core::error::{Error, Remedy, Result, Shown as _};
 use holdall_core::limits::Limits;
-use holdall_core::model::builder::{RANK, SAMPLE, SHAPE_OVERFLOW};
+use holdall_core::model::builder::{DUPLICATE_NAME, RANK, SAMPLE, SHAPE_OVERFLOW};
 use holdall_core::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};
 use holdall_core::window::{Stop, Window};
 use holdall_json::{Reader, Token, duplicate};
@@ -114,11 +115,17 @@ impl Header<'_> {
         let mut key_scratch = String::new();
         let is_again = known.is_some();
         let mut metadata_seen = false;
+        // Which of two of the same name is meant, nobody can say.
+        let mut names = self.limits.salvage.then(HashSet::default);
         let mut restore = Restore::new(known.unwrap_or_default(), self.limits);
         reader.begin_object()?;
         while let Some(name) = reader.next_key(&mut key_scratch)? {
             if name == METADATA_KEY {
                 if std::mem::replace(&mut metadata_seen, true) {
+                    if self.limits.salvage {
+                        reader.skip()?;
+                        continue;
+                    }
                     let message = format!("`{METADATA_KEY}` comes twice");
                     return Err(DUPLICATE_KEY.broken(message).at(reader.here()));
                 }
@@ -126,7 +133,7 @@ impl Header<'_> {
                     reader.skip()?;
                     continue;
                 }
-                let metadata = read_metadata(&mut reader)?;
+                let metadata = read_metadata(&mut reader, self.limits)?;
                 if !tiling.is_empty() && metadata.needs_tensors() {
                     return Ok(Pass::Again(metadata));
                 }
@@ -135,6 +142,20 @@ impl Header<'_> {
             }
             let entry = read_entry(&mut reader, &mut shape, last, self.limits)
                 .map_err(|e| e.in_tensor(name))?;
+            let other = match &mut names {
+                Some(names) => another_name(names, name),
+                None => None,
+            };
+            if let Some(other) = &other {
+                builder.warn(DUPLICATE_KEY.code, Some(other), None, || {
+                    format!(
+                        "the header names `{}` more than once: this is one of those",
+                        name.shown()
+                    )
+                    .into()
+                });
+            }
+            let name = other.as_deref().unwrap_or(name);
             last = entry.element.as_ref().ok().copied();
             let stored = self.place(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
             match entry.element {
@@ -167,7 +188,11 @@ impl Header<'_> {
             self.check_tiling(tiling)?;
         }
         restore.finish(&mut builder)?;
-        Ok(Pass::Done(builder.finish()?))
+        let index = builder.finish().map_err(|e| match e.code() == DUPLICATE_NAME.code {
+            true => e.with_remedy(Remedy::Salvage),
+            false => e,
+        });
+        Ok(Pass::Done(index?))
     }
 
     /// The README asks for `{` first; the reference also reads whitespace before it.
@@ -266,6 +291,15 @@ impl Header<'_> {
     }
 }
 
+/// Another name for a tensor whose name another has.
+fn another_name(names: &mut HashSet<String>, name: &str) -> Option<String> {
+    if names.insert(name.to_owned()) {
+        return None;
+    }
+    let other = (2u32..).map(|number| format!("{name}#{number}"));
+    other.into_iter().find(|other| names.insert(other.clone()))
+}
+
 /// A raw little-endian `data` component.
 pub(super) fn component(element: &ElementType, stored: Range<u64>) -> Component {
     Component {
@@ -281,7 +315,7 @@ pub(super) fn component(element: &ElementType, stored: Range<u64>) -> Component 
 }
 
 /// `__metadata__`: an object of strings, or null, which says nothing.
-fn read_metadata(reader: &mut Reader<'_>) -> Result<Metadata> {
+fn read_metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Metadata> {
     let start = reader.offset();
     let mut pairs = Vec::new();
     match reader.peek()? {
@@ -304,6 +338,10 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<Metadata> {
         }
         let value = reader.string(&mut value_scratch)?;
         pairs.push((key.to_owned(), value.to_owned()));
+    }
+    if limits.salvage {
+        let mut keys = HashSet::default();
+        pairs.retain(|(key, _)| keys.insert(key.clone()));
     }
     if let Some(key) = duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
         let message = format!("`{}` comes twice in `{METADATA_KEY}`", key.shown());

@@ -22,7 +22,7 @@ holdall_core::error::rules! {
     /// A key twice.
     pub DUPLICATE_KEY: Malformed "safetensors/duplicate-key"
         "Keys are unique in `__metadata__` and in a tensor's entry, and there is one \
-         `__metadata__`.";
+         `__metadata__`." remedies [Salvage];
     /// An entry lacks a field.
     pub MISSING_FIELD: Malformed "safetensors/missing-field"
         "A tensor's entry has `dtype`, `shape` and `data_offsets`.";
@@ -34,7 +34,8 @@ holdall_core::error::rules! {
         "`data_offsets` is two numbers, a start and an end that is not before the start.";
     /// Bytes that belong to no tensor.
     pub HOLE: Malformed "safetensors/hole"
-        "Tensors fill the data without gaps: the first starts at 0, each other where the one before it ends.";
+        "Tensors fill the data without gaps: the first starts at 0, each other where the one before it ends."
+        remedies [Salvage];
     /// Bytes that belong to two tensors.
     pub OVERLAP: Malformed "safetensors/overlap"
         "No byte belongs to two tensors, and an empty tensor lies between others, not inside one.";
@@ -45,7 +46,7 @@ holdall_core::error::rules! {
         remedies [Salvage];
     /// The file has bytes after its last tensor.
     pub TRAILING_DATA: Malformed "safetensors/trailing-data"
-        "The file ends where its last tensor ends.";
+        "The file ends where its last tensor ends." remedies [Salvage];
     /// A layout that the format lacks.
     pub LAYOUT: Unsupported "safetensors/layout"
         "safetensors holds dense tensors only."

@@ -72,6 +72,11 @@ impl Map {
         self.names.get(at.start as usize..at.end as usize).unwrap_or_default()
     }
 
+    /// The tensors that it names, and the file of each, sorted by name.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.named().map(|(tensor, file)| (tensor, self.files.get(file).map_or("", String::as_str)))
+    }
+
     /// The tensors that it names, and the number of the file of each, sorted by name.
     fn named(&self) -> impl Iterator<Item = (&str, usize)> {
         self.tensors.iter().map(|(name, file)| (self.name(name), *file as usize))

@@ -27,10 +27,10 @@ rules! {
         "The files that an index names are in or below its folder.";
     /// A file of a model that is not there.
     pub SHARD_MISSING: NotFound "shards/missing" "All files of a model are there."
-        hint "the download may not be complete";
+        hint "the download may not be complete" remedies [Salvage];
     /// A tensor that its file has not.
     pub SHARD_TENSOR: Malformed "shards/tensor"
-        "Every tensor is in the file that the index names.";
+        "Every tensor is in the file that the index names." remedies [Salvage];
     /// Parts that are not of one file.
     pub SPLIT: Malformed "shards/split"
         "Each part of a split file says which part it is, how many there are, and how many tensors they have together; its name says the same.";

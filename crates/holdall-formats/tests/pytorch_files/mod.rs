@@ -174,9 +174,9 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let old = |rest: &[u8]| [&b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."[..], rest].concat();
     let mut method = zip(&[("a/data.pkl", &sound), ("a/data/0", &[1; 16])]);
     let name = method.windows(8).position(|w| w == b"a/data/0").unwrap();
-    method[name - 22] = 8;
+    method[name - 22] = 93;
     let name = method.windows(8).rposition(|w| w == b"a/data/0").unwrap();
-    method[name - 36] = 8;
+    method[name - 36] = 93;
     let deep = [vec![b']'; 500], vec![b'a'; 499], b".".to_vec()].concat();
     let mut bomb = b"\x80\x02]q\0".to_vec();
     for i in 0..60u8 {

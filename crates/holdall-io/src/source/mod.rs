@@ -6,6 +6,7 @@ mod file;
 mod held;
 #[cfg(feature = "http")]
 mod http;
+mod joined;
 mod local;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
 mod map;
@@ -23,6 +24,7 @@ pub use holdall_core::window::OUTSIDE;
 pub(crate) use http::Begin;
 #[cfg(feature = "http")]
 pub use http::HttpSource;
+pub use joined::JoinedSource;
 pub use local::Local;
 pub use map::MapSource;
 pub use memory::MemorySource;

@@ -64,6 +64,39 @@ impl Pickler {
         }
     }
 
+    /// Appends an `int` of any size and sign.
+    pub fn integer(&mut self, n: i128) {
+        match u64::try_from(n) {
+            Ok(n) => self.number(n),
+            // As many bytes as there may be: more than it takes say the same.
+            Err(_) => {
+                self.out.extend([0x8a, 16]);
+                self.out.extend(n.to_le_bytes());
+            }
+        }
+    }
+
+    /// Appends a `float`.
+    pub fn float(&mut self, x: f64) {
+        self.out.push(b'G');
+        self.out.extend(x.to_be_bytes());
+    }
+
+    /// Appends `None`.
+    pub fn none(&mut self) {
+        self.out.push(b'N');
+    }
+
+    /// A list without items.
+    pub fn begin_list(&mut self) {
+        self.out.push(b']');
+    }
+
+    /// Takes the last value as an item of the list before it.
+    pub fn append(&mut self) {
+        self.out.push(b'a');
+    }
+
     /// `True` or `False`.
     pub fn bool(&mut self, is_true: bool) {
         self.out.push(if is_true { 0x88 } else { 0x89 });

@@ -7,7 +7,8 @@ crate::error::rules! {
     /// No end record.
     pub END: Malformed "zip/end"
         "A zip ends with one complete end record and its comment."
-        hint "the file was cut short, perhaps by a download that broke off: get it again";
+        hint "the file was cut short, perhaps by a download that broke off: get it again"
+        remedies [Salvage];
     /// Something follows the end record.
     pub TRAILING: Malformed "zip/trailing"
         "The comment of the end record extends to the last byte of the file, and contains no second end record."

@@ -1,7 +1,8 @@
 //! Entries by their own headers, for a zip whose directory was lost.
 //!
 //! An entry's header has its name and, where its writer knew them beforehand, its lengths; the next header stands behind
-//! its bytes. That is believed as far as it goes: where a length is missing or no header follows, the way ends. Headers
+//! its bytes. Where a writer did not know the lengths, a descriptor behind the bytes has them, and is only believed where it says the
+//! length that is before it. That is believed as far as it goes: where no header follows, the way ends. Headers
 //! are never looked for, because files in a zip may be zips.
 
 use super::central::flags;
@@ -30,6 +31,13 @@ pub enum Step {
         error: Error,
         /// Where the next header is; `None` where nothing tells.
         next: Option<u64>,
+    },
+    /// An entry whose lengths and CRC-32 stand in a descriptor behind its bytes: see [`descriptors`].
+    Deferred {
+        /// What its header says of it; its lengths and its CRC-32 are 0.
+        entry: write::Entry,
+        /// Where its stored bytes start.
+        start: u64,
     },
     /// The directory, or the end of it.
     Directory,
@@ -67,11 +75,9 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let extra = rest.take(header.extra_len.into()).unwrap_or_default();
     let shown = name.escape_ascii().to_string();
     let of = |what: &str| format!("entry `{}`: {what}", shown.as_str().shown());
-    if header.flags & flags::DEFERRED != 0 {
-        let what = of("its length is not in its header, so nothing tells where its bytes end");
-        return Ok(lost(&DESCRIPTOR, what, None));
-    }
+    let is_deferred = header.flags & flags::DEFERRED != 0;
     let (len, stored_len) = match header.lens(extra) {
+        _ if is_deferred => (0, 0),
         Ok(lens) => lens,
         Err(Stop::Fail(error)) => return Ok(Step::Lost { error, next: None }),
         Err(need) => return Err(need),
@@ -81,7 +87,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
         let missing = data.end.saturating_sub(window.len());
         return Ok(lost(&BOUNDS, of(&format!("its last {missing} bytes are missing")), None));
     }
-    let next = Some(data.end);
+    let next = (!is_deferred).then_some(data.end);
     let is_ascii = name.is_ascii() || header.flags & flags::UTF8 != 0;
     let name = match std::str::from_utf8(name) {
         Ok(name) if !name.is_empty() && !name.contains('\0') && is_ascii => name.to_owned(),
@@ -111,7 +117,50 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
         offset: at,
         flags: Some(header.flags),
     };
-    Ok(Step::Entry { entry, data })
+    match is_deferred {
+        true => Ok(Step::Deferred { entry, start: data.start }),
+        false => Ok(Step::Entry { entry, data }),
+    }
+}
+
+/// What the descriptor behind the bytes of an entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The CRC-32 of the decoded bytes.
+    pub crc: u32,
+    /// Bytes as they are stored.
+    pub stored_len: u64,
+    /// Bytes after decoding.
+    pub len: u64,
+    /// Bytes of the descriptor itself.
+    pub size: u64,
+}
+
+/// The most bytes that a descriptor has.
+pub const DESCRIPTOR_LEN: u64 = 24;
+
+/// The descriptors in `bytes` that say the length which is before them: of an entry whose stored bytes start `before` bytes before
+/// these. With each is where in `bytes` it begins.
+pub fn descriptors(bytes: &[u8], before: u64) -> impl Iterator<Item = (usize, Descriptor)> {
+    memchr::memmem::find_iter(bytes, b"PK\x07\x08").filter_map(move |at| {
+        let found = descriptor(bytes.get(at..)?)?;
+        let stored_len = before.checked_add(at as u64)?;
+        found.into_iter().find(|found| found.stored_len == stored_len).map(|found| (at, found))
+    })
+}
+
+/// What a descriptor says if its lengths are wide, and if they are not.
+fn descriptor(bytes: &[u8]) -> Option<[Descriptor; 2]> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.take(4)?;
+    let crc = cursor.u32_le()?;
+    let mut narrow = Cursor::new(bytes.get(8..)?);
+    let (stored_len, len) = (narrow.u32_le()?.into(), narrow.u32_le()?.into());
+    let narrow = Descriptor { crc, stored_len, len, size: 16 };
+    let wide = cursor.u64_le().zip(cursor.u64_le());
+    let wide =
+        wide.map(|(stored_len, len)| Descriptor { crc, stored_len, len, size: DESCRIPTOR_LEN });
+    Some([wide.unwrap_or(narrow), narrow])
 }
 
 /// What a header of an entry says, whatever else the zip says.

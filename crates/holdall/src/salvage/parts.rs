@@ -1,0 +1,151 @@
+//! Models in several files, of which some are missing, damaged, or not those that the index names: the files that are there.
+
+use crate::OpenOptions;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, ErrorKind, Result};
+use holdall_formats::shards::{Map, SHARD_MISSING, SHARD_TENSOR};
+use holdall_io::File;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+/// The files of a model that are there, as one, and what is known to be missing.
+pub(super) struct Parts {
+    pub(super) file: File,
+    pub(super) lost: Vec<Error>,
+}
+
+/// What names the files of a model.
+struct Named {
+    folder: PathBuf,
+    /// Their names, sorted.
+    files: Vec<String>,
+    /// What an index says of the tensors: which file has each.
+    map: Option<Map>,
+}
+
+/// Opens what is there of the model in several files that `path` stands for: a folder, an index, or one of the files. Returns `None` if
+/// it stands for none. Tensors are where they are, whatever an index says.
+///
+/// # Errors
+/// Io; what is wrong with the files, if none of them opens.
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> {
+    let Some(Named { folder, files, map }) = named(path)? else { return Ok(None) };
+    let (mut paths, mut lost, mut first) = (Vec::new(), Vec::new(), None);
+    let (files, missing): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|name| folder.join(name).is_file());
+    for name in files {
+        let path = folder.join(&name);
+        // Each by itself, so that one that is damaged does not hide the others.
+        let opened = options.bytes_of(&path);
+        match opened.and_then(|(source, name)| options.open_source(source, name)) {
+            Ok(_) => paths.push(path),
+            Err(e) if e.kind() == ErrorKind::Io => return Err(e),
+            Err(e) => {
+                lost.push(e.clone());
+                first.get_or_insert(e);
+            }
+        }
+    }
+    if paths.is_empty() {
+        return first.map_or(Ok(None), Err);
+    }
+    let file = options.open_all(&paths)?;
+    let mut needed = HashSet::new();
+    for (tensor, shard) in map.iter().flat_map(Map::tensors) {
+        if file.index().get(tensor).is_none() {
+            needed.insert(shard);
+            let message = format!("`{}` should have it, and no file has", shard.shown());
+            lost.push(SHARD_TENSOR.broken(message).without_advice().in_tensor(tensor));
+        }
+    }
+    // A file that an index names and whose tensors are in others is not missed.
+    for name in missing.iter().filter(|name| map.is_none() || needed.contains(name.as_str())) {
+        let message = format!("`{}` is not there", name.shown());
+        lost.push(SHARD_MISSING.broken(message).without_advice().in_source(folder.display()));
+    }
+    Ok(Some(Parts { file, lost }))
+}
+
+fn named(path: &Path) -> Result<Option<Named>> {
+    if path.is_dir() {
+        return in_folder(path);
+    }
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(None) };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if name.ends_with(".json") {
+        return indexed(folder, name);
+    }
+    let Some((stem, count, extension)) = part_of(name) else { return Ok(None) };
+    Ok(Some(split(folder, stem, count, extension)))
+}
+
+/// The files of a folder: those of its index, or the parts of one file.
+fn in_folder(folder: &Path) -> Result<Option<Named>> {
+    let all = names(folder)?;
+    let indices: Vec<&String> = all.iter().filter(|name| is_index(name)).collect();
+    match *indices {
+        [one] => indexed(folder, one),
+        _ => parts_in(folder),
+    }
+}
+
+/// The parts of one file that a folder has, if it has those of one alone.
+fn parts_in(folder: &Path) -> Result<Option<Named>> {
+    let all = names(folder)?;
+    let stems: BTreeSet<_> = all.iter().filter_map(|name| part_of(name)).collect();
+    let mut stems = stems.into_iter();
+    Ok(match (stems.next(), stems.next()) {
+        (Some((stem, count, extension)), None) => Some(split(folder, stem, count, extension)),
+        _ => None,
+    })
+}
+
+/// The names of all that is in a folder.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let failed = |e| holdall_io::error::io(e, "reading the folder").in_source(shown.display());
+    let entries = std::fs::read_dir(shown).map_err(failed)?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+}
+
+/// Returns whether a file of that name is an index: `model.safetensors.index.json`, or one of a variant.
+fn is_index(name: &str) -> bool {
+    name.ends_with(".json") && name.contains(".index.")
+}
+
+fn indexed(folder: &Path, name: &str) -> Result<Option<Named>> {
+    let path = folder.join(name);
+    let failed = |e| holdall_io::error::io(e, "reading").in_source(path.display());
+    let len = path.metadata().map_err(failed)?.len();
+    if Map::check_len(len).is_err() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&path).map_err(failed)?;
+    let Ok(map) = Map::read(&text, name) else { return Ok(None) };
+    let mut files = map.files().to_vec();
+    // An index of another division: the tensors are in files that it does not name.
+    if files.iter().any(|name| !folder.join(name).is_file())
+        && let Some(of_folder) = parts_in(folder)?
+    {
+        files.extend(of_folder.files);
+        files.sort();
+        files.dedup();
+    }
+    Ok(Some(Named { folder: folder.to_owned(), files, map: Some(map) }))
+}
+
+fn split(folder: &Path, stem: &str, count: u32, extension: &str) -> Named {
+    let name = |number| holdall_io::part_name(stem, number, count, extension);
+    let files = (1..=count).map(name).collect();
+    Named { folder: folder.to_owned(), files, map: None }
+}
+
+/// What the name of a part says: `STEM-00001-of-00003.gguf`.
+fn part_of(name: &str) -> Option<(&str, u32, &str)> {
+    let (rest, extension) = name.rsplit_once('.')?;
+    let (stem, count) = rest.rsplit_once("-of-")?;
+    let (stem, number) = stem.rsplit_once('-')?;
+    let read = |text: &str| (text.len() == 5).then(|| text.parse::<u32>().ok()).flatten();
+    read(number)?;
+    Some((stem, read(count)?, extension))
+}
