@@ -280,7 +280,7 @@ fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
 
 fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
     tensor.check_dense()?;
-    let mut pieces = tensor.dense_pieces()?;
+    let mut pieces = tensor.dense_pieces(Check::All)?;
     let mut shape = tensor.shape().to_vec();
     if let Some(rows) = args.rows {
         let rows = rows.range(&shape);

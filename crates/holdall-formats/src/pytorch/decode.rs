@@ -16,13 +16,14 @@ use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
-    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
-    Role, Value, element_count,
+    Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Index, IndexBuilder,
+    Layout, LogicalType, Role, Value, element_count,
 };
 use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
 use holdall_core::window::{Looked, Stop, Window};
 use holdall_core::wire::pickle::{self, Graph, Id, Node};
 use holdall_core::wire::zip::{Directory, Entry, Method};
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// How files of before 1.6 start, behind the protocol of the pickle: a pickle of a number.
@@ -185,7 +186,10 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         entries.push(entry);
     }
     let places = directory.data_of_all(&entries, window)?;
-    let find = |key: &str| keys.get(key).and_then(|at| places.get(*at)).cloned();
+    let find = |key: &str| {
+        let at = *keys.get(key)?;
+        Some(StorageBytes { range: places.get(at)?.clone(), entry: entries.get(at).copied() })
+    };
     Ok(build(&content, ours, window.len(), directory.place().start, order, limits, find)?)
 }
 
@@ -230,7 +234,7 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         places.insert(key, start..stop);
         at = stop;
     }
-    let find = |key: &str| places.get(key).cloned();
+    let find = |key: &str| Some(StorageBytes { range: places.get(key)?.clone(), entry: None });
     let none = kept::Entries::default();
     Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, find)?)
 }
@@ -283,14 +287,14 @@ fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
 }
 
 /// `end` is where storages must end, `find` tells where one is.
-fn build(
+fn build<'z>(
     content: &Content,
     mut ours: kept::Entries,
     len: u64,
     end: u64,
     order: ByteOrder,
     limits: &Limits,
-    find: impl Fn(&str) -> Option<Range<u64>>,
+    find: impl Fn(&str) -> Option<StorageBytes<'z>>,
 ) -> Result<Index> {
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
     let mut attributes = std::mem::take(&mut ours.attributes);
@@ -315,7 +319,7 @@ fn build(
             format!("`{}` is left out: it is `{what}`", name.shown()).into()
         });
     }
-    let places = Places { order, find: &find };
+    let places = Places { order, find: &find, summed: RefCell::default() };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -332,12 +336,20 @@ fn build(
     builder.finish()
 }
 
-struct Places<'a> {
-    order: ByteOrder,
-    find: &'a dyn Fn(&str) -> Option<Range<u64>>,
+/// Where a storage is, and the entry of the zip that it is, if it is in one.
+struct StorageBytes<'z> {
+    range: Range<u64>,
+    entry: Option<Entry<'z>>,
 }
 
-impl Places<'_> {
+struct Places<'a, 'z> {
+    order: ByteOrder,
+    find: &'a dyn Fn(&str) -> Option<StorageBytes<'z>>,
+    /// The starts of storages whose checksums the index has.
+    summed: RefCell<HashSet<u64>>,
+}
+
+impl Places<'_, '_> {
     fn add(
         &self,
         name: &str,
@@ -423,7 +435,7 @@ impl Places<'_> {
     /// The bytes from the first element of a view to its last.
     fn component(&self, role: Role, view: &View, builder: &mut IndexBuilder) -> Result<Component> {
         let storage = &view.storage;
-        let Some(place) = (self.find)(&storage.key) else {
+        let Some(StorageBytes { range: place, entry }) = (self.find)(&storage.key) else {
             return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
         };
         let unit = storage.element.as_ref().map_or(1, |element| element.width());
@@ -464,11 +476,23 @@ impl Places<'_> {
         let start = place.start.saturating_add(range.start);
         let mut stored = Extent::from(start..place.start.saturating_add(range.end));
         let View { element, .. } = view;
-        if view.flags != Flags::default() && !stored.is_empty() {
+        let is_turned = view.flags != Flags::default() && !stored.is_empty();
+        let sum = entry.and_then(|entry| Some((entry.name(), Digest::Crc32(entry.sum()?))));
+        let mut digest = None;
+        match sum {
+            Some((_, sum)) if stored.range() == place && !is_turned => digest = Some(sum),
+            // Of more than these bytes.
+            Some((name, sum)) if self.summed.borrow_mut().insert(place.start) => {
+                builder.checksum(Checksum::new(name, place.into(), sum));
+            }
+            _ => {}
+        }
+        if is_turned {
             let turned = signs(element, view.flags, self.order, stored)?;
             stored = builder.chunked(turned)?;
         }
-        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored))
+        let own = component(role, element.dtype, element.logical.clone(), self.order, stored);
+        Ok(Component { digest, ..own })
     }
 }
 
