@@ -46,8 +46,8 @@ export interface Facts {
   warnings: Warning[]
   /** Whether more files belong to it. */
   hasMore: boolean
-  /** Of a model in several files: names of sources that have a digest as a whole; `null` for one that cannot be computed. */
-  wholes?: (string | null)[]
+  /** Names of bytes that have a checksum which is not that of one component; `null` for one that cannot be computed. */
+  checksums?: (string | null)[]
 }
 
 /**
@@ -242,9 +242,9 @@ export class TensorFile {
     return this.#facts.hasMore
   }
 
-  /** @internal Names of sources that have a digest as a whole, where it is in several. */
-  get wholes(): (string | null)[] {
-    return this.#facts.wholes ?? []
+  /** @internal Names of bytes that have a checksum which is not that of one component. */
+  get checksums(): (string | null)[] {
+    return this.#facts.checksums ?? []
   }
 
   /** @internal Its tensors in a few arrays. */

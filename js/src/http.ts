@@ -147,6 +147,16 @@ class Server {
   /** A file that the server sends whole, whatever was asked for: small ones are kept. */
   async whole(answer: Response, signal: AbortSignal | undefined): Promise<Source> {
     const most = this.#options.limits?.fetchedLen ?? DEFAULTS.fetchedLen
+    // Some servers send the part that was asked for, and call it the whole file.
+    const part = contentRange(answer)
+    if (part !== null && (part.start !== 0 || part.end !== part.size)) {
+      await answer.body?.cancel()
+      const of = part.size ?? 'unknown'
+      throw this.broken(
+        'http/answer',
+        `status 200 says that the whole file follows, Content-Range that it is a part of ${of} bytes; expected 206`,
+      )
+    }
     const said = lengthOf(answer)
     const tooLong = (len: string) =>
       this.broken('http/too-long', `the server sends all ${len} bytes, at most ${most} are fetched`)

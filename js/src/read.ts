@@ -3,7 +3,7 @@ import { joined, readRange, DISK, type ReadOptions, type Source, type Terms } fr
 
 /** What is wanted of a component. */
 export interface Want {
-  /** The number of the tensor, or of a source that has a digest as a whole. */
+  /** The number of the tensor, or of a checksum of the file. */
   tensor: number
   /** The number of the component. */
   component: number
@@ -13,8 +13,8 @@ export interface Want {
   digest?: boolean
   /** Whether its stored bytes are wanted as they are. */
   asStored?: boolean
-  /** Whether it is no component, but all of that source. */
-  isWhole?: boolean
+  /** Whether it is no component, but the bytes of that checksum. */
+  isChecksum?: boolean
 }
 
 /** Decoded bytes of a want; `bytes` are valid until the next call, unless they are `kept`. */
@@ -28,7 +28,7 @@ export interface Piece {
 /** Modes of `plan`: see `js/wasm/src/read.rs`. */
 const [GIVE, BOOLS, BARE] = [1, 2, 4]
 /** Flags of wants. */
-const [RANGE, DIGEST, AS_STORED, WHOLE] = [1, 2, 4, 8]
+const [RANGE, DIGEST, AS_STORED, CHECKSUM] = [1, 2, 4, 8]
 /** The number of the source that the index itself is. */
 const STATED = 2 ** 32 - 1
 /** Bytes of the longest fetch that goes into the module. */
@@ -47,9 +47,9 @@ interface Plan { read: number; fetches: Fetch[] }
 
 function plan(core: Core, wants: Want[], mode: number, terms: Terms): Plan {
   const input = new DataView(new ArrayBuffer(wants.length * 32))
-  wants.forEach(({ tensor, component, range, digest, asStored, isWhole }, number) => {
+  wants.forEach(({ tensor, component, range, digest, asStored, isChecksum }, number) => {
     const at = number * 32
-    const flags = (range ? RANGE : 0) | (digest ? DIGEST : 0) | (asStored ? AS_STORED : 0) | (isWhole ? WHOLE : 0)
+    const flags = (range ? RANGE : 0) | (digest ? DIGEST : 0) | (asStored ? AS_STORED : 0) | (isChecksum ? CHECKSUM : 0)
     input.setUint32(at, tensor, true)
     input.setUint32(at + 4, component, true)
     input.setUint32(at + 8, flags, true)

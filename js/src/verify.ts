@@ -107,7 +107,7 @@ class Verification {
         this.#options.onProgress?.(Math.min(this.#read, all), all)
       }
     }
-    await this.#wholes()
+    await this.#checksums()
     for (const tensor of tensors) await this.#layout(tensor)
     await this.#gaps()
     const warnings = [...this.#file.warnings, ...(files?.warnings ?? []), ...(await this.#padding())]
@@ -218,11 +218,11 @@ class Verification {
     }
   }
 
-  /** Whether files that have a digest as a whole are those that are meant. */
-  async #wholes(): Promise<void> {
-    for (const [tensor, name] of this.#file.wholes.entries()) {
+  /** Compares the checksums of bytes that are not those of one component. */
+  async #checksums(): Promise<void> {
+    for (const [tensor, name] of this.#file.checksums.entries()) {
       if (name === null) continue
-      const want = { tensor, component: 0, digest: true, isWhole: true }
+      const want = { tensor, component: 0, digest: true, isChecksum: true }
       try {
         await this.#file.run((core) => check(core, this.#file.sources, [want], this.#options))
       } catch (e) {

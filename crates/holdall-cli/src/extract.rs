@@ -351,7 +351,7 @@ fn whole_rows(
 
 fn made(tensor: &Tensor, args: &ExtractArgs, format: Format) -> Result<Extraction, Failure> {
     tensor.check_dense()?;
-    let mut pieces = tensor.dense_pieces()?;
+    let mut pieces = tensor.dense_pieces(Check::All)?;
     let mut shape = tensor.shape().to_vec();
     if let Some(rows) = args.rows {
         let rows = rows.range(&shape);

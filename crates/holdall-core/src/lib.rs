@@ -27,8 +27,8 @@ pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 pub use holdall_error as error;
 pub use limits::{LIMITS, Limit, LimitUnit, Limits, NameCase};
 pub use model::{
-    Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
-    Layout, LogicalType, Role, TensorInfo, Value, Warning,
+    Algorithm, Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Index,
+    IndexBuilder, Layout, LogicalType, Role, TensorInfo, Value, Warning,
 };
 pub use read::{Extent, Plan};
 pub use window::{Stop, Window};

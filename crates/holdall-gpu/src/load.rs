@@ -7,7 +7,7 @@ use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload, Way};
 use holdall::{Cancel, Check, File, Glob, Result, Select, Work};
 use holdall_core::read::{Plan, Want, check_digest, distinct};
-use holdall_io::executor::{self, Executor, checked_algorithm};
+use holdall_io::executor::{self, Executor};
 use holdall_io::with_work;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -196,7 +196,7 @@ impl Task {
                     let e = UNKNOWN_LEN.broken("nothing says how many bytes it decodes to");
                     return Err(tensor.place(e, &c));
                 }
-                let digest = checked_algorithm(&c, check);
+                let digest = check.algorithm(&c);
                 let want = Want::new(tensor.position() as u32, c).with_digests(digest);
                 wants.push(want.in_group(rank(tensor.name()) as u32));
             }

@@ -8,7 +8,7 @@ use holdall_core::codec::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
-use holdall_core::{Error, Limits, Result, Stop, Window};
+use holdall_core::{Digest, Error, Limits, Result, Stop, Window};
 use holdall_formats::Format;
 use std::path::Path;
 use std::sync::Arc;
@@ -273,7 +273,8 @@ fn zipped(
     let mut window = Window::new(source.len());
     if entry.method() == Method::Stored {
         let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
-        return Ok(Arc::new(SliceSource::new(source.clone(), place)?));
+        let sum = entry.sum().map(Digest::Crc32);
+        return Ok(Arc::new(SliceSource::new(source.clone(), place)?.with_digest(sum)));
     }
     let most = entry.decoded_len().max(entry.stored_len());
     check_decoded_len(most, entry.stored_len(), limits)?;

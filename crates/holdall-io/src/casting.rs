@@ -1,7 +1,6 @@
 //! Components of open files on their way into another float type: their bytes, rounded.
 
-use crate::check::Check;
-use crate::executor::checked_algorithm;
+use crate::checked::Check;
 use crate::file::Tensor;
 use crate::sink::Sink;
 use crate::work::Work;
@@ -30,9 +29,11 @@ impl Casting {
         &self,
         overflowed: Arc<AtomicU64>,
     ) -> Result<impl Iterator<Item = Result<Bytes>> + use<>> {
-        let digest = checked_algorithm(&self.component, Check::All);
         let pieces = CastPieces {
-            pieces: self.tensor.component_pieces(self.component.clone(), digest)?,
+            pieces: self
+                .tensor
+                .checked_with(Check::All)
+                .component_pieces(self.component.clone())?,
             caster: Some(self.caster.clone()),
             overflowed,
         };

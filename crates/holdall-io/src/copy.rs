@@ -1,7 +1,7 @@
 //! A component of an open file to the writer of another, in bounded memory.
 
-use crate::check::Check;
-use crate::executor::{StoredPieces, checked_algorithm};
+use crate::checked::Check;
+use crate::executor::StoredPieces;
 use crate::file::Tensor;
 use crate::sink::{FILL_LEN, Sink};
 use crate::work::Work;
@@ -46,6 +46,7 @@ impl<'a> Copier<'a> {
         c: &Component,
         keep: Keep,
     ) -> Result<()> {
+        tensor.file().compare_covering(c)?;
         let is_coded = c.encoding != Encoding::Raw;
         let as_is = |writer: &mut Writer<S>| {
             let digest = (keep == Keep::All).then(|| c.digest.clone());
@@ -192,5 +193,5 @@ impl<'a> Copier<'a> {
 }
 
 fn algorithm(c: &Component) -> Option<Algorithm> {
-    checked_algorithm(c, Check::All)
+    Check::All.algorithm(c)
 }

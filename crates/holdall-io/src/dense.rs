@@ -1,6 +1,7 @@
 //! Tensors of any layout as dense ones, a piece at a time.
 
 use crate::buffer::Buffer;
+use crate::checked::Check;
 use crate::file::Tensor;
 use crate::held::{self, held};
 use crate::views::dequantize;
@@ -44,18 +45,20 @@ enum View {
 impl Tensor {
     /// The tensor as a dense one, as [`Tensor::to_dense`] gives it, piece by piece. What is stored is read where it lies in
     /// a map; what does not, and has more than 8 MiB, is put into a temporary file, so that little of it is in memory.
-    /// How many bytes come in all is for [`Tensor::check_dense`] to say.
+    /// How many bytes come in all is for [`Tensor::check_dense`] to say. All components that it reads are compared with their digests
+    /// first, under that policy.
     ///
     /// # Errors
     /// As [`Tensor::to_dense`]; Io.
-    pub fn dense_pieces(&self) -> Result<DensePieces> {
+    pub fn dense_pieces(&self, check: Check) -> Result<DensePieces> {
         self.sound()?;
-        let get = |role: &Role| held(self, role);
+        let checked = self.checked_with(check);
+        let get = |role: &Role| held(&checked, role);
         let (info, limits) = (self.info(), self.file().limits());
         let view = match self.layout() {
             Layout::Dense => get(&Role::Data).map(View::Dense),
-            Layout::SparseCsr | Layout::PackedCsr => held::csr(self).map(View::Csr),
-            Layout::SparseCoo | Layout::PackedCoo => held::coo(self).map(View::Coo),
+            Layout::SparseCsr | Layout::PackedCsr => held::csr(&checked).map(View::Csr),
+            Layout::SparseCoo | Layout::PackedCoo => held::coo(&checked).map(View::Coo),
             Layout::SparseBlocks | Layout::SparseHybrid => {
                 Tiles::of(info, get, limits).map(View::Tiles)
             }

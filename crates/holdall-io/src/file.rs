@@ -1,8 +1,8 @@
 //! An open file and its tensors.
 
-use crate::check::Check;
+use crate::checked::{Check, Covering};
 use crate::error::{NO_COMPONENT, NOT_FOUND};
-use crate::executor::{ErrorContext, Pieces, Sources, checked_algorithm};
+use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::source::ByteSource;
@@ -29,6 +29,7 @@ struct Inner {
     name: String,
     warnings: Vec<Warning>,
     files: Vec<ModelFile>,
+    covering: Covering,
 }
 
 impl File {
@@ -47,7 +48,8 @@ impl File {
             }
         }
         let options = options.clone();
-        File(Arc::new(Inner { index, sources, options, io, name, warnings, files: Vec::new() }))
+        let (files, covering) = (Vec::new(), Covering::default());
+        File(Arc::new(Inner { index, sources, options, io, name, warnings, files, covering }))
     }
 
     /// The same file, whose reads have that priority where there is a choice: see [`ByteSource::with_priority`].
@@ -125,6 +127,11 @@ impl File {
     /// How the caller asked for its bytes to be fetched.
     pub(crate) fn wanted_io(&self) -> Io {
         self.0.options.io()
+    }
+
+    /// The checksums that cover more than one component.
+    pub(crate) fn covering(&self) -> &Covering {
+        &self.0.covering
     }
 
     /// The digests checked when components are read.
@@ -260,26 +267,13 @@ impl Tensor {
         self.file.sources().read(c.stored).map_err(|e| self.place(e, &c))
     }
 
-    /// Reads the stored bytes of a component and compares them with its digest, where the file was opened to
-    /// check that on reading: for who goes through all of a component by other ways than [`Tensor::pieces`].
-    ///
-    /// # Errors
-    /// NotFound, Io, Integrity.
-    pub fn check_digest(&self, role: &Role) -> Result<()> {
-        let c = self.require(role)?;
-        crate::executor::check_stored(self.file.sources(), &c, self.file.check())
-            .map_err(|e| self.place(e, &c))
-    }
-
     /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
     /// the way and a mismatch is the last item.
     ///
     /// # Errors
     /// NotFound.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
-        let c = self.require(role)?;
-        let digest = checked_algorithm(&c, self.file.check());
-        self.component_pieces(c, digest)
+        self.checked().pieces(role)
     }
 
     /// The decoded bytes of a component of this tensor piece by piece, as [`Tensor::pieces`] gives them, checked against
@@ -305,12 +299,11 @@ impl Tensor {
     /// those bytes of a raw component, only the frames that hold them of a seekable one.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`], but no digest is checked: it covers the whole component. Misuse for a
-    /// range outside it.
+    /// As [`Tensor::bytes`], but a digest covers the whole component, so it is only compared if the range is all of it. Misuse for
+    /// a range outside it.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
-        let c = self.require(role)?;
-        crate::executor::range(self.file.sources(), self.file.limits(), &c, range)
-            .map_err(|e| self.place(e, &c))
+        let all = self.bytes_ranges(role, std::slice::from_ref(&range))?;
+        Ok(all.into_iter().next().unwrap_or_default())
     }
 
     /// The decoded bytes of several ranges of a component, which rise and do not overlap, as [`Tensor::bytes_range`] gives
@@ -320,18 +313,21 @@ impl Tensor {
     /// As [`Tensor::bytes_range`].
     pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let c = self.require(role)?;
-        crate::executor::ranges(self.file.sources(), self.file.limits(), &c, ranges)
-            .map_err(|e| self.place(e, &c))
+        self.checked().ranges(&c, ranges).map_err(|e| self.place(e, &c))
     }
 
     /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
-    /// must. No digest is checked: it covers the whole component.
+    /// must. A range that is all of the component is read as [`Tensor::pieces`] reads it; of a part no digest is compared.
     ///
     /// # Errors
     /// NotFound; Limit, when what is compressed decodes to more than is allowed.
     pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
+        let c = self.require(role)?;
+        if range.start == 0 && c.decoded_len == Some(range.end) {
+            return self.checked().component_pieces(c);
+        }
         let (sources, limits) = (self.file.sources(), self.file.limits());
-        Pieces::within(sources, limits, self.error_context(), self.require(role)?, range)
+        Pieces::within(sources, limits, self.error_context(), c, range)
     }
 
     /// The tensor, where it can be read.

@@ -1,7 +1,7 @@
 //! Bytes that may be many in memory that the system can take back: where they lie in a map, or in a temporary file.
 
+use crate::checked::Checked;
 use crate::error::io;
-use crate::file::Tensor;
 use crate::source::{ByteSource as _, FileSource, MapSource};
 use bytes::Bytes;
 use holdall_core::layout::Decoded;
@@ -15,20 +15,22 @@ use tempfile::TempPath;
 /// More bytes, where they do not lie in a map, wait in a file.
 const HELD: u64 = 8 << 20;
 
-/// What [`Tensor::csr`] gives, with little of it in memory.
+/// The view that [`Tensor::csr`] returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::csr`]; Io.
-pub fn csr(tensor: &Tensor) -> Result<Csr> {
-    tensor.view(|info| Csr::of(info, |role| held(tensor, role), tensor.file().limits()))
+pub fn csr(checked: &Checked) -> Result<Csr> {
+    let tensor = checked.tensor();
+    tensor.view(|info| Csr::of(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// What [`Tensor::coo`] gives, with little of it in memory.
+/// The view that [`Tensor::coo`] returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::coo`]; Io.
-pub fn coo(tensor: &Tensor) -> Result<Coo> {
-    let get = |role: &Role| held(tensor, role);
+pub fn coo(checked: &Checked) -> Result<Coo> {
+    let tensor = checked.tensor();
+    let get = |role: &Role| held(checked, role);
     tensor.view(|info| match tensor.layout() {
         Layout::PackedCoo => {
             let c = tensor.require(&Role::Data)?;
@@ -44,33 +46,35 @@ pub fn coo(tensor: &Tensor) -> Result<Coo> {
     })
 }
 
-/// What [`Tensor::tiles`] gives, with little of it in memory.
+/// The view that [`Tensor::tiles`] returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::tiles`]; Io.
-pub fn tiles(tensor: &Tensor) -> Result<Tiles> {
-    tensor.view(|info| Tiles::of(info, |role| held(tensor, role), tensor.file().limits()))
+pub fn tiles(checked: &Checked) -> Result<Tiles> {
+    let tensor = checked.tensor();
+    tensor.view(|info| Tiles::of(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// What [`Tensor::quantized`] gives, with little of it in memory.
+/// The view that [`Tensor::quantized`] returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::quantized`]; Io.
-pub fn quantized(tensor: &Tensor) -> Result<Quantized> {
-    tensor.view(|info| Quantized::of(info, |role| held(tensor, role)))
+pub fn quantized(checked: &Checked) -> Result<Quantized> {
+    checked.tensor().view(|info| Quantized::of(info, |role| held(checked, role)))
 }
 
 /// The decoded bytes of a component.
-pub(crate) fn held(tensor: &Tensor, role: &Role) -> Result<Bytes> {
+pub(crate) fn held(checked: &Checked, role: &Role) -> Result<Bytes> {
+    let tensor = checked.tensor();
     let c = tensor.require(role)?;
     let sources = tensor.file().sources();
     let is_borrowed = c.encoding == Encoding::Raw
         && c.turned_len() <= 1
         && sources.at(c.stored.source).terms().access == Access::Borrowed;
     if is_borrowed || c.decoded_len.is_some_and(|len| len <= HELD) {
-        return tensor.bytes(role);
+        return checked.bytes(role);
     }
-    spooled(tensor.pieces(role)?)
+    spooled(checked.pieces(role)?)
 }
 
 /// All those pieces in a temporary file of their own.

@@ -2,6 +2,7 @@
 //! component's bytes come.
 
 pub use crate::casting::Casting;
+use crate::checked::Check;
 use crate::copy::Copier;
 pub use crate::copy::Keep;
 use crate::error::SAME_NAME;
@@ -71,7 +72,7 @@ impl Feed {
     pub fn dense(tensor: &Tensor) -> Feed {
         let tensor = tensor.clone();
         Feed::Made(Box::new(move || {
-            let pieces: MadePieces = Box::new(tensor.dense_pieces()?);
+            let pieces: MadePieces = Box::new(tensor.dense_pieces(Check::All)?);
             Ok(pieces)
         }))
     }

@@ -18,7 +18,7 @@ mod by_name;
 pub mod cache;
 mod cast;
 mod casting;
-mod check;
+pub mod checked;
 #[cfg(feature = "pytorch")]
 mod checkpoint;
 mod compress;
@@ -58,7 +58,7 @@ mod work;
 pub mod workers;
 mod writer;
 
-pub use check::Check;
+pub use checked::{Check, Checked};
 pub use dense::DensePieces;
 pub use executor::Pieces;
 pub use file::{File, Tensor};

@@ -1,6 +1,6 @@
 //! What a caller chooses about opening a file.
 
-use crate::check::Check;
+use crate::checked::Check;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
 use std::sync::Arc;

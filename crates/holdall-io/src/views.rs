@@ -47,7 +47,7 @@ pub(crate) fn dequantize(view: &dyn Computed, first: u64, out: &mut [f32]) -> Re
 }
 
 impl Tensor {
-    /// A dense tensor's elements.
+    /// A dense tensor's elements: a view, as [`Tensor::bytes`] is.
     ///
     /// # Errors
     /// Misuse for another layout; as [`Tensor::bytes`].
@@ -88,7 +88,8 @@ impl Tensor {
     /// Misuse for another layout, Malformed for indices that do not fit the shape; as
     /// [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
-        self.view(|info| Csr::of(info, |role| self.bytes(role), self.file().limits()))
+        let checked = self.checked();
+        self.view(|info| Csr::of(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor as coordinates, its indices checked.
@@ -96,7 +97,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
-        self.view(|info| Coo::of(info, |role| self.bytes(role), self.file().limits()))
+        let checked = self.checked();
+        self.view(|info| Coo::of(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor whose entries are arrays, its indices checked.
@@ -104,7 +106,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::csr`].
     pub fn tiles(&self) -> Result<Tiles> {
-        self.view(|info| Tiles::of(info, |role| self.bytes(role), self.file().limits()))
+        let checked = self.checked();
+        self.view(|info| Tiles::of(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A quantized tensor's words, scales and zero points.
@@ -113,7 +116,8 @@ impl Tensor {
     /// Misuse for another layout, Malformed for lengths that do not fit, Unsupported for a packing
     /// not known; as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
-        self.view(|info| Quantized::of(info, |role| self.bytes(role)))
+        let checked = self.checked();
+        self.view(|info| Quantized::of(info, |role| checked.bytes(role)))
     }
 
     /// A tensor in ggml's blocks.
@@ -121,7 +125,8 @@ impl Tensor {
     /// # Errors
     /// Misuse for another layout; as [`Tensor::bytes`].
     pub fn blocks(&self) -> Result<Blocks> {
-        self.view(|info| Blocks::of(info, |role| self.bytes(role)))
+        let checked = self.checked();
+        self.view(|info| Blocks::of(info, |role| checked.bytes(role)))
     }
 
     /// The elements of a tensor whose layout [computes](Layout::is_computed) them.
@@ -148,8 +153,9 @@ impl Tensor {
     /// # Errors
     /// Misuse for another layout, Malformed for components that do not fit the description; as [`Tensor::bytes`].
     pub fn described(&self) -> Result<Described> {
+        let checked = self.checked();
         let (layouts, limits) = (self.file().layouts(), self.file().limits());
-        self.view(|info| Described::of(info, layouts, limits, |role| self.bytes(role)))
+        self.view(|info| Described::of(info, layouts, limits, |role| checked.bytes(role)))
     }
 
     /// What is made of its components, where it has no fault; errors say which tensor it is.
@@ -172,7 +178,8 @@ impl Tensor {
     }
 
     /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
-    /// as f32, described ones as the type that their description says.
+    /// as f32, described ones as the type that their description says. All bytes that it reads are compared with their digests, under the
+    /// policy that the file was opened with, also those of a dense tensor that is mapped.
     ///
     /// # Errors
     /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
@@ -182,7 +189,11 @@ impl Tensor {
         let limits = self.file().limits();
         let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
         match self.layout() {
-            Layout::Dense => self.dense(),
+            Layout::Dense => {
+                let c = self.require(&Role::Data)?;
+                let bytes = self.checked().bytes(&Role::Data)?;
+                Ok(Dense::new(c.dtype, c.logical_type, self.shape().to_vec(), bytes))
+            }
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
             Layout::SparseBlocks | Layout::SparseHybrid => {
@@ -192,7 +203,8 @@ impl Tensor {
                 on_all_cores(&*self.computed()?, limits).map_err(placed)
             }
             Layout::Strided => {
-                let view = Strided::of(self.info(), |role| self.bytes(role));
+                let checked = self.checked();
+                let view = Strided::of(self.info(), |role| checked.bytes(role));
                 view.and_then(|view| view.to_dense(limits)).map_err(placed)
             }
             Layout::Records | Layout::Blob => {

@@ -1,5 +1,6 @@
 //! Many runs of bytes: the layout `blob`.
 
+use super::compared::Compared;
 use super::open::schema_of;
 use super::rules::{CONTENT, INDEX};
 use super::store::Store;
@@ -26,6 +27,7 @@ pub(super) struct Inner {
     pub(super) limits: SchemaLimits,
     pub(super) entries: Store,
     pub(super) heap: Store,
+    pub(super) compared: Compared,
 }
 
 pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
@@ -38,7 +40,8 @@ pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     runs.check_len(entries.len())?;
     let heap = Store::open(tensor, &Role::from_name(HEAP))?;
     let tensor = tensor.clone();
-    Ok(Blob(Arc::new(Inner { tensor, runs, limits, entries, heap })))
+    let compared = Compared::default();
+    Ok(Blob(Arc::new(Inner { tensor, runs, limits, entries, heap, compared })))
 }
 
 impl Blob {
@@ -75,6 +78,7 @@ impl Blob {
             limits: inner.limits.clone(),
             entries: load(&inner.entries)?,
             heap: load(&inner.heap)?,
+            compared: Compared::default(),
         })))
     }
 

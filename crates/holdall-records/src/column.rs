@@ -75,7 +75,12 @@ impl<T: ReadScalar> Column<T> {
         let every = self.records.step();
         let pieces = (0..self.len()).step_by(every as usize).map(move |first| {
             let range = first..self.len().min(first + every);
-            self.records.run(range).map(|bytes| (first, bytes))
+            let is_last = range.end == self.len();
+            let bytes = self.records.run(range)?;
+            if is_last {
+                self.records.compare()?;
+            }
+            Ok((first, bytes))
         });
         pieces.flat_map(move |piece| {
             let (failed, bytes) = match piece {
@@ -115,6 +120,7 @@ impl<T: ReadScalar> Column<T> {
         T: Default,
     {
         self.records.check_range(&range)?;
+        self.records.compare_if_whole(&range)?;
         let wanted = range.end - range.start;
         if out.len() as u64 != wanted {
             let message = format!("a buffer of {} elements for {wanted} records", out.len());

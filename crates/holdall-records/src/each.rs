@@ -17,17 +17,22 @@ pub struct Iter<'r> {
     read: VecDeque<Record<'r>>,
     next: u64,
     end: u64,
+    /// Whether these are all records, and were not compared yet.
+    is_whole: bool,
 }
 
 impl Records {
     /// The records of a range, one after the other. Those that are not at hand are read 1 MiB
-    /// at a time, or as much as is good to read at a time from where they are.
+    /// at a time, or as much as is good to read at a time from where they are. All records are compared with their digests at the end:
+    /// an error is the last item then.
     ///
     /// # Errors
     /// `records/index`.
     pub fn iter(&self, range: Range<u64>) -> Result<Iter<'_>> {
         self.check_range(&range)?;
-        Ok(Iter { records: self, read: VecDeque::new(), next: range.start, end: range.end })
+        let Range { start, end } = range;
+        let is_whole = (start, end) == (0, self.len());
+        Ok(Iter { records: self, read: VecDeque::new(), next: start, end, is_whole })
     }
 
     /// Calls `with` for every record, on the threads of `work`, each of which
@@ -82,7 +87,8 @@ impl Records {
             }
             Ok(())
         };
-        work.for_each(vec![(); work.threads()], || (), |(), job| turn(job))
+        work.for_each(vec![(); work.threads()], || (), |(), job| turn(job))?;
+        self.compare()
     }
 
     /// Records that are read at a time.
@@ -113,7 +119,8 @@ impl<'r> Iterator for Iter<'r> {
     #[inline]
     fn next(&mut self) -> Option<Result<Record<'r>>> {
         if self.next >= self.end {
-            return None;
+            let is_whole = std::mem::take(&mut self.is_whole);
+            return is_whole.then(|| self.records.compare().err()).flatten().map(Err);
         }
         let found = if self.records.bytes().is_some() {
             self.records.record(self.next)
@@ -121,7 +128,7 @@ impl<'r> Iterator for Iter<'r> {
             if self.read.is_empty()
                 && let Err(e) = self.fill()
             {
-                self.next = self.end;
+                (self.next, self.is_whole) = (self.end, false);
                 return Some(Err(e));
             }
             match self.read.pop_front() {
@@ -135,6 +142,7 @@ impl<'r> Iterator for Iter<'r> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-        (left, Some(left))
+        // An error may follow.
+        (left, left.checked_add(self.is_whole.into()))
     }
 }

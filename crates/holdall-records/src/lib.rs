@@ -29,6 +29,7 @@ mod build;
 mod check;
 mod choose;
 mod column;
+mod compared;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub mod derive;
@@ -75,6 +76,7 @@ pub use schemas::{SchemaOrFile, is_binary, schema_of_dataset, schema_of_file, sc
 pub use structs::{FromRecord, Structs};
 pub use texts::Texts;
 
+use compared::Compared;
 use holdall_core::{Error, Result, Rule};
 use holdall_io::Tensor;
 use holdall_io::error::WRONG_LAYOUT;
@@ -118,6 +120,7 @@ struct Inner {
     limits: SchemaLimits,
     data: Store,
     heap: Store,
+    compared: Compared,
 }
 
 /// What a [`Tensor`] of records, or a blob, gives.
@@ -202,6 +205,7 @@ impl Records {
             limits: inner.limits.clone(),
             data: load(&inner.data)?,
             heap: load(&inner.heap)?,
+            compared: Compared::default(),
         })))
     }
 

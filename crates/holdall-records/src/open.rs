@@ -1,6 +1,7 @@
 //! Finding the records of a tensor, and everything about them that can be checked without looking at
 //! one.
 
+use super::compared::Compared;
 use super::store::Store;
 use super::{HEAP, Inner, RECORDS, Records, check_layout};
 use holdall_core::layout::records::{Dataset, kind, limits_of};
@@ -27,7 +28,9 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
     let limits = limits_of(all, data.len().saturating_add(heap.len()));
     let tensor = tensor.clone();
     let Dataset { schema, ty, extent, size, stride, count } = dataset;
-    let inner = Inner { tensor, schema, ty, extent, size, stride, count, limits, data, heap };
+    let compared = Compared::default();
+    let inner =
+        Inner { tensor, schema, ty, extent, size, stride, count, limits, data, heap, compared };
     Ok(Records(Arc::new(inner)))
 }
 

@@ -24,6 +24,9 @@ impl Blob {
     /// Reads what the next runs need: of how many.
     fn bring(&self, next: &[u64]) -> Result<usize> {
         let inner = &*self.0;
+        if next.len() as u64 == self.len() {
+            self.compare()?;
+        }
         let next = &next[..next.len().min(RECORDS)];
         let there = next.iter().filter(|place| **place < inner.runs.count);
         let entry = |place: &u64| {

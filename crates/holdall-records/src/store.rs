@@ -47,7 +47,7 @@ impl Store {
     pub(super) fn loaded(&self) -> Result<Store> {
         Ok(Store::Whole(match self {
             Store::Whole(bytes) => bytes.clone(),
-            Store::Parts { tensor, role, .. } => tensor.bytes(role)?,
+            Store::Parts { tensor, role, .. } => tensor.checked().bytes(role)?,
         }))
     }
 

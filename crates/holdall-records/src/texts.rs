@@ -36,6 +36,7 @@ impl Blob {
         let (Some(entries), Some(heap)) = (self.0.entries.whole(), self.0.heap.whole()) else {
             return Ok(None);
         };
+        self.compare()?;
         Ok(Some(Texts::new(Of::Blob(self), self.len(), entries, Entry::LEN, heap)))
     }
 }
@@ -57,6 +58,7 @@ impl Records {
         else {
             return Ok(None);
         };
+        self.compare()?;
         let entries = entries.get(part.offset()..).unwrap_or_default();
         let of = Of::Records(self, part);
         Ok(Some(Texts::new(of, self.len(), entries, self.0.stride, heap)))

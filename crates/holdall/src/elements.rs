@@ -13,7 +13,7 @@ use holdall_core::layout::number::ElementType;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use holdall_io::Tensor;
-use holdall_io::executor::{Pieces, checked_algorithm, frames_range, table_of};
+use holdall_io::executor::{Pieces, frames_range, table_of};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -113,13 +113,26 @@ impl Elements {
         }
     }
 
-    /// Whether a digest is checked where they are read from the first to the last, and nowhere else.
+    /// Whether a digest is only compared by a [cursor](Elements::cursor), on its way from the first element to the last: where any other
+    /// way would fetch or decode the bytes twice.
     pub(crate) fn is_summed(&self) -> bool {
         match &self.place {
             Place::File(f) => {
-                f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
+                (f.is_remote() || !self.is_random())
+                    && f.tensor.file().check().algorithm(&f.component).is_some()
             }
             Place::Memory(_) | Place::Computed(_) | Place::Described(_) => false,
+        }
+    }
+
+    /// Compares the bytes with their digest, unless a cursor does. What is in memory, and what views compute, was compared before.
+    ///
+    /// # Errors
+    /// Io, Integrity.
+    pub(crate) fn compare(&self) -> Result<()> {
+        match &self.place {
+            Place::File(f) if !self.is_summed() => f.tensor.checked().compare(&f.component.role),
+            _ => Ok(()),
         }
     }
 
@@ -169,10 +182,9 @@ impl Elements {
     /// Limit, when what is compressed decodes to more than is allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let pieces = match &self.place {
-            Place::File(f) if !self.is_random() || f.is_remote() => Some(match f.is_remote() {
-                true => f.tensor.pieces(&f.component.role)?,
-                false => f.tensor.component_pieces(f.component.clone(), None)?,
-            }),
+            Place::File(f) if !self.is_random() || f.is_remote() => {
+                Some(f.tensor.checked().component_pieces(f.component.clone())?)
+            }
             _ => None,
         };
         Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })
@@ -185,19 +197,6 @@ impl Elements {
             _ => 0,
         }
     }
-}
-
-/// Compares a tensor with its digests, where all of it will be read out of a file at hand: from far away that is done on
-/// the way.
-///
-/// # Errors
-/// The tensor's fault; Io, Integrity.
-pub(crate) fn check_digests(tensor: &Tensor) -> Result<()> {
-    tensor.sound()?;
-    if tensor.file().sources().terms().is_remote() {
-        return Ok(());
-    }
-    tensor.components().try_for_each(|c| tensor.check_digest(&c.role))
 }
 
 impl InFile {

@@ -19,7 +19,7 @@ use holdall_core::{
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
 use holdall_io::items::{Feed, Item, Keep, MadePieces};
 use holdall_io::select::{ByName, Glob};
-use holdall_io::{DensePieces, File, Tensor, Work};
+use holdall_io::{Check, DensePieces, File, Tensor, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use stored::What;
@@ -381,7 +381,7 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mad
     let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
-        let dense = from.dense_pieces()?;
+        let dense = from.dense_pieces(Check::All)?;
         let made: MadePieces =
             Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
         Ok(made)

@@ -67,10 +67,10 @@ pub use holdall_core::model::{
     BlockType, Hasher, Row, RowKind, Tensors, element_count, nearest, stored_size,
 };
 pub use holdall_core::{
-    Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
-    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder, LIMITS, Layout,
-    Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role, Rule, Stop,
-    Stored, TensorInfo, TensorSpec, Value, Warning, Window,
+    Algorithm, Attributes, ByteOrder, Bytes, Checksum, Component, ComponentRef, ComponentSpec,
+    DType, Digest, Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder,
+    LIMITS, Layout, Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role,
+    Rule, Stop, Stored, TensorInfo, TensorSpec, Value, Warning, Window,
 };
 pub use holdall_formats::{FORMATS, Format};
 pub use holdall_io::{

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count, tiles};
 use holdall_core::{Attributes, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec};
 use holdall_io::items::{self, Feed, Item, MadePieces};
-use holdall_io::{Tensor, held};
+use holdall_io::{Check, Tensor, held};
 use std::sync::{Arc, OnceLock};
 
 /// The attributes of a tensor that is written in another layout: all but those that say how to read the one it has.
@@ -167,8 +167,10 @@ impl Shared {
             Some(view) => view,
             None => {
                 let view = match self.tensor.layout() {
-                    Layout::SparseCsr | Layout::PackedCsr => View::Csr(held::csr(&self.tensor)?),
-                    _ => View::Coo(held::coo(&self.tensor)?),
+                    Layout::SparseCsr | Layout::PackedCsr => {
+                        View::Csr(held::csr(&self.tensor.checked_with(Check::All))?)
+                    }
+                    _ => View::Coo(held::coo(&self.tensor.checked_with(Check::All))?),
                 };
                 self.view.get_or_init(|| view)
             }

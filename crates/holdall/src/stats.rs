@@ -64,8 +64,8 @@ const HELD: u64 = 64 << 20;
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
 /// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
-    crate::elements::check_digests(tensor)?;
-    let (elements, implied) = elements(tensor)?;
+    let (elements, implied) = elements(tensor.sound()?)?;
+    elements.compare()?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));
     let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
@@ -107,14 +107,14 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
 fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
     Ok(match tensor.layout() {
         // Values are gone through twice, and fetched once.
-        Layout::Dense if is_far(tensor) => (Elements::held(tensor.dense()?), 0),
+        Layout::Dense if is_far(tensor) => (Elements::held(tensor.to_dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
-            let csr = held::csr(tensor)?;
+            let csr = held::csr(&tensor.checked())?;
             sparse(tensor, csr.values(), || csr.places())?
         }
         Layout::SparseCoo | Layout::PackedCoo => {
-            let coo = held::coo(tensor)?;
+            let coo = held::coo(&tensor.checked())?;
             sparse(tensor, coo.values(), || coo.places())?
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
@@ -152,7 +152,8 @@ impl Scan<'_> {
     fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[self.elements]);
         let told = &self.options.work;
-        let Some(count) = self.elements.count.filter(|_| self.elements.is_random()) else {
+        let is_random = self.elements.is_random() && !self.elements.is_summed();
+        let Some(count) = self.elements.count.filter(|_| is_random) else {
             let mut cursor = self.elements.cursor()?;
             let mut start = 0;
             loop {

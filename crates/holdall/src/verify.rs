@@ -12,7 +12,8 @@ mod layouts;
 
 pub use holdall_io::{Strictness, Verdict};
 
-use holdall_core::{Algorithm, Digest, Error, ErrorKind, Result, Warning};
+use holdall_core::model::Checksum;
+use holdall_core::{Algorithm, Component, Error, ErrorKind, Result, Warning};
 use holdall_io::select::Select;
 use holdall_io::{File, external};
 use holdall_io::{Work, with_work};
@@ -186,8 +187,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
         return whole_package(file, &package, options);
     }
     let state = State::default();
-    let whole = if options.select.is_all() { file.index().whole() } else { &[] };
-    let mut report = tensors(file, whole, options, &state)?;
+    let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
     report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
@@ -208,13 +208,8 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Checks all tensors that are asked for, and the files in `whole`, whose digest is known.
-fn tensors(
-    file: &File,
-    whole: &[Whole],
-    options: &VerifyOptions,
-    state: &State,
-) -> Result<VerifyReport> {
+/// Checks all tensors that are asked for, and the checksums that cover any of them, or all if all tensors are.
+fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<VerifyReport> {
     let tensors = options.select.of(file)?;
     for tensor in &tensors {
         if let Some(e) = tensor.fault() {
@@ -226,7 +221,13 @@ fn tensors(
         warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
-    bytes::check(file, &tensors, whole, options, state, &mut report)?;
+    let chunked = file.index().chunked();
+    let is_wanted = |checksum: &&Checksum| {
+        let covers = |c: Component| c.digest.is_none() && checksum.covers(&c, chunked);
+        options.select.is_all() || tensors.iter().any(|t| t.components().any(covers))
+    };
+    let checksums: Vec<&Checksum> = file.checksums().filter(is_wanted).collect();
+    bytes::check(file, &tensors, &checksums, options, state, &mut report)?;
     layouts::check(&tensors, options, state, &mut report)?;
     Ok(report)
 }
@@ -244,15 +245,12 @@ fn warnings(file: &File, select: &Select) -> Vec<Warning> {
     out
 }
 
-/// A file whose digest as a whole is known, a shard: its number among the sources, its name, and the digest.
-type Whole = (u32, String, Digest);
-
 /// What is wrong with tensors of a file: the first errors, and the numbers of all such tensors.
 /// Besides, how many components have no digest that could be checked.
 pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
     let state = State::default();
     let options = VerifyOptions::new().with_work(work.clone());
-    tensors(file, &[], &options, &state)?;
+    tensors(file, &options, &state)?;
     let mut found = state.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Those that this version does not know are not findings, and cannot be taken either.
     for tensor in file.tensors() {

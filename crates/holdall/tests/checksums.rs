@@ -59,7 +59,7 @@ fn sha256_is_checked_where_all_of_a_component_is_read() {
             assert_eq!(code(w.memory(&Role::Data).map(drop)), Err("file/digest"));
             let pieces = || w.pieces(&Role::Data)?.try_for_each(|p| p.map(drop));
             assert_eq!(code(pieces()), Err("file/digest"));
-            assert_eq!(code(w.check_digest(&Role::Data)), Err("file/digest"));
+            assert_eq!(code(w.checked().compare(&Role::Data)), Err("file/digest"));
             // Compared with anything, from either side, on one thread or several.
             for (a, b) in [(&good, &bad), (&bad, &good)] {
                 for threads in [1, 4] {

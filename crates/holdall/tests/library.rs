@@ -14,6 +14,7 @@ mod carton_interop;
 mod carton_pack;
 mod carton_page;
 mod carton_strict;
+mod checked;
 mod checkpoint;
 mod checksums;
 mod convert;

@@ -6,11 +6,11 @@ use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
 use holdall_core::read::{Chunk, Chunked, Extent, join};
-use holdall_core::{
-    Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
-};
 #[cfg(feature = "whole")]
-use holdall_core::{Encoding, read::Want};
+use holdall_core::read::Want;
+use holdall_core::{
+    Bytes, Component, Digest, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
+};
 use holdall_formats::shards::has_more;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -70,7 +70,16 @@ impl File {
             .with("warnings", |out| {
                 json::list(index.warnings(), out, |w, out| out.push_str(&json::warning(w)));
             })
-            .flag("hasMore", has_more(index)))
+            .flag("hasMore", has_more(index))
+            .with("checksums", |out| {
+                // Of those that a version of this can compute.
+                json::list(index.checksums(), out, |checksum, out| {
+                    match checksum.bytes.digest.as_ref().and_then(Digest::algorithm) {
+                        Some(_) => holdall_json::write_string(&checksum.name, out),
+                        None => out.push_str("null"),
+                    }
+                });
+            }))
     }
 
     /// The digest of what the file holds, however it lies in it; nothing where there is none.
@@ -87,18 +96,14 @@ impl File {
         }
     }
 
-    /// All bytes of a source that has a digest as a whole, by its number among those.
+    /// The bytes that a checksum of the file covers, by its number among those.
     #[cfg(feature = "whole")]
-    pub(crate) fn whole_source(&self, at: u32) -> Result<Want, Error> {
-        let index = self.index()?;
-        let found = index.whole().get(at as usize).and_then(|(number, _, digest)| {
-            let len = index.source_lens().nth(*number as usize)?;
-            let bytes = Extent::new(*number, 0..len);
-            let mut all = Component::of_bytes(bytes, Encoding::Raw, len);
-            all.digest = Some(digest.clone());
-            Some(Want::new(at, all).with_digests(digest.algorithm()))
-        });
-        found.ok_or_else(|| CALL.broken(format!("there is no whole source number {at}")))
+    pub(crate) fn checksum(&self, at: u32) -> Result<Want, Error> {
+        let found = self.index()?.checksums().get(at as usize);
+        let found = found.ok_or_else(|| CALL.broken(format!("there is no checksum number {at}")))?;
+        let bytes = found.bytes.clone();
+        let algorithm = bytes.summed_by();
+        Ok(Want::new(at, bytes).with_digests(algorithm))
     }
 
     pub(crate) fn index(&self) -> Result<&Index, Error> {

@@ -23,9 +23,9 @@ const RANGE: u32 = 1;
 const DIGEST: u32 = 2;
 /// Its stored bytes are wanted as they are.
 const AS_STORED: u32 = 4;
-/// It is of no tensor, but of a whole source that has a digest, by its number among those.
+/// It is of no tensor, but the bytes of a checksum of the file, by its number among those.
 #[cfg(feature = "whole")]
-const WHOLE: u32 = 8;
+const CHECKSUM: u32 = 8;
 
 /// Typed arrays want their bytes at multiples of this.
 const ALIGN: u64 = 8;
@@ -67,8 +67,8 @@ pub(crate) fn plan(
     for raw in input.chunks_exact(WANT_LEN) {
         let (at, number, flags) = (u32_at(raw, 0), u32_at(raw, 4), u32_at(raw, 8));
         #[cfg(feature = "whole")]
-        if flags & WHOLE != 0 {
-            wants.push(file.whole_source(at)?);
+        if flags & CHECKSUM != 0 {
+            wants.push(file.checksum(at)?);
             of.push((false, None));
             continue;
         }

@@ -151,19 +151,6 @@ fn component_row(c: &Component) -> Vec<Cell> {
 
 /// Some of the values as text, or why there are none to show.
 fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
-    let is_read_whole = matches!(
-        tensor.layout(),
-        Layout::QuantizedGroup
-            | Layout::SparseCsr
-            | Layout::PackedCsr
-            | Layout::SparseCoo
-            | Layout::PackedCoo
-            | Layout::SparseBlocks
-            | Layout::SparseHybrid
-    ) || tensor.description().is_some();
-    if is_read_whole {
-        components.iter().try_for_each(|c| tensor.check_digest(&c.role))?;
-    }
     let shown = match tensor.layout() {
         Layout::Dense => dense(tensor, components),
         layout if layout.is_computed() => computed(tensor),
@@ -195,7 +182,7 @@ fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
         _ => Preview::new(tensor.shape()),
     };
     if preview.is_whole() {
-        tensor.check_digest(&c.role)?;
+        tensor.checked().compare(&c.role)?;
     }
     let parts = elements::of_component(tensor, c, &preview.ranges())?;
     preview.render(&parts)

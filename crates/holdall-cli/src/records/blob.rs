@@ -41,6 +41,9 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
         Content::Elements(dtype) => Some(Elements::new(dtype)?),
         _ => None,
     };
+    if whole && output.is_json() {
+        blob.compare()?;
+    }
     for index in places {
         if output.is_full() {
             output.more = true;

@@ -5,7 +5,8 @@ use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count, stored_size,
+    Attributes, Component, DType, Layout, LogicalType, Role, TensorInfo, Value, element_count,
+    stored_size,
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -63,22 +64,25 @@ impl Strided {
     /// # Errors
     /// [`WRONG_LAYOUT`]; what `get` fails with; [`STRIDES`].
     pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Strided> {
-        if *info.layout() != Layout::Strided {
-            let layout = info.layout().as_str().shown();
-            return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not strided")));
-        }
-        let (shape, strides) = (info.shape(), strides(info.attributes(), info.shape().len())?);
-        let component = info.component(&Role::Data);
-        let component = component.ok_or_else(|| STRIDES.broken("there is no component `data`"))?;
-        let (dtype, logical_type) = (component.dtype, component.logical_type);
-        let width = stored_size(1, dtype, logical_type.as_ref()).ok().flatten();
-        let Some(width) = width else {
-            return Err(LENGTH.broken("elements are not whole bytes"));
-        };
+        let (component, strides, width) = parts(info)?;
+        let (dtype, logical_type, shape) =
+            (component.dtype, component.logical_type, info.shape().to_vec());
         let bytes = get(&Role::Data)?;
-        check(shape, &strides, width, bytes.len() as u64)?;
-        let count = element_count(shape).unwrap_or(u64::MAX);
-        Ok(Strided { dtype, logical_type, shape: shape.to_vec(), strides, width, count, bytes })
+        check(&shape, &strides, width, bytes.len() as u64)?;
+        let count = element_count(&shape).unwrap_or(u64::MAX);
+        Ok(Strided { dtype, logical_type, shape, strides, width, count, bytes })
+    }
+
+    /// Checks what [`Strided::of`] checks, without the bytes, if the component says how many it decodes to.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`], [`STRIDES`].
+    pub fn check(info: &TensorInfo) -> Result<()> {
+        let (component, strides, width) = parts(info)?;
+        match component.decoded_len {
+            Some(len) => check(info.shape(), &strides, width, len),
+            None => Ok(()),
+        }
     }
 
     /// Bytes of an element.
@@ -150,6 +154,22 @@ impl Strided {
         let mut out = Vec::with_capacity(len as usize);
         self.elements(0..self.count, &mut out)?;
         Ok(Dense::new(self.dtype, self.logical_type.clone(), self.shape.clone(), out))
+    }
+}
+
+/// The component of a strided tensor, its strides, and the bytes of an element.
+fn parts(info: &TensorInfo) -> Result<(Component, Vec<u64>, u64)> {
+    if *info.layout() != Layout::Strided {
+        let layout = info.layout().as_str().shown();
+        return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not strided")));
+    }
+    let strides = strides(info.attributes(), info.shape().len())?;
+    let component = info.component(&Role::Data);
+    let component = component.ok_or_else(|| STRIDES.broken("there is no component `data`"))?;
+    let width = stored_size(1, component.dtype, component.logical_type.as_ref()).ok().flatten();
+    match width {
+        Some(width) => Ok((component, strides, width)),
+        None => Err(LENGTH.broken("elements are not whole bytes")),
     }
 }
 

@@ -10,7 +10,9 @@ pub use dense::SAMPLE;
 use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, Warning};
 use super::interner::Interner;
 use super::shape::{element_count, stored_size};
-use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
+use super::{
+    Attributes, Checksum, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo,
+};
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
@@ -147,9 +149,15 @@ impl IndexBuilder {
         &self.limits
     }
 
-    /// Notes the digest that a whole source should have, and what the file calls it.
+    /// Adds a checksum of bytes that are not those of one component alone.
+    pub fn checksum(&mut self, checksum: Checksum) {
+        self.inner.checksums.push(checksum);
+    }
+
+    /// Adds the digest that a whole source should have, and the file's name for that source.
     pub fn whole(&mut self, source: u32, name: String, digest: Digest) {
-        self.inner.whole.push((source, name, digest));
+        let len = self.inner.sources.get(source as usize).map_or(0, |(len, _)| *len);
+        self.checksum(Checksum::new(name, Extent::new(source, 0..len), digest));
     }
 
     /// Takes little-endian bytes that the manifest states in place of storing them; where a component finds
@@ -292,6 +300,12 @@ impl IndexBuilder {
         }
         for claimed in file.claimed() {
             self.inner.claimed.push(Extent { source: number(*claimed), ..*claimed });
+        }
+        for checksum in file.checksums() {
+            let mut checksum = checksum.clone();
+            let stored = checksum.bytes.stored;
+            checksum.bytes.stored = Extent { source: number(stored), ..stored };
+            self.checksum(checksum);
         }
         self.inner.warnings.extend_from_slice(file.warnings());
         for what in file.unkept() {

@@ -18,27 +18,35 @@ pub enum Algorithm {
     Crc32,
     /// XXH3 of 64 bits: catches accidents, not adversaries. Over decoded bytes.
     Xxh3,
+    /// SHA-256 over decoded bytes, as the `MANIFEST` of a package has it of a compressed file.
+    Sha256Decoded,
 }
 
 impl Algorithm {
     /// Whether files give it of what is decoded, in the byte order of the file, rather than of what is stored.
     pub const fn is_of_decoded(self) -> bool {
-        matches!(self, Algorithm::Crc32 | Algorithm::Xxh3)
+        matches!(self, Algorithm::Crc32 | Algorithm::Xxh3 | Algorithm::Sha256Decoded)
     }
 
-    /// `crc32c`, `sha256`, `crc32` or `xxh3`.
+    /// Whether it is SHA-256, which takes several times as long as the others.
+    pub const fn is_slow(self) -> bool {
+        matches!(self, Algorithm::Sha256 | Algorithm::Sha256Decoded)
+    }
+
+    /// `crc32c`, `sha256`, `crc32`, `xxh3` or `sha256-decoded`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
             Algorithm::Sha256 => "sha256",
             Algorithm::Crc32 => "crc32",
             Algorithm::Xxh3 => "xxh3",
+            Algorithm::Sha256Decoded => "sha256-decoded",
         }
     }
 }
 
-/// An algorithm's name and its value over a component's stored bytes; that of CRC-32 and of XXH3 over its decoded ones, as zips and
-/// zTensor 2 have it, before they are brought into our byte order.
+/// An algorithm's name and its value over a component's stored bytes; that of CRC-32, of XXH3 and of [`Digest::Sha256Decoded`] over its
+/// decoded ones, as zips, zTensor 2 and packages have it, before they are brought into our byte order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -50,6 +58,8 @@ pub enum Digest {
     Crc32(u32),
     /// XXH3, written `xxh3:` and 16 lower-case hex digits.
     Xxh3(u64),
+    /// SHA-256 of the decoded bytes, written `sha256-decoded:` and 64 lower-case hex digits.
+    Sha256Decoded([u8; 32]),
     /// An algorithm this version does not know, as the file spells it; never counted as verified.
     Other(Arc<str>),
 }
@@ -84,7 +94,10 @@ impl Digest {
             Digest::Crc32(_) => Some(Algorithm::Crc32),
             Digest::Sha256(_) if cfg!(feature = "digests") => Some(Algorithm::Sha256),
             Digest::Xxh3(_) if cfg!(feature = "digests") => Some(Algorithm::Xxh3),
-            Digest::Sha256(_) | Digest::Xxh3(_) | Digest::Other(_) => None,
+            Digest::Sha256Decoded(_) if cfg!(feature = "digests") => Some(Algorithm::Sha256Decoded),
+            Digest::Sha256(_) | Digest::Xxh3(_) | Digest::Sha256Decoded(_) | Digest::Other(_) => {
+                None
+            }
         }
     }
 }
@@ -93,15 +106,18 @@ impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Digest::Crc32c(v) => write!(f, "crc32c:0x{v:08X}"),
-            Digest::Sha256(v) => {
-                f.write_str("sha256:")?;
-                v.iter().try_for_each(|b| write!(f, "{b:02x}"))
-            }
+            Digest::Sha256(v) => hex(f, "sha256:", v),
+            Digest::Sha256Decoded(v) => hex(f, "sha256-decoded:", v),
             Digest::Crc32(v) => write!(f, "crc32:0x{v:08X}"),
             Digest::Xxh3(v) => write!(f, "xxh3:{v:016x}"),
             Digest::Other(text) => f.write_str(text),
         }
     }
+}
+
+fn hex(f: &mut fmt::Formatter<'_>, name: &str, value: &[u8; 32]) -> fmt::Result {
+    f.write_str(name)?;
+    value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// CRC-32C of `bytes`.
@@ -185,6 +201,8 @@ enum State {
     #[cfg(feature = "digests")]
     Sha256(Sha256),
     #[cfg(feature = "digests")]
+    Sha256Decoded(Sha256),
+    #[cfg(feature = "digests")]
     Xxh3(Box<twox_hash::xxhash3_64::Hasher>),
     #[cfg(not(feature = "digests"))]
     Unbuilt(Algorithm),
@@ -200,6 +218,8 @@ impl Hasher {
             #[cfg(feature = "digests")]
             Algorithm::Sha256 => State::Sha256(Sha256::new()),
             #[cfg(feature = "digests")]
+            Algorithm::Sha256Decoded => State::Sha256Decoded(Sha256::new()),
+            #[cfg(feature = "digests")]
             Algorithm::Xxh3 => State::Xxh3(Box::default()),
             #[cfg(not(feature = "digests"))]
             unbuilt => State::Unbuilt(unbuilt),
@@ -214,7 +234,7 @@ impl Hasher {
                 *crc = crc32_combine(*crc, Crc32::of_zip(bytes), bytes.len() as u64);
             }
             #[cfg(feature = "digests")]
-            State::Sha256(state) => state.update(bytes),
+            State::Sha256(state) | State::Sha256Decoded(state) => state.update(bytes),
             #[cfg(feature = "digests")]
             State::Xxh3(state) => std::hash::Hasher::write(&mut **state, bytes),
             #[cfg(not(feature = "digests"))]
@@ -229,6 +249,8 @@ impl Hasher {
             State::Crc32(crc) => Digest::Crc32(crc),
             #[cfg(feature = "digests")]
             State::Sha256(state) => Digest::Sha256(state.finish()),
+            #[cfg(feature = "digests")]
+            State::Sha256Decoded(state) => Digest::Sha256Decoded(state.finish()),
             #[cfg(feature = "digests")]
             State::Xxh3(state) => Digest::Xxh3(std::hash::Hasher::finish(&*state)),
             #[cfg(not(feature = "digests"))]

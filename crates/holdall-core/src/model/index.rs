@@ -1,7 +1,9 @@
 //! What a file contains, held compactly.
 
 use super::shape::element_count;
-use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
+use super::{
+    Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Layout, LogicalType, Role,
+};
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::read::{Chunked, Extent};
 use bytes::Bytes;
@@ -68,8 +70,8 @@ pub(super) struct Inner {
     pub(super) version: String,
     /// The sources: their lengths, and where in each components may lie.
     pub(super) sources: Vec<(u64, Range<u64>)>,
-    /// Numbers and names of sources, and the digests that they should have as a whole.
-    pub(super) whole: Vec<(u32, String, Digest)>,
+    /// Checksums of bytes that are not those of one component alone.
+    pub(super) checksums: Vec<Checksum>,
     /// Bytes of components that the manifest states: those of [`Extent::STATED`].
     pub(super) stated: Bytes,
     /// Arrays put together of chunks: the sources from [`Extent::CHUNKED`] on.
@@ -189,9 +191,9 @@ impl Index {
         self.0.sources.iter().map(|(len, _)| *len)
     }
 
-    /// Sources that should have a digest as a whole: their numbers, what the file calls them, and the digest.
-    pub fn whole(&self) -> &[(u32, String, Digest)] {
-        &self.0.whole
+    /// The checksums of bytes that are not those of one component alone, in the file's order.
+    pub fn checksums(&self) -> &[Checksum] {
+        &self.0.checksums
     }
 
     /// Bytes in all sources.

@@ -3,6 +3,7 @@
 pub mod attributes;
 pub mod block;
 pub mod builder;
+mod checksum;
 mod digest;
 mod dtype;
 pub mod group;
@@ -18,6 +19,7 @@ pub use crate::codec::Encoding;
 pub use attributes::{Attributes, Value};
 pub use block::BlockType;
 pub use builder::IndexBuilder;
+pub use checksum::Checksum;
 pub use digest::{Algorithm, Digest, Hasher, crc32_combine, crc32c, crc32c_combine};
 pub use dtype::{ByteOrder, DType, LogicalType};
 pub use index::{Index, Row, RowKind, TensorInfo, Tensors, Warning};

@@ -95,14 +95,16 @@ impl ComponentDecoder {
         hashers.extend(digests.crc32c.then(|| Hasher::new(Algorithm::Crc32c)));
         hashers.extend(digests.crc32.then(|| Hasher::new(Algorithm::Crc32)));
         hashers.extend(digests.sha256.then(|| Hasher::new(Algorithm::Sha256)));
-        let of_decoded = digests.xxh3.then(|| Hasher::new(Algorithm::Xxh3));
+        let xxh3 = digests.xxh3.then(|| Hasher::new(Algorithm::Xxh3));
+        let sha256 = digests.sha256_decoded.then(|| Hasher::new(Algorithm::Sha256Decoded));
+        let of_decoded = xxh3.into_iter().chain(sha256);
         // Of raw bytes they are the same, also where nothing is decoded.
         let of_decoded = match stream {
             None => {
                 hashers.extend(of_decoded);
                 Vec::new()
             }
-            Some(_) => of_decoded.into_iter().collect(),
+            Some(_) => of_decoded.collect(),
         };
         Ok(ComponentDecoder {
             component: c.clone(),

@@ -358,7 +358,7 @@ fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
         _ => true,
     };
     // What decoding gives is digested by who decodes in order.
-    let in_order = want.digests.xxh3 && c.encoding != Encoding::Raw;
+    let in_order = want.digests.is_of_decoded() && c.encoding != Encoding::Raw;
     let at_once = |decoded: &u64| *decoded <= cut.whole && is_short && !in_order;
     if let Some(decoded) = c.decoded_len.filter(at_once) {
         return add(false, Purpose::Alone, 0..len, 0..decoded);

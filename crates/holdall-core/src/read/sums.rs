@@ -38,7 +38,7 @@ pub(super) fn check_decoded(c: &Component, found: u32) -> Result<()> {
 
 impl Component {
     /// The CRC-32 of what it decodes to, where it is compressed and the file tells that.
-    pub(super) fn decoded_crc(&self) -> Option<u32> {
+    pub fn decoded_crc(&self) -> Option<u32> {
         match self.digest {
             Some(Digest::Crc32(said)) if self.encoding != Encoding::Raw => Some(said),
             _ => None,
@@ -64,15 +64,23 @@ pub struct Digests {
     pub sha256: bool,
     /// XXH3 of the decoded bytes, which can only be computed so too.
     pub xxh3: bool,
+    /// SHA-256 of the decoded bytes, the same.
+    pub sha256_decoded: bool,
 }
 
 impl Digests {
     /// None.
-    pub const NONE: Digests = Digests { crc32c: false, crc32: false, sha256: false, xxh3: false };
+    pub const NONE: Digests =
+        Digests { crc32c: false, crc32: false, sha256: false, xxh3: false, sha256_decoded: false };
 
     /// Whether any can only be computed from the first byte to the last.
     pub fn is_sequential(self) -> bool {
-        self.sha256 || self.xxh3
+        self.sha256 || self.is_of_decoded()
+    }
+
+    /// Whether any is computed of the decoded bytes where those are not the stored ones.
+    pub fn is_of_decoded(self) -> bool {
+        self.xxh3 || self.sha256_decoded
     }
 
     /// Whether there is any.
@@ -94,6 +102,7 @@ impl From<Option<Algorithm>> for Digests {
             crc32: algorithm == Some(Algorithm::Crc32),
             sha256: algorithm == Some(Algorithm::Sha256),
             xxh3: algorithm == Some(Algorithm::Xxh3),
+            sha256_decoded: algorithm == Some(Algorithm::Sha256Decoded),
         }
     }
 }
@@ -127,7 +136,7 @@ impl Sums {
     }
 
     /// Adds the share of `stored`, of which `start` bytes of the component come before, in the digests that `want`
-    /// is to have. Whoever wants one that is sequential gives all bytes at once; XXH3 is wanted here only of raw ones.
+    /// is to have. Whoever wants one that is sequential gives all bytes at once; one of decoded bytes is wanted here only of raw ones.
     pub fn take(&mut self, number: u32, want: &Want, start: u64, stored: &[u8]) {
         if want.range.is_some() {
             return;
@@ -138,8 +147,11 @@ impl Sums {
         if want.digests.crc32 {
             self.add(number, true, start, stored);
         }
-        let whole =
-            [(want.digests.sha256, Algorithm::Sha256), (want.digests.xxh3, Algorithm::Xxh3)];
+        let whole = [
+            (want.digests.sha256, Algorithm::Sha256),
+            (want.digests.xxh3, Algorithm::Xxh3),
+            (want.digests.sha256_decoded, Algorithm::Sha256Decoded),
+        ];
         for (_, algorithm) in whole.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             let mut hasher = Hasher::new(algorithm);
             hasher.update(stored);

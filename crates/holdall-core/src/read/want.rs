@@ -83,7 +83,8 @@ impl Want {
     /// what has a digest that can only be computed from the start, cannot.
     pub(super) fn is_divisible(&self) -> bool {
         let raw = self.component.encoding == Encoding::Raw;
-        (raw || self.table.is_some()) && !self.digests.is_sequential()
+        let is_summed_decoded = self.range.is_none() && self.component.decoded_crc().is_some();
+        (raw || self.table.is_some()) && !self.digests.is_sequential() && !is_summed_decoded
     }
 
     /// Whether a digest of its stored bytes vouches for them: then the codec's own checksums need not be compared.

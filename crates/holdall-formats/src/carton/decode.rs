@@ -84,8 +84,12 @@ fn tensor(
     };
     builder.tensor(&row.name, shape, layout)?;
     let encoding = entry.method().encoding();
-    // The hash is that of the file, so of the decoded bytes.
-    let sha256 = file.and_then(|file| file.sha256).filter(|_| encoding == Encoding::Raw);
+    // Those are of the file, so of the decoded bytes.
+    let digest = match file.and_then(|file| file.sha256) {
+        Some(sha256) if encoding == Encoding::Raw => Digest::Sha256(sha256),
+        Some(sha256) => Digest::Sha256Decoded(sha256),
+        None => Digest::Crc32(entry.crc32()),
+    };
     builder.component(Component {
         role: Role::Data,
         dtype,
@@ -94,7 +98,7 @@ fn tensor(
         byte_order: ByteOrder::Little,
         stored: stored.into(),
         decoded_len: Some(entry.decoded_len()),
-        digest: sha256.map(Digest::Sha256),
+        digest: Some(digest),
     })
 }
 

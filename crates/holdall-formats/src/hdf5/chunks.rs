@@ -125,22 +125,44 @@ impl Place<'_> {
     fn tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
         let rank = self.chunk.len() as u64;
         let key_len = rank.saturating_add(1).saturating_mul(8).saturating_add(8);
-        for (key, address) in tree::first(reader, at, CHUNKS, key_len)? {
-            let (len, left_out, offsets) = reader.read(at, "a chunk's key", &key, |cursor| {
-                let (len, left_out) = (cursor.u32_le()?, cursor.u32_le()?);
-                let offsets = (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
-                Some((len, left_out, offsets))
-            })?;
+        // How many bytes are stored and which filters were left out come before the place.
+        let place = |key: &Bytes| {
+            let mut cursor = Cursor::new(key);
+            cursor.take(8);
+            (0..=rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
+        };
+        let compare = |a: &Bytes, b: &Bytes| place(a).cmp(&place(b));
+        let keys = tree::Keys { len: key_len, compare: Some(&compare) };
+        for (key, address) in tree::first(reader, at, CHUNKS, &keys)? {
+            let (len, left_out, offsets, element) =
+                reader.read(at, "a chunk's key", &key, |cursor| {
+                    let (len, left_out) = (cursor.u32_le()?, cursor.u32_le()?);
+                    let offsets =
+                        (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()?;
+                    Some((len, left_out, offsets, cursor.u64_le()?))
+                })?;
+            let wrong = |message: String| -> Result<Stop> {
+                Ok(CHUNK.broken(message).at(reader.place(at, 0)?).into())
+            };
             let divided = offsets.iter().zip(self.chunk).map(|(offset, chunk)| {
                 offset.checked_rem(*chunk).filter(|rest| *rest == 0)?;
                 offset.checked_div(*chunk)
             });
-            let Some(place) = divided.collect::<Option<Vec<u64>>>() else {
+            let Some(divided) = divided.collect::<Option<Vec<u64>>>() else {
                 let message = format!("a chunk at {offsets:?}, chunks are of {:?}", self.chunk);
-                return Err(CHUNK.broken(message).at(reader.place(at, 0)?).into());
+                return Err(wrong(message)?);
+            };
+            if element != 0 {
+                let message =
+                    format!("the chunk at {offsets:?} starts at byte {element} of its elements");
+                return Err(wrong(message)?);
+            }
+            let Some(number) = self.number(divided) else {
+                let message = format!("the chunk at {offsets:?} lies outside of the dataset");
+                return Err(wrong(message)?);
             };
             let entry = Entry { at: address, len: Some(len.into()), left_out };
-            self.add(reader, self.number(place), entry, out)?;
+            self.add(reader, Some(number), entry, out)?;
         }
         Ok(())
     }

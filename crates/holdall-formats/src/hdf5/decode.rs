@@ -15,8 +15,8 @@ use holdall_collections::{HashMap, HashSet};
 use holdall_core::error::{Error, ErrorKind, Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
-    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role, Value,
-    element_count,
+    Attributes, ByteOrder, Checksum, Component, DType, Encoding, Index, IndexBuilder, Layout, Role,
+    Value, element_count,
 };
 use holdall_core::window::{Stop, Window};
 
@@ -36,10 +36,10 @@ pub(super) fn keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 }
 
 fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let Start { reader, root, is_open, beside } = start(window, limits)?;
+    let Start { reader, root, is_open, beside, checksum } = start(window, limits)?;
     let mut walk = Walk::new(&reader);
     walk.all(root)?;
-    Ok(walk.index(id, beside, is_open)?)
+    Ok(walk.index(id, beside, checksum, is_open)?)
 }
 
 /// The objects of a file that were found so far.
@@ -176,10 +176,17 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 
     /// What was found, as an index.
-    fn index(mut self, id: &'static str, beside: Attributes, is_open: bool) -> Result<Index> {
+    fn index(
+        mut self,
+        id: &'static str,
+        beside: Attributes,
+        checksum: Option<Checksum>,
+        is_open: bool,
+    ) -> Result<Index> {
         let reader = self.reader;
         let len = reader.window.len();
         let mut builder = IndexBuilder::new(id, "", len, 0..len, reader.limits);
+        checksum.into_iter().for_each(|checksum| builder.checksum(checksum));
         sort_by(&mut self.entries, |(a, _), (b, _)| a.cmp(b));
         let mut file = beside;
         let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();

@@ -156,8 +156,10 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
         return Err(reader.broken(at, "a group without a tree or a heap").into());
     };
     let both = each([true, false], |is_tree| match is_tree {
-        true => tree::first(reader, root, LINKS, reader.length.into())
-            .map(|found| (found, Bytes::new())),
+        true => {
+            let keys = tree::Keys { len: reader.length.into(), compare: None };
+            tree::first(reader, root, LINKS, &keys).map(|found| (found, Bytes::new()))
+        }
         false => fractal::local(reader, names).map(|found| (Vec::new(), found)),
     })?;
     let (mut tables, mut names) = (Vec::new(), Bytes::new());

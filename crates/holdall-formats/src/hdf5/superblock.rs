@@ -4,7 +4,7 @@ use super::reader::{Reader, little};
 use super::{COMPRESSED, SUPERBLOCK, TRUNCATED, VERSION};
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
-use holdall_core::model::{Attributes, Value};
+use holdall_core::model::{Attributes, Checksum, Digest, Value};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::zip::{Directory, Entry, Method};
@@ -58,13 +58,19 @@ pub(super) struct Start<'w> {
     pub(super) is_open: bool,
     /// What stands beside it in a zip.
     pub(super) beside: Attributes,
+    /// The checksum that the zip has of it.
+    pub(super) checksum: Option<Checksum>,
 }
 
 /// Reads the superblock.
 pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<'w>, Stop> {
-    let mut beside = Attributes::new();
+    let (mut beside, mut checksum) = (Attributes::new(), None);
     let whole = match window.head(4)?.starts_with(ZIP) {
-        true => in_zip(window, limits, &mut beside)?,
+        true => {
+            let (place, crc) = in_zip(window, limits, &mut beside)?;
+            checksum = Some(Checksum::new(WEIGHTS, place.clone().into(), Digest::Crc32(crc)));
+            place
+        }
         false => 0..window.len(),
     };
     if whole.end.saturating_sub(whole.start) <= SMALL {
@@ -128,11 +134,15 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
             return Err(TRUNCATED.broken(message).at(place).into());
         }
     }
-    Ok(Start { reader, root, is_open: version == 3 && flags & 1 == 1, beside })
+    Ok(Start { reader, root, is_open: version == 3 && flags & 1 == 1, beside, checksum })
 }
 
-/// Where the weights are in a zip that Keras wrote; its texts become attributes.
-fn in_zip(window: &Window, limits: &Limits, beside: &mut Attributes) -> Result<Range<u64>, Stop> {
+/// Where the weights are in a zip that Keras wrote, and their CRC-32; its texts become attributes.
+fn in_zip(
+    window: &Window,
+    limits: &Limits,
+    beside: &mut Attributes,
+) -> Result<(Range<u64>, u32), Stop> {
     let directory = Directory::read(window, limits)?;
     let Some(weights) = directory.get(WEIGHTS) else {
         return Err(SUPERBLOCK.broken(format!("the zip has no `{WEIGHTS}`")).into());
@@ -151,5 +161,5 @@ fn in_zip(window: &Window, limits: &Limits, beside: &mut Attributes) -> Result<R
         };
         beside.push(entry.name(), value);
     }
-    directory.data(weights, window)
+    Ok((directory.data(weights, window)?, weights.crc32()))
 }

@@ -7,33 +7,49 @@ use holdall_collections::HashSet;
 use holdall_core::error::Result;
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
+use std::cmp::Ordering;
 
 /// Bytes that are looked at first of a node of version 1.
 const NODE: u64 = 1 << 10;
 /// Bytes of a node of version 2 without its records.
 const PREFIX: u64 = 6;
 
+/// The keys of a tree of version 1.
+pub(super) struct Keys<'a> {
+    /// Bytes of each.
+    pub(super) len: u64,
+    /// Which of two keys comes first; `None` where their order does not matter.
+    pub(super) compare: Option<&'a dyn Fn(&Bytes, &Bytes) -> Ordering>,
+}
+
+/// A node of a tree of version 1, and the keys on both sides of the entry that leads to it.
+struct Child {
+    at: u64,
+    between: Option<(Bytes, Bytes)>,
+}
+
 /// The entries of all leaves of a tree of version 1: what stands before where each leads, and where that is.
 pub(super) fn first(
     reader: &Reader<'_>,
     root: u64,
     of: u8,
-    key_len: u64,
+    keys: &Keys<'_>,
 ) -> Result<Vec<(Bytes, u64)>, Stop> {
     let addresses = u64::from(reader.offset).saturating_mul(2);
     let prefix = addresses.saturating_add(8);
-    let each_len = key_len.saturating_add(reader.offset.into());
+    let each_len = keys.len.saturating_add(reader.offset.into());
     let (mut seen, mut out) = (HashSet::default(), Vec::new());
-    let (mut level, mut depth): (Vec<u64>, Option<u8>) = (vec![root], None);
+    let mut level = vec![Child { at: root, between: None }];
+    let mut depth: Option<u8> = None;
     while !level.is_empty() {
-        for at in &level {
+        for Child { at, .. } in &level {
             if !seen.insert(*at) {
                 let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
                 return Err(e.at(reader.place(*at, 0)?).into());
             }
         }
-        reader.ask(level.iter().map(|at| (*at, NODE)))?;
-        let nodes = each(&level, |at| {
+        reader.ask(level.iter().map(|child| (child.at, NODE)))?;
+        let nodes = each(&level, |Child { at, .. }| {
             let head = reader.head(*at, prefix)?;
             reader.signed(*at, &head, b"TREE")?;
             let (kind, depth, count) = reader.read(*at, "a tree's node", &head, |cursor| {
@@ -48,11 +64,14 @@ pub(super) fn first(
             }
             Ok((*at, depth, u64::from(count)))
         })?;
-        let len = |count: u64| count.saturating_mul(each_len).saturating_add(prefix);
+        // Another key follows the last entry.
+        let last = if keys.compare.is_some() { keys.len } else { 0 };
+        let len =
+            |count: u64| count.saturating_mul(each_len).saturating_add(prefix).saturating_add(last);
         reader.ask(nodes.iter().map(|(at, _, count)| (*at, len(*count))))?;
         let mut next = Vec::new();
         let wanted = depth.or(nodes.first().map(|(_, depth, _)| *depth)).unwrap_or(0);
-        for (at, found, count) in nodes {
+        for ((at, found, count), own) in nodes.into_iter().zip(&level) {
             // A level below the one before: there is no way back.
             if found != wanted {
                 let message = format!("a node of level {found} where one of {wanted} should be");
@@ -61,18 +80,23 @@ pub(super) fn first(
             let bytes = reader.bytes(at, len(count))?;
             let mut cursor = Cursor::new(&bytes);
             cursor.take(prefix);
-            for _ in 0..count {
-                let from = cursor.position();
-                let entry = cursor.take(key_len).and_then(|_| reader.address(&mut cursor));
+            let key_at = |number: u64| {
+                let from = prefix.saturating_add(number.saturating_mul(each_len));
+                slice(&bytes, from..from.saturating_add(keys.len))
+            };
+            keys.check(reader, own, (0..=count).map(key_at))?;
+            for number in 0..count {
+                let entry = cursor.take(keys.len).and_then(|_| reader.address(&mut cursor));
                 let Some(Some(child)) = entry else {
                     return Err(reader.broken(at, "an entry of a tree leads nowhere").into());
                 };
                 match found {
-                    0 => {
-                        let range = from..from.saturating_add(key_len);
-                        out.push((slice(&bytes, range), child));
+                    0 => out.push((key_at(number), child)),
+                    _ => {
+                        let following = number.saturating_add(1);
+                        let between = keys.compare.map(|_| (key_at(number), key_at(following)));
+                        next.push(Child { at: child, between });
                     }
-                    _ => next.push(child),
                 }
             }
         }
@@ -80,6 +104,37 @@ pub(super) fn first(
         level = next;
     }
     Ok(out)
+}
+
+impl Keys<'_> {
+    /// Checks that the keys of a node rise, and lie between those on both sides of the entry that leads to it: a search of the tree
+    /// finds no other entries.
+    fn check(
+        &self,
+        reader: &Reader<'_>,
+        node: &Child,
+        all: impl Iterator<Item = Bytes>,
+    ) -> Result<()> {
+        let Some(compare) = self.compare else { return Ok(()) };
+        let wrong = || reader.broken(node.at, "the keys of a tree's node do not rise");
+        let mut before: Option<Bytes> = None;
+        for key in all {
+            if before.as_ref().is_some_and(|before| compare(before, &key) != Ordering::Less) {
+                return Err(wrong());
+            }
+            let is_inside = node.between.as_ref().is_none_or(|(low, high)| {
+                compare(low, &key) != Ordering::Greater && compare(&key, high) != Ordering::Greater
+            });
+            if !is_inside {
+                return Err(reader.broken(
+                    node.at,
+                    "a key of a tree's node is not between those of the node above it",
+                ));
+            }
+            before = Some(key);
+        }
+        Ok(())
+    }
 }
 
 /// A part of bytes, in numbers of the file.

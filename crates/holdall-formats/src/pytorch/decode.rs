@@ -20,8 +20,8 @@ use holdall_core::codec::pipeline::Step;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
-    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
-    Role, Value, element_count,
+    Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Index, IndexBuilder,
+    Layout, LogicalType, Role, Value, element_count,
 };
 use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
 use holdall_core::window::{Looked, Stop, Window};
@@ -157,7 +157,9 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let place = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
-        ((*key).to_owned(), Place { stored, inflated })
+        let sum = entry.sum().filter(|_| !is_deflated);
+        let sum = sum.map(|sum| (entry.name().to_owned(), Digest::Crc32(sum)));
+        ((*key).to_owned(), Place { stored, inflated, sum })
     };
     let places = entries.iter().zip(places).map(place).collect();
     // What the pickle only names, and attributes have.
@@ -219,7 +221,7 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let message = format!("the storage `{}` passes the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages.places.insert(key, Place { stored: start..stop, inflated: None });
+        storages.places.insert(key, Place { stored: start..stop, inflated: None, sum: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();
@@ -296,6 +298,8 @@ struct Place {
     stored: Range<u64>,
     /// How many bytes they become, if they are a stream of Deflate.
     inflated: Option<u64>,
+    /// The entry of the zip that the storage is, and the checksum of its bytes, if they are stored as they are.
+    sum: Option<(String, Digest)>,
 }
 
 impl Place {
@@ -353,7 +357,7 @@ fn build(
         });
     }
     let inflated = HashMap::default();
-    let mut places = Places { order, storages: stored, inflated };
+    let mut places = Places { order, storages: stored, inflated, summed: HashSet::default() };
     let mut types: HashMap<&str, &Storage> = HashMap::default();
     for storage in storages(content) {
         let first = types.entry(&storage.key).or_insert(storage);
@@ -385,6 +389,8 @@ struct Places<'a> {
     storages: &'a Storages,
     /// Storages that are streams of Deflate and not one tensor each, as arrays of the index.
     inflated: HashMap<&'a str, Extent>,
+    /// The starts of storages whose checksums the index has.
+    summed: HashSet<u64>,
 }
 
 impl<'a> Places<'a> {
@@ -531,6 +537,16 @@ impl<'a> Places<'a> {
             decoded_len: Some(len),
             digest: None,
         };
+        let is_turned = view.flags != Flags::default() && len != 0;
+        let mut digest = None;
+        match &place.sum {
+            Some((_, sum)) if len == place.len() && !is_turned => digest = Some(*sum),
+            // Of more than these bytes.
+            Some((name, sum)) if self.summed.insert(place.stored.start) => {
+                builder.checksum(Checksum::new(name, place.stored.clone().into(), *sum));
+            }
+            _ => {}
+        }
         let mask = (view.flags != Flags::default()).then(|| mask(element, view.flags, self.order));
         let (encoding, stored) = match (place.inflated, mask) {
             (_, _) if len == 0 => {
@@ -559,7 +575,7 @@ impl<'a> Places<'a> {
                 (Encoding::Raw, builder.chunked(turned)?)
             }
         };
-        Ok(Component { encoding, stored, ..whole })
+        Ok(Component { encoding, stored, digest, ..whole })
     }
 }
 

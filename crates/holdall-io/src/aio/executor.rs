@@ -3,7 +3,7 @@
 use super::File;
 use super::source::read;
 use crate::buffer::Buffer;
-use crate::check::Check;
+use crate::checked::Check;
 use crate::executor::{Tables, check_ranges, give_tables, too_short};
 use crate::file::File as Whole;
 use crate::load::LoadOptions;

@@ -93,6 +93,8 @@ impl Pieces {
         // Over a network the frames come one after the other anyway.
         let table = match sources.terms().is_remote() {
             true => None,
+            // A CRC-32 of what it decodes to is computed in order.
+            false if component.decoded_crc().is_some() => None,
             false => table_of(&sources, &component).map_err(|e| context.add_to(e, &component))?,
         };
         Pieces::of(sources, limits, context, component, digest, table)
@@ -110,7 +112,7 @@ impl Pieces {
         let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
             .map_err(|e| context.add_to(e, &component))?;
         // A digest of decoded bytes is the decoder's.
-        let way = match table.filter(|_| digest != Some(Algorithm::Xxh3)) {
+        let way = match table.filter(|_| !digest.is_some_and(Algorithm::is_of_decoded)) {
             Some(table) => Way::Frames(Box::new(Frames {
                 table: Arc::new(table),
                 done: 0,

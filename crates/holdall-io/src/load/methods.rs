@@ -2,6 +2,7 @@
 
 use super::{LoadOptions, Loaded, LoadedMemory};
 use crate::buffer::Buffer;
+use crate::checked::Check;
 use crate::file::{File, Tensor};
 use bytes::Bytes;
 use holdall_core::{Plan, Result, Role};
@@ -81,11 +82,19 @@ impl Tensor {
     /// The decoded bytes of a component: little-endian, elements in row-major order. A view into the
     /// map for raw components of a mapped file, fresh memory for all others.
     ///
+    /// A view is not touched, so its digest is only compared under [`Check::All`]: [`Checked::bytes`](crate::Checked::bytes) returns
+    /// the same after comparing it.
+    ///
     /// # Errors
     /// NotFound, Io, Integrity, Malformed, Limit.
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
-        super::component(self.file(), self.position(), &c).map_err(|e| self.place(e, &c))
+        match super::borrowed(self.file(), &c) {
+            Some(bytes) if self.file().check() != Check::All => {
+                bytes.map_err(|e| self.place(e, &c))
+            }
+            _ => self.checked().bytes(role),
+        }
     }
 
     /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to

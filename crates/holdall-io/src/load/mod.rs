@@ -8,16 +8,15 @@
 mod methods;
 
 use crate::buffer::Buffer;
-use crate::check::Check;
+use crate::checked::Check;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
-use crate::executor::{Executor, Out, checked_algorithm, find_tables};
+use crate::executor::{Executor, Out, find_tables};
 use crate::file::File;
 use crate::options::Io;
 use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::{Checksums, check_decoded_len};
-use holdall_core::model::Hasher;
 use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
@@ -157,14 +156,19 @@ pub(crate) fn all_of(
     let count = tensors.iter().map(|t| t.components().len()).sum();
     let mut out = Vec::with_capacity(count);
     for tensor in tensors {
-        out.extend(tensor.components().map(|c| wanted(tensor.position(), c, check)));
+        for c in tensor.components() {
+            if check == Check::All {
+                file.compare_covering(&c).map_err(|e| e.in_tensor(tensor.name()))?;
+            }
+            out.push(wanted(tensor.position(), c, check));
+        }
     }
     Ok(out)
 }
 
 /// A component of tensor number `tensor`, under the digest that is to be checked.
 pub(crate) fn wanted(tensor: usize, component: Component, check: Check) -> Want {
-    let digest = checked_algorithm(&component, check);
+    let digest = check.algorithm(&component);
     Want::new(tensor as u32, component).with_digests(digest)
 }
 
@@ -176,22 +180,18 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
     Ok(Loaded::new(file, tensors, bytes))
 }
 
-/// One component of tensor number `tensor`: a view into a map where that is possible, else loaded.
-pub(crate) fn component(file: &File, tensor: usize, c: &Component) -> Result<Bytes> {
+/// The bytes of a component in a map, if they can be borrowed from one. Nothing is compared.
+pub(crate) fn borrowed(file: &File, c: &Component) -> Option<Result<Bytes>> {
     let is_plain = Want::new(0, c.clone()).is_plain();
-    if is_plain && file.sources().at(c.stored.source).terms().access == Access::Borrowed {
-        let bytes = file.sources().read(c.stored)?;
-        if file.check() == Check::All
-            && let Some(algorithm) = checked_algorithm(c, Check::All)
-        {
-            let mut hasher = Hasher::new(algorithm);
-            hasher.update(&bytes);
-            check_digest(c, &hasher.finish())?;
-        }
-        return Ok(bytes);
-    }
-    let wants = vec![wanted(tensor, c.clone(), file.check())];
-    Ok(components(file, wants, &LoadOptions::new())?.pop().unwrap_or_default())
+    let is_mapped = || file.sources().at(c.stored.source).terms().access == Access::Borrowed;
+    (is_plain && is_mapped()).then(|| file.sources().read(c.stored))
+}
+
+/// One component of tensor number `tensor`, loaded.
+pub(crate) fn component(file: &File, tensor: usize, c: &Component, check: Check) -> Result<Bytes> {
+    let wants = vec![wanted(tensor, c.clone(), check)];
+    let options = LoadOptions::new().with_check(check);
+    Ok(components(file, wants, &options)?.pop().unwrap_or_default())
 }
 
 /// One component into the caller's memory.
@@ -594,7 +594,7 @@ fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
 fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
     let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
     let c = want.component.clone();
-    let digest = checked_algorithm(&c, options.check.unwrap_or(file.check()));
+    let digest = options.check.unwrap_or(file.check()).algorithm(&c);
     let mut out = Vec::new();
     for piece in tensor.component_pieces(c, digest)? {
         out.extend_from_slice(&piece?);

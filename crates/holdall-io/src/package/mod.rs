@@ -13,7 +13,7 @@ pub mod rules;
 mod value;
 
 use crate::buffer::Buffer;
-use crate::check::Check;
+use crate::checked::Check;
 use crate::file::File;
 use crate::options::{Io, OpenOptions};
 use crate::source::{Access, FileSource, SliceSource};
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
-use holdall_core::{Error, Limits, Remedy, Result, Warning};
+use holdall_core::{Digest, Error, Limits, Remedy, Result, Warning};
 use holdall_package::paths::Twins;
 use holdall_package::{
     CARTON_TOML, Description, Links, TENSOR_DATA, TENSOR_INDEX, TensorKind, TensorRow, sha256,
@@ -249,7 +249,9 @@ impl PackageReader {
         }
         match at {
             At::Zip(stored) if stored.is_plain() => {
+                let digest = file.sha256.map_or(Digest::Crc32(stored.crc), Digest::Sha256);
                 let slice = SliceSource::new(stored.source.clone(), stored.range())?;
+                let slice = slice.with_digest(Some(digest));
                 options.decode(Arc::new(slice), name, self.inner.io)
             }
             At::Zip(..) => options.open_bytes(self.read(path)?, name),

@@ -454,7 +454,10 @@ fn has_ends(client: &Client) -> bool {
 fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
     refuse_encoding(&answer)?;
     // Some servers send the part that was asked for, and call it the whole file.
-    if let Some(range) = answer.content_range()? {
+    let part = answer.content_range()?;
+    let is_part =
+        |range: &crate::http::ContentRange| range.bytes != range.total.map(|total| (0, total));
+    if let Some(range) = part.filter(is_part) {
         let total = range.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
         let message = format!(
             "status 200 says that the whole file follows, `Content-Range` that it is a part of {total} bytes; expected 206"

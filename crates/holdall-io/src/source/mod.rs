@@ -33,7 +33,7 @@ pub use quic::QuicSource;
 pub use slice::SliceSource;
 
 use bytes::Bytes;
-use holdall_core::{Result, Stop, Warning, Window};
+use holdall_core::{Digest, Result, Stop, Warning, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -114,6 +114,11 @@ pub trait ByteSource: Send + Sync {
     /// Gives another number to what is under way and to what comes: see [`ByteSource::with_priority`].
     fn set_priority(&self, priority: i32) {
         let _ = priority;
+    }
+
+    /// The digest that all of its bytes should have, if whatever it was found in says one: an archive, a package.
+    fn digest(&self) -> Option<Digest> {
+        None
     }
 
     /// The local file under the source, where there is one: it can do more.

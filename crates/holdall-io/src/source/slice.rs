@@ -2,7 +2,7 @@
 
 use super::{ByteSource, Local, Terms, check_range};
 use bytes::Bytes;
-use holdall_core::{Result, Warning};
+use holdall_core::{Digest, Result, Warning};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub struct SliceSource {
     whole: Arc<dyn ByteSource>,
     range: Range<u64>,
+    digest: Option<Digest>,
 }
 
 impl SliceSource {
@@ -19,7 +20,13 @@ impl SliceSource {
     /// Malformed, when `whole` does not have them.
     pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
         check_range(&range, whole.len())?;
-        Ok(SliceSource { whole, range })
+        Ok(SliceSource { whole, range, digest: None })
+    }
+
+    /// The same bytes, which should have this digest.
+    pub fn with_digest(mut self, digest: Option<Digest>) -> SliceSource {
+        self.digest = digest;
+        self
     }
 
     /// Where the range of this source is in the whole.
@@ -50,6 +57,10 @@ impl ByteSource for SliceSource {
 
     fn warnings(&self) -> Vec<Warning> {
         self.whole.warnings()
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest.clone()
     }
 
     fn local(&self) -> Option<Local<'_>> {

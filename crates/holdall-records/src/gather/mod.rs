@@ -204,6 +204,9 @@ impl Records {
         work: &Work,
         gather: impl FnOnce(&mut Gatherer<'_>, &Rows<'_>) -> Found<T>,
     ) -> Result<T> {
+        if let Chosen::Range(range) = chosen {
+            self.compare_if_whole(range)?;
+        }
         let left = self.limits().decoded_len;
         let mut gatherer = Gatherer { records: self, work, texts: Texts::Ends, left };
         let rows = gatherer.rows(chosen)?;

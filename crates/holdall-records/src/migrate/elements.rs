@@ -5,8 +5,8 @@ use bytes::Bytes;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::{Encoding, Error, Result, Role};
 use holdall_formats::stored_as;
-use holdall_io::Tensor;
 use holdall_io::items::Feed;
+use holdall_io::{Check, Tensor};
 use holdall_schema::evolve::rules::VALUE;
 use holdall_schema::{Chain, Scalar, TensorDType};
 use std::io::Read;
@@ -64,7 +64,7 @@ impl Elements {
     /// All of them, as the old ones come.
     pub(super) fn all(self) -> Result<Next> {
         let width = self.from.1.size().max(1) as usize;
-        let mut pieces = self.tensor.pieces(&Role::Data)?;
+        let mut pieces = self.tensor.checked_with(Check::All).pieces(&Role::Data)?;
         // The start of an element whose end has not come, and elements so far.
         let (mut begun, mut done) = (Vec::new(), 0);
         Ok(Box::new(move || {
@@ -103,7 +103,7 @@ impl Elements {
         let whole = match self.whole.get() {
             Some(whole) => whole,
             None => {
-                let whole = self.tensor.bytes(&Role::Data)?;
+                let whole = self.tensor.checked().bytes(&Role::Data)?;
                 self.whole.get_or_init(|| whole)
             }
         };

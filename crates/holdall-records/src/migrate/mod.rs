@@ -15,7 +15,7 @@ pub use tensors::TensorPart;
 use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
 use holdall_core::{Attributes, Error, Result};
-use holdall_io::{File, WriteOptions, with_work};
+use holdall_io::{Check, File, WriteOptions, with_work};
 use holdall_schema::{Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment};
 use prepare::{Job, Prepared, Work};
 use serde_json::{Map, Value};
@@ -198,6 +198,9 @@ impl Migration {
         report: &mut MigrationReport,
     ) -> Result<DatasetWriter> {
         let (records, plan) = (&job.records, &job.resolution);
+        // What is written gets digests of its own.
+        records.tensor().checked_with(Check::All).compare_all()?;
+        let records = &records.clone().assume_compared();
         let dropped = plan.dropped().iter().map(|path| format!("{}[].{path}", job.name));
         report.dropped.extend(dropped);
         // What has changed may ask for more than the records were held to.

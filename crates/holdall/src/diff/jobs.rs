@@ -1,7 +1,7 @@
 //! The work of comparing values: small pairs of tensors whole, big ones in pieces, on all threads.
 
 use super::{ComponentDiff, DiffOptions, TensorDiff};
-use crate::elements::{Elements, check_digests, step};
+use crate::elements::{Elements, step};
 use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, unravel};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
@@ -119,7 +119,7 @@ impl Context<'_> {
             self.big.push(Big { pair: at, a, b, tally: Mutex::default() });
             let ranges = (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step));
             jobs.extend(ranges.map(|range| Job::Piece { big, range }));
-            whole.push(Job::Digests(at));
+            whole.push(Job::Digests(big));
         }
         whole.sort_by_key(|job| std::cmp::Reverse(self.cost(job)));
         whole.append(&mut jobs);
@@ -167,7 +167,7 @@ impl Context<'_> {
     fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
         match job {
             Job::Pairs(pairs) => pairs.into_iter().try_for_each(|at| self.pair(kept, at)),
-            Job::Digests(at) => both_digests(&self.pairs[at]),
+            Job::Digests(big) => self.big[big].a.compare().and_then(|()| self.big[big].b.compare()),
             Job::Piece { big, range } => self.piece(kept, &self.big[big], range),
         }
     }
@@ -198,7 +198,7 @@ impl Context<'_> {
         if let Some(e) = pair.fault() {
             found.incomparable = Some(e);
         } else if found.shapes.is_none() {
-            match both_digests(pair).and_then(|()| self.values(kept, pair, &mut found)) {
+            match self.values(kept, pair, &mut found) {
                 Ok(()) => {}
                 Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),
                 Err(e) => return Err(e),
@@ -216,7 +216,7 @@ impl Context<'_> {
         let by_place = |at| unravel(shape, at);
         match (family(a.layout()), family(b.layout())) {
             (Layout::SparseCsr, Layout::SparseCsr) => {
-                let (x, y) = (held::csr(a)?, held::csr(b)?);
+                let (x, y) = (held::csr(&a.checked())?, held::csr(&b.checked())?);
                 if x.stored() == y.stored() {
                     let place = |at: u64| {
                         let row = x.indptr().partition_point(|&start| start <= at) - 1;
@@ -229,7 +229,7 @@ impl Context<'_> {
                 }
             }
             (Layout::SparseCoo, Layout::SparseCoo) => {
-                let (x, y) = (held::coo(a)?, held::coo(b)?);
+                let (x, y) = (held::coo(&a.checked())?, held::coo(&b.checked())?);
                 if x.indices() == y.indices() {
                     let place =
                         |at: u64| (0..shape.len()).map(|d| x.coords(d)[at as usize]).collect();
@@ -317,8 +317,10 @@ impl Context<'_> {
         Ok(out)
     }
 
-    /// Compares all elements of both from the first to the last.
+    /// Compares all elements of both from the first to the last, and both with their digests.
     fn through(&self, kept: &mut Kept, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
+        a.compare()?;
+        b.compare()?;
         let compare = self.comparison(pair, a, b);
         let step = step(&[a, b]);
         let mut tally = Tally::default();
@@ -344,11 +346,6 @@ impl Context<'_> {
             }
         }
     }
-}
-
-/// Compares both tensors with their digests.
-fn both_digests(pair: &Pair) -> Result<()> {
-    [&pair.a, &pair.b].into_iter().try_for_each(check_digests)
 }
 
 /// Whether an error is not a fault of the files: a limit, or this version, is in the way.

@@ -7,7 +7,7 @@ use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::{DType, Result};
 use holdall_io::items::{Feed, MadePieces};
-use holdall_io::{DensePieces, Tensor, Work};
+use holdall_io::{Check, DensePieces, Tensor, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Scales and zero points of at most so many bytes wait in memory until their turn comes; more are made again then.
@@ -95,7 +95,7 @@ impl Groups {
         // Eight elements of any type take whole bytes.
         let unit = common(common(size, grouping.packing()?.elements()), 8);
         Ok(Groups {
-            dense: from.dense_pieces()?,
+            dense: from.dense_pieces(Check::All)?,
             grouping: Grouping::new(grouping.bits(), Some(size))?,
             from,
             element,

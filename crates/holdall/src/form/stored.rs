@@ -4,7 +4,7 @@ use bytes::Bytes;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{DType, Result};
 use holdall_io::items::{Feed, MadePieces};
-use holdall_io::{DensePieces, Tensor};
+use holdall_io::{Check, DensePieces, Tensor};
 use std::ops::Range;
 
 /// Elements that are looked at together: their indices take 2 MiB at most.
@@ -67,7 +67,7 @@ impl Stored {
     fn new(tensor: &Tensor, what: What) -> Result<Stored> {
         let element = tensor.dense_type().unwrap_or(ElementType::new(DType::U8, None));
         Ok(Stored {
-            dense: tensor.dense_pieces()?,
+            dense: tensor.dense_pieces(Check::All)?,
             what,
             width: element.len_of(1).max(1) as usize,
             piece: Bytes::new(),

@@ -3,15 +3,17 @@
 //! Components of the same stored bytes are one *unit*, read once. What is to be found out about all units is one
 //! plan, which runs on all cores.
 
-use super::{Reason, State, VerifyOptions, VerifyReport, Whole};
+use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::codec::{Frame, check_decoded_len};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::BOOL_BYTE;
-use holdall_core::read::{DIGEST, Digests, Plan, Want, check_digest};
+use holdall_core::model::Checksum;
+use holdall_core::read::{Digests, Plan, Want, check_digest};
 use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Extent, Layout, LogicalType,
     Result, TensorInfo,
 };
+use holdall_io::checked::checksum_error;
 use holdall_io::executor::{Executor, Visit, tables_of};
 use holdall_io::{File, Tensor};
 use std::collections::HashMap;
@@ -77,15 +79,15 @@ struct Pass<'a> {
     plan: Plan,
     /// What its wants are for, those of components.
     purposes: &'a [Purpose],
-    /// The file that the last want is all of.
-    whole: Option<&'a Whole>,
+    /// The checksums whose bytes the wants behind those are.
+    checksums: Vec<&'a Checksum>,
 }
 
-/// Checks the bytes of all components of `tensors`, and those of the files in `whole`.
+/// Checks the bytes of all components of `tensors`, and those of the checksums.
 pub(super) fn check(
     file: &File,
     tensors: &[Tensor],
-    whole: &[Whole],
+    checksums: &[&Checksum],
     options: &VerifyOptions,
     state: &State,
     report: &mut VerifyReport,
@@ -101,7 +103,7 @@ pub(super) fn check(
     }
     report.components = members.len() as u64;
     for m in &members {
-        note_unverified(file, m, state);
+        note_unverified(file, m, checksums, state);
     }
     // In file order, so that a disk is read forwards.
     members.sort_by_key(|m| (m.component.stored, m.tensor));
@@ -109,28 +111,40 @@ pub(super) fn check(
     report.stored_len = units.iter().map(|u| u.stored.len()).sum();
     let context = Context { file, state, members, units, found: Mutex::default() };
     let (wants, purposes) = context.wants()?;
-    let passes = passes(file, wants, &purposes, whole);
+    let passes = passes(file, wants, &purposes, checksums);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
-    for Pass { plan, purposes, whole } in passes {
+    for Pass { plan, purposes, checksums } in passes {
+        // What is wrong with the bytes of a checksum, where they are decoded for it.
+        let broken = Mutex::new(Vec::new());
         let sums = Executor::new(file.sources(), file.limits(), &options.work)
             .run(&plan, Vec::new(), |visit| {
-                if let Some(purpose) = purposes.get(visit.number as usize) {
-                    context.look(purpose, visit);
+                let number = visit.number as usize;
+                match (purposes.get(number), visit.decoded) {
+                    (Some(purpose), decoded) => context.look(purpose, Visit { decoded, ..visit }),
+                    (None, Err(e)) => {
+                        let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
+                        broken.push((number - purposes.len(), e));
+                    }
+                    (None, Ok(_)) => {}
                 }
                 Ok(())
             })
             .map_err(|e| e.in_source(file.name()))?;
+        for (number, e) in broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            context.blame(checksums[number], e)?;
+        }
         for (want, digest) in sums.finish() {
-            match (purposes.get(want as usize), whole) {
-                (Some(purpose), _) => {
+            let number = want as usize;
+            match purposes.get(number) {
+                Some(purpose) => {
                     context.found(purpose.unit, |found| found.digests.push(digest));
                 }
-                (None, Some((_, name, said))) if *said != digest => {
-                    let name = name.shown();
-                    let message = format!("the shard `{name}` has {digest}, {said} is recorded");
-                    state.find(usize::MAX, 0, DIGEST.broken(message))?;
+                None => {
+                    let checksum = checksums[number - purposes.len()];
+                    if let Err(e) = check_digest(&checksum.bytes, &digest) {
+                        context.blame(checksum, e)?;
+                    }
                 }
-                (None, _) => {}
             }
         }
     }
@@ -145,42 +159,40 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What is to be read, in the order of the sources. A file that has a digest as a whole is read for that beside its components,
-/// and before the next file: what one thread reads, another finds in the system's cache.
+/// What is to be read, in the order of the sources. The bytes of a checksum are read beside the components of its source, and before
+/// the next source: what one thread reads, another finds in the system's cache.
 fn passes<'a>(
     file: &File,
     wants: Vec<Want>,
     mut purposes: &'a [Purpose],
-    whole: &'a [Whole],
+    checksums: &[&'a Checksum],
 ) -> Vec<Pass<'a>> {
     let mut wants = wants.into_iter().peekable();
-    let mut whole: Vec<&Whole> = whole.iter().collect();
-    whole.sort_by_key(|(number, ..)| *number);
+    let mut checksums = checksums.to_vec();
+    checksums.sort_by_key(|checksum| checksum.stored());
     let mut passes = Vec::new();
-    for whole in whole.into_iter().map(Some).chain([None]) {
-        let upto = whole.map_or(u32::MAX, |(number, ..)| *number);
+    let sources = checksums.chunk_by(|a, b| a.stored().source == b.stored().source);
+    for checksums in sources.chain([[].as_slice()]) {
+        let upto = checksums.first().map_or(u32::MAX, |checksum| checksum.stored().source);
         let in_it = |want: &Want| want.component.stored.source <= upto;
         let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(in_it)).collect();
         let (these, others) = purposes.split_at(own.len());
         purposes = others;
-        own.extend(whole.and_then(|whole| all_of(file, whole)));
+        own.extend(checksums.iter().map(|checksum| {
+            let bytes = checksum.bytes.clone();
+            let algorithm = bytes.summed_by();
+            // A group of its own: what is in order is fetched with nothing else.
+            Want::new(0, bytes).with_digests(algorithm).in_group(1)
+        }));
         if !own.is_empty() {
             let plan = Plan::new(own, file.sources().terms());
-            passes.push(Pass { plan, purposes: these, whole });
+            passes.push(Pass { plan, purposes: these, checksums: checksums.to_vec() });
         }
     }
     passes
 }
 
-/// All bytes of a file, for their digest.
-fn all_of(file: &File, (number, _, said): &Whole) -> Option<Want> {
-    let len = file.all_sources().get(*number as usize)?.len();
-    let bytes = Component::of_bytes(Extent::new(*number, 0..len), Encoding::Raw, len);
-    // A group of its own: what is in order is fetched with nothing else.
-    Some(Want::new(0, bytes).with_digests(Some(said.algorithm()?)).in_group(1))
-}
-
-fn note_unverified(file: &File, m: &Member, state: &State) {
+fn note_unverified(file: &File, m: &Member, checksums: &[&Checksum], state: &State) {
     let c = &m.component;
     let unknown_type = match &c.logical_type {
         Some(LogicalType::Other(name)) => Some(name),
@@ -198,7 +210,8 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
     let skip = |reason, message: &dyn Fn() -> String| {
         state.skip(m.tensor, reason, name, Some(c.role.as_str()), message);
     };
-    if c.digest.is_none() {
+    let chunked = file.index().chunked();
+    if c.digest.is_none() && !checksums.iter().any(|checksum| checksum.covers(c, chunked)) {
         skip(Reason::NoDigest, &|| "the file has no digest for it".to_owned());
     }
     if let Some(text) = unknown_digest {
@@ -234,6 +247,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
                 crc32: has(Algorithm::Crc32),
                 sha256: has(Algorithm::Sha256),
                 xxh3: has(Algorithm::Xxh3),
+                sha256_decoded: has(Algorithm::Sha256Decoded),
             },
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
             compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
@@ -332,6 +346,31 @@ impl Context<'_> {
                 first_of(&mut found.decode, broken);
             });
         }
+    }
+
+    /// Notes what is wrong with the bytes of a checksum: about each tensor with bytes among them, or about the file.
+    fn blame(&self, checksum: &Checksum, e: Error) -> Result<()> {
+        let e = checksum_error(checksum, e);
+        let chunked = self.file.index().chunked();
+        let is_bare = |m: &&Member| m.component.digest.is_none();
+        let mut own: Vec<usize> = self
+            .members
+            .iter()
+            .filter(is_bare)
+            .filter(|m| checksum.covers(&m.component, chunked))
+            .map(|m| m.tensor)
+            .collect();
+        own.dedup();
+        if own.is_empty() {
+            return self.state.find(usize::MAX, 0, e);
+        }
+        own.into_iter().try_for_each(|tensor| {
+            let named = match self.file.index().at(tensor) {
+                Some(info) => e.clone().in_tensor(info.name()),
+                None => e.clone(),
+            };
+            self.state.find(tensor, checksum.stored().start, named)
+        })
     }
 
     fn found(&self, unit: usize, add: impl FnOnce(&mut Found)) {

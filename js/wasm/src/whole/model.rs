@@ -122,15 +122,7 @@ impl Model {
                 let sources = |out: &mut String| {
                     json::list(sources.iter().map(|n| *n as u64), out, json::integer);
                 };
-                // Those that a version of this knows the digest of.
-                let wholes = file.index()?.whole().to_vec();
-                let names = |out: &mut String| {
-                    json::list(&wholes, out, |(_, name, digest), out| match digest.algorithm() {
-                        Some(_) => holdall_json::write_string(name, out),
-                        None => out.push_str("null"),
-                    });
-                };
-                let facts = file.facts()?.with("sources", sources).with("wholes", names);
+                let facts = file.facts()?.with("sources", sources);
                 let text = facts.finish();
                 Ok((Answer::text(text), Some(file)))
             }

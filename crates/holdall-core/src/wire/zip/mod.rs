@@ -347,6 +347,11 @@ impl<'a> Entry<'a> {
         self.row.crc32
     }
 
+    /// CRC-32 of the decoded bytes, unless the writer left out all of them: see [`Directory::with_optional_sums`].
+    pub fn sum(self) -> Option<u32> {
+        (self.directory.sums == Sums::Checked).then_some(self.row.crc32)
+    }
+
     /// Bytes in the zip.
     pub fn stored_len(self) -> u64 {
         self.row.stored_len
