@@ -43,6 +43,7 @@ pub static FORMAT: Format = Format {
     name: "Flax",
     extensions: &["msgpack"],
     index_location: IndexLocation::Start,
+    attributes_are_values: true,
     stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
