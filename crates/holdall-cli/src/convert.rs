@@ -285,6 +285,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout {
         // Standard output has the file in it.
         session.note(summary(&args.output, &target, &report));
+        writing::left_behind(session, &report.left_behind);
         errors(session, &report);
         overflows(session, args, &report);
     } else if session.json() {
@@ -293,9 +294,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         overflows(session, args, &report);
     } else {
         session.note(summary(&args.output, &target, &report));
-        for what in &report.left_behind {
-            session.note(format!("left behind, because it is not known here: {}", printable(what)));
-        }
+        writing::left_behind(session, &report.left_behind);
         errors(session, &report);
         overflows(session, args, &report);
     }

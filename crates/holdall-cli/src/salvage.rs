@@ -87,6 +87,7 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
         files => count(files, "file"),
     };
     writeln!(out, "{target}: {taken} taken, {} left out", Grouped(report.left_out_count))?;
+    writing::left_behind(session, &report.left_behind);
     if report.unchecked > 0 {
         let components = count(report.unchecked, "component");
         writeln!(out, "{components} without a digest: bytes that changed would not show")?;

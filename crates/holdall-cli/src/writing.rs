@@ -11,6 +11,18 @@ use holdall::{
 use std::io::{IsTerminal as _, stdout};
 use std::path::Path;
 
+/// Says what a file contains that is not in the one that was written.
+pub(crate) fn left_behind(session: &Session, items: &[String]) {
+    /// Lines that are shown; `--json` lists all.
+    const SHOWN: usize = 20;
+    for what in items.iter().take(SHOWN) {
+        session.note(format!("left behind: {}", printable(what)));
+    }
+    if let Some(more) = items.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        session.note(format!("left behind: {more} more, which --json lists"));
+    }
+}
+
 /// How new components are written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Writing {

@@ -256,6 +256,11 @@ pub trait Encode: Send {
         true
     }
 
+    /// Whether the file's attributes are those that [`Encode::begin`] is given. Where not, the file has its own.
+    fn writes_attributes(&self) -> bool {
+        true
+    }
+
     /// Checks that the format can hold these attributes and this tensor.
     ///
     /// # Errors

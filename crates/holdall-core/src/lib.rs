@@ -14,6 +14,7 @@ pub mod codec;
 pub mod diff;
 pub mod encode;
 pub mod layout;
+pub mod ledger;
 pub mod limits;
 pub mod model;
 pub mod read;
@@ -64,6 +65,7 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(feature = "pickle")]
     wire::pickle::RULES,
     encode::RULES,
+    ledger::RULES,
 ];
 
 /// Every rule of this crate and of those below it.

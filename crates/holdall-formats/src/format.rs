@@ -46,6 +46,8 @@ pub struct Format {
     pub shards: Option<Shards>,
     /// Whether the attributes of a model in several files are those of all of them; otherwise, they are those of the first file.
     pub merges_attributes: bool,
+    /// Whether the file's attributes are values that stand among its tensors, under names of the same kind.
+    pub attributes_are_values: bool,
     /// Whether a file with an extension of the format is a model or a part of one, by its name and the names of all files in its folder.
     pub is_model_file: fn(name: &str, all: &[String]) -> bool,
     /// Whether files of it often have the same weights as a file of another format in the same folder, which is then the model.
@@ -90,6 +92,7 @@ impl Format {
             has_graph: false,
             shards: None,
             merges_attributes: false,
+            attributes_are_values: false,
             is_model_file: |_, _| true,
             stands_beside_weights: false,
             beside: None,

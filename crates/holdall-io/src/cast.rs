@@ -87,6 +87,11 @@ impl Casts {
         })
     }
 
+    /// The type that a rule wants for the tensor of this name.
+    pub fn target(&self, name: &str) -> Option<FloatType> {
+        self.rules.of(name).and_then(|(to, _)| to)
+    }
+
     /// Makes the item one of the type that a rule wants, where it is dense and of floats of 8 bits and more; others,
     /// scales and packed floats among them, where they are named. What it stands for is told by `tensor`, of which it
     /// was made.

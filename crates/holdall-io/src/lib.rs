@@ -35,6 +35,7 @@ pub mod held;
 pub mod http;
 mod index;
 pub mod items;
+pub mod ledger;
 mod load;
 pub mod lock;
 mod model;
@@ -75,7 +76,7 @@ pub use source::{Access, ByteSource, Terms};
 pub use stream::{Arrived, Arriving};
 pub use verdict::{Strictness, Verdict};
 pub use work::{Cancel, Work};
-pub use writer::{WriteOptions, Writer};
+pub use writer::{Finished, WriteOptions, Writer};
 
 use holdall_core::Rule;
 

@@ -76,6 +76,14 @@ impl Select {
             && !self.exclude.match_any(name)
     }
 
+    /// Whether a value of that name, which stands among the tensors, is chosen: as a tensor would be, or with all tensors
+    /// below it.
+    pub fn takes_value(&self, name: &str) -> bool {
+        let below = format!("{name}.");
+        let matches = |patterns: &Patterns| patterns.match_any(name) || patterns.match_any(&below);
+        (self.include.all.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+    }
+
     /// The tensors of `file` that are chosen, in the file's own order.
     ///
     /// # Errors

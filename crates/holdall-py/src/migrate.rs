@@ -102,6 +102,7 @@ pub(crate) fn schema_migrate<'py>(
     d.set_item("records", report.records)?;
     d.set_item("tensors", report.tensors)?;
     d.set_item("dropped", report.dropped)?;
+    d.set_item("left_behind", report.left_behind)?;
     d.set_item("nbytes", report.target_len)?;
     Ok(d)
 }

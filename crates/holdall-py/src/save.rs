@@ -4,10 +4,12 @@
 use crate::arrays::{ndarray, width};
 use crate::dtype;
 use crate::errors::Raise;
+use crate::file::NativeFile;
 use crate::memory::{Elements, Lent};
 use crate::options::Writing;
 use crate::work::{Meter, part};
 use crate::writer::{Open, Spec, spec};
+use holdall::ledger::{Expected, TieRule};
 use holdall::{Cancel, ComponentRef, ComponentSpec, DType, Layout, LogicalType, Role, TensorSpec};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -25,9 +27,10 @@ const DTYPES: usize = 32;
 /// spec of a tensor, and for each component its part, its elements if they lie in memory as in a file, and
 /// what it has in common with the same array elsewhere; `half.stored_as(dtype)` is the name of elements of
 /// NumPy's that lie in memory as in a file. With `tie`, arrays that are the same memory are written once; with
-/// `ordered`, they come in the order that the format itself has.
+/// `ordered`, they come in the order that the format itself has. `source` is the file that all of the tensors are of, if they are;
+/// then what of it was left behind is returned.
 #[pyfunction]
-#[pyo3(signature = (target, writing, tensors, half, tie, ordered, progress))]
+#[pyo3(signature = (target, writing, tensors, half, tie, ordered, progress, source))]
 #[allow(clippy::too_many_arguments)] // As Python calls it.
 pub(crate) fn save(
     target: &Bound<'_, PyAny>,
@@ -37,8 +40,13 @@ pub(crate) fn save(
     tie: bool,
     ordered: bool,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
+    source: Option<(Bound<'_, NativeFile>, bool)>,
+) -> PyResult<Vec<String>> {
     let py = target.py();
+    let source = match &source {
+        Some((file, keeps_attributes)) => Some((file.get().get(py)?, expected(*keeps_attributes))),
+        None => None,
+    };
     let mut given = Given::new(half)?;
     for pair in tensors.try_iter()? {
         let (name, value) = pair?.extract()?;
@@ -66,12 +74,27 @@ pub(crate) fn save(
     let written = write.all(py, &mut writer, specs, &parts);
     // Without the GIL, as everything the writer does: what it does may take long, and may call Python.
     match written {
-        Ok(()) => write.part(py, || writer.finish()),
+        Ok(()) => {
+            let source = source.as_ref().map(|(file, expected)| (file, expected));
+            write.part(py, || writer.finish_from(source))
+        }
         Err(e) => {
             py.detach(|| drop(writer));
             Err(e)
         }
     }
+}
+
+/// What is asked to change where an open file is saved: its arrays are written as they come to Python, each with bytes of its own,
+/// and with new digests.
+fn expected(keeps_attributes: bool) -> Expected {
+    let mut expected = Expected::new();
+    expected.choose_digests();
+    expected.set_ties(TieRule::Asked);
+    if !keeps_attributes {
+        expected.replace_attributes();
+    }
+    expected
 }
 
 /// Where a component's bytes come from.

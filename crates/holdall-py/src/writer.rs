@@ -5,8 +5,10 @@ use crate::memory::Lent;
 use crate::options::Writing;
 use crate::work::part;
 use crate::{dtype, value};
+use holdall::ledger::{self, Expected};
 use holdall::{
-    Cancel, ComponentRef, ComponentSpec, FileSink, Layout, Role, StreamSink, TensorSpec, Writer,
+    Cancel, ComponentRef, ComponentSpec, File, FileSink, Layout, Role, Sink, StreamSink,
+    TensorSpec, Writer,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -137,11 +139,29 @@ impl Open {
     }
 
     pub(crate) fn finish(self) -> holdall::Result<()> {
+        self.finish_from(None).map(drop)
+    }
+
+    /// As [`Open::finish`] of what was written from an open file, with what was asked to change. Returns what was left behind.
+    pub(crate) fn finish_from(self, source: Source<'_>) -> holdall::Result<Vec<String>> {
         match self {
-            Open::Path(w) => w.finish(),
-            Open::Object(w) => w.finish().map(drop),
+            Open::Path(w) => finish_from(*w, source),
+            Open::Object(w) => finish_from(*w, source),
         }
     }
+}
+
+/// The file that another is written from, and what was asked to change.
+pub(crate) type Source<'a> = Option<(&'a File, &'a Expected)>;
+
+fn finish_from<S: Sink>(writer: Writer<S>, source: Source<'_>) -> holdall::Result<Vec<String>> {
+    let finished = writer.close()?;
+    let left_behind = match source {
+        Some((file, expected)) => ledger::close(file, finished.record(), expected)?,
+        None => Vec::new(),
+    };
+    finished.publish()?;
+    Ok(left_behind)
 }
 
 /// What a component is, as the Python half says it: role, element type, decoded bytes, and the tensor

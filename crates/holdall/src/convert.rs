@@ -1,5 +1,6 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
+mod expected;
 #[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
 mod graph;
 mod schema;
@@ -9,9 +10,11 @@ pub use schema::{infer_schema, schema, schema_of_tensors};
 
 use crate::form::{Form, Forming, Reform, Reformed, Reforms};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
+use expected::is_made_dense;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::layout::number::ElementType;
+use holdall_core::ledger::{Expected, Record};
 use holdall_core::{
     Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
     Warning,
@@ -19,6 +22,7 @@ use holdall_core::{
 use holdall_io::Work;
 use holdall_io::error::{CANNOT_HOLD, SHARDS_PLACE};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
@@ -27,6 +31,7 @@ use shards::Shards;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Options of a conversion.
 #[derive(Debug, Clone)]
@@ -235,8 +240,8 @@ pub struct ConvertReport {
     pub source_len: u64,
     /// Bytes of the target; 0 for a dry run.
     pub target_len: u64,
-    /// What the source contains that this version does not know, and that the target therefore lacks: the first 8
-    /// things, in words.
+    /// What the source contains and the target lacks, besides what was asked for, in words: what this version does not know,
+    /// what the target has no place for, attributes that were to be dropped if they must.
     pub left_behind: Vec<String>,
     /// Warnings about the source, as far as they concern what was written, and how many tensors a pattern for
     /// blocks skipped because their rows are not a whole number of blocks (`convert/not-formed`).
@@ -314,9 +319,12 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let Prepared { items, casts, forming, warnings, shards, .. } =
+    let Prepared { items, write, casts, forming, warnings, shards, expected, .. } =
         prepare(file, path.as_ref(), options)?;
     let mut report = report(file, warnings, &items, 0);
+    let mut record = Record::new(Some(write.attributes));
+    items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
+    report.left_behind = ledger::close(file, &record, &expected)?;
     report.cast = casts.len() as u64;
     report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
     report.files = shards.map(|shards| shards.files()).unwrap_or_default();
@@ -337,12 +345,14 @@ struct Prepared {
     shards: Option<Shards>,
     /// What they are written into, where that is there.
     into: Option<graph::Into>,
+    /// What was asked to change.
+    expected: Expected,
 }
 
 /// Decides everything, and refuses what cannot be done.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut write = options.write.clone();
-    write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
+    write.attributes = options.attributes_of(file);
     if options.shard_limits().is_some() {
         write = shards::check(file, path, write)?;
     }
@@ -360,6 +370,8 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     options.casts.check(file)?;
     options.reforms.check(file)?;
+    let format = write.format_for(path).ok();
+    let expected = options.expected(file, &*encoder, format, into.as_ref())?;
     let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     let mut casts = Vec::new();
@@ -402,6 +414,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         if options.drop_attributes {
             drop_tensor_attributes(&mut item.spec, &*encoder);
         }
+        if let Some(into) = &into {
+            into.set_attributes(&mut item.spec);
+        }
         if options.raw_types && encoder.check_tensor(&item.spec).is_err() {
             drop_logical_types(&mut item.spec);
         }
@@ -433,7 +448,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     };
     let mut warnings = file.index().warnings_of(&|name| options.select.takes(name));
     warnings.extend(over);
-    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into })
+    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into, expected })
 }
 
 /// One error for all that the target cannot hold.
@@ -497,12 +512,14 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    Prepared { items, encoder, write, casts, forming, warnings, .. }: Prepared,
+    Prepared { items, encoder, write, casts, forming, warnings, expected, .. }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
-    let (len, done) = write_file(file, sink, encoder, &write, items)?;
-    report.target_len = len;
+    let finished = write_items(file, sink, encoder, &write, items)?.close()?;
+    report.left_behind = ledger::close(file, finished.record(), &expected)?;
+    report.target_len = finished.len();
+    let done = finished.publish()?;
     became(&mut report, casts, forming);
     Ok((report, done))
 }
@@ -513,21 +530,21 @@ fn len_of(item: &Item) -> u64 {
     own.fold(0, |n, c| n.saturating_add(c.decoded_len))
 }
 
-/// Writes one file; gives its length.
-fn write_file<S: Sink>(
+/// Writes the tensors of one file, all but its end.
+fn write_items<S: Sink>(
     file: &File,
     sink: S,
     encoder: Box<dyn Encode>,
     write: &WriteOptions,
     items: Vec<Item>,
-) -> Result<(u64, S::Done)> {
+) -> Result<Writer<S>> {
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
-    writer.finish_with_len()
+    Ok(writer)
 }
 
 /// Tells what became of tensors that were written as another type or in another form.
@@ -555,7 +572,7 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
             .fold(0, |n, c| n.saturating_add(c.decoded_len)),
         source_len: file.index().source_len(),
         target_len,
-        left_behind: file.index().unkept().to_vec(),
+        left_behind: Vec::new(),
         warnings,
         cast: 0,
         overflowed: 0,
@@ -573,11 +590,6 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
         return dense_item(tensor);
     }
     forms.item(tensor)
-}
-
-/// Whether tensors of a layout are made dense whatever they are written to: what formats but PyTorch have no form for.
-fn is_made_dense(layout: &Layout) -> bool {
-    matches!(layout, Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {

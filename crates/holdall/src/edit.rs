@@ -23,10 +23,12 @@ use crate::OpenOptions;
 use crate::overwrite::Patch;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
+use holdall_core::ledger::Expected;
 use holdall_core::{Attributes, Encode, Error, Layout, Remedy, Result, TensorSpec, Value};
 use holdall_formats::Format;
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::select::nearest;
 use holdall_io::sink::{FileSink, check_local};
@@ -49,6 +51,8 @@ pub struct Edit {
     entries: Vec<Option<Entry>>,
     by_name: HashMap<String, usize>,
     changed: bool,
+    /// The attributes that were set and removed, for the ledger.
+    expected: Expected,
 }
 
 /// A tensor of the file to be.
@@ -76,6 +80,9 @@ pub struct EditReport {
     pub len: u64,
     /// Bytes of the file that belong to nothing, padding included; [`compact`] gives them back.
     pub dead: u64,
+    /// What the file contained before, was not asked to lose, and lacks now because its format has no place for it as it is
+    /// written here, in words: checksums of chunks that are now in one piece.
+    pub left_behind: Vec<String>,
 }
 
 impl Edit {
@@ -106,7 +113,19 @@ impl Edit {
         let attributes = file.attributes().clone();
         let write = WriteOptions::new();
         let path = path.to_owned();
-        Ok(Edit { path, stamp, options, file, write, attributes, entries, by_name, changed: false })
+        let (changed, expected) = (false, Expected::new());
+        Ok(Edit {
+            path,
+            stamp,
+            options,
+            file,
+            write,
+            attributes,
+            entries,
+            by_name,
+            changed,
+            expected,
+        })
     }
 
     /// The file as it is.
@@ -123,6 +142,8 @@ impl Edit {
 
     /// Sets an attribute of the file.
     pub fn set_attribute(&mut self, key: impl Into<String>, value: Value) {
+        let key = key.into();
+        self.expected.change_attribute(key.clone());
         self.attributes.set(key, value);
         self.changed = true;
     }
@@ -133,6 +154,7 @@ impl Edit {
     /// NotFound.
     pub fn unset_attribute(&mut self, key: &str) -> Result<()> {
         self.changed = true;
+        self.expected.change_attribute(key);
         match self.attributes.remove(key) {
             Some(_) => Ok(()),
             None => Err(no_attribute(key, &self.attributes).in_source(self.path.display())),
@@ -149,6 +171,8 @@ impl Edit {
         key: impl Into<String>,
         value: Value,
     ) -> Result<()> {
+        let key = key.into();
+        self.expect_attribute(tensor, &key)?;
         self.entry(tensor)?.spec.attributes.set(key, value);
         self.changed = true;
         Ok(())
@@ -167,6 +191,7 @@ impl Edit {
             return Err(e.in_tensor(tensor).in_source(self.path.display()));
         }
         self.changed = true;
+        self.expect_attribute(tensor, key)?;
         let attributes = &mut self.entry(tensor)?.spec.attributes;
         match attributes.remove(key) {
             Some(_) => Ok(()),
@@ -263,6 +288,32 @@ impl Edit {
         }
     }
 
+    /// Notes for the ledger that an attribute of a tensor changes.
+    fn expect_attribute(&mut self, name: &str, key: &str) -> Result<()> {
+        if let From::Kept(tensor) = &self.entry(name)?.from {
+            let source = tensor.name().to_owned();
+            self.expected.tensor(&source).attributes.push(key.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Notes for the ledger which tensors of the file stay, under which names.
+    fn expect_names(&mut self) {
+        let mut names: HashMap<&str, &str> = HashMap::new();
+        for Entry { spec, from } in self.entries.iter().flatten() {
+            if let From::Kept(tensor) = from {
+                names.insert(tensor.name(), &spec.name);
+            }
+        }
+        for name in self.file.names() {
+            match names.get(name) {
+                Some(new) if *new == name => {}
+                Some(new) => self.expected.tensor(name).name = Some((*new).to_owned()),
+                None => self.expected.tensor(name).left_out = true,
+            }
+        }
+    }
+
     #[cold]
     fn taken(&self, name: &str) -> Error {
         CANNOT_EDIT
@@ -277,11 +328,18 @@ impl Edit {
     /// # Errors
     /// Unsupported for what the format cannot hold, Misuse, Io, and for new tensors from another file
     /// what is wrong with that. The file is then as it was.
-    pub fn commit(self) -> Result<EditReport> {
+    pub fn commit(mut self) -> Result<EditReport> {
         if !self.changed {
             let (len, dead) = (self.file.index().source_len(), dead_bytes(&self.file));
-            return Ok(EditReport { in_place: true, written: 0, len, dead });
+            return Ok(EditReport {
+                in_place: true,
+                written: 0,
+                len,
+                dead,
+                left_behind: Vec::new(),
+            });
         }
+        self.expect_names();
         let format = writable(&self.file)?;
         check_kept(&self.file)?;
         let target = lock::open(&self.path, &self.stamp)?;
@@ -297,23 +355,27 @@ impl Edit {
             }
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
+        self.expected.set_ties(Sharing::Keep.tie_rule(&*encoder));
+        let expected = self.expected;
         let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();
         #[cfg(target_os = "linux")]
         if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &target, &entries)?
         {
-            let written = hole.commit(entries, encoder, &write)?;
-            return report(&self.path, &self.options, Some(written));
+            let check = |record: &_| ledger::close(&self.file, record, &expected);
+            let (written, left_behind) = hole.commit(entries, encoder, &write, check)?;
+            return report(&self.path, &self.options, Some(written), left_behind);
         }
         let items = items_of(entries, &*encoder)?;
         #[cfg(unix)]
         if let Some(patch) = Patch::of(&self.file, &target, &items, encoder, &write) {
+            let left_behind = ledger::close(&self.file, &patch.record, &expected)?;
             let name = self.path.display().to_string();
             let written = patch.apply(&target, &name, write.durability)?;
-            return report(&self.path, &self.options, Some(written));
+            return report(&self.path, &self.options, Some(written), left_behind);
         }
-        rewrite(&self.file, &self.path, items, &write)?;
+        let left_behind = rewrite(&self.file, &self.path, items, &write, &expected)?;
         drop(target);
-        report(&self.path, &self.options, None)
+        report(&self.path, &self.options, None, left_behind)
     }
 }
 
@@ -349,17 +411,26 @@ pub fn compact_with(
         .tensors()
         .map(|t| Entry { spec: holdall_io::items::spec_of(&t), from: From::Kept(t) })
         .collect();
-    let items = items_of(entries, &*write.encoder(format)?)?;
-    rewrite(&file, path, items, &write)?;
+    let encoder = write.encoder(format)?;
+    let mut expected = Expected::new();
+    expected.set_ties(Sharing::Keep.tie_rule(&*encoder));
+    let items = items_of(entries, &*encoder)?;
+    let left_behind = rewrite(&file, path, items, &write, &expected)?;
     drop(target);
-    report(path, &options, None)
+    report(path, &options, None, left_behind)
 }
 
 /// What there is after an edit that wrote `in_place` bytes in place, or the file anew.
-fn report(path: &Path, options: &OpenOptions, in_place: Option<u64>) -> Result<EditReport> {
+fn report(
+    path: &Path,
+    options: &OpenOptions,
+    in_place: Option<u64>,
+    left_behind: Vec<String>,
+) -> Result<EditReport> {
     let file = options.open(path)?;
     let (len, dead) = (file.index().source_len(), dead_bytes(&file));
-    Ok(EditReport { in_place: in_place.is_some(), written: in_place.unwrap_or(len), len, dead })
+    let written = in_place.unwrap_or(len);
+    Ok(EditReport { in_place: in_place.is_some(), written, len, dead, left_behind })
 }
 
 /// Bytes of the file's data region that belong to no component.
@@ -401,7 +472,13 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-fn rewrite(file: &File, path: &Path, items: Vec<Item>, write: &WriteOptions) -> Result<()> {
+fn rewrite(
+    file: &File,
+    path: &Path,
+    items: Vec<Item>,
+    write: &WriteOptions,
+    expected: &Expected,
+) -> Result<Vec<String>> {
     let encoder = write.encoder(writable(file)?)?;
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
@@ -411,7 +488,10 @@ fn rewrite(file: &File, path: &Path, items: Vec<Item>, write: &WriteOptions) -> 
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     items::write(&mut writer, items, &write.work)?;
-    writer.finish()
+    let finished = writer.close()?;
+    let left_behind = ledger::close(file, finished.record(), expected)?;
+    finished.publish()?;
+    Ok(left_behind)
 }
 
 fn writable(file: &File) -> Result<&'static Format> {

@@ -188,6 +188,11 @@ impl Reforms {
         })
     }
 
+    /// The form that a rule wants for the tensor of this name.
+    pub(crate) fn target(&self, name: &str) -> Option<Form> {
+        self.0.of(name).and_then(|(form, _)| form)
+    }
+
     /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
     pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
         let (Some(form @ Form::Blocks(_)), false) = self.0.of(tensor.name())? else { return None };
@@ -363,11 +368,7 @@ fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<
         spec(&Role::Scales, DType::F32, None, scales),
         spec(&Role::Zeros, DType::U8, None, zeros),
     ];
-    // Those of groups are replaced, one by one.
-    let attributes = match tensor.layout() {
-        Layout::QuantizedGroup | Layout::Other(_) => grouping.attributes(tensor.attributes())?,
-        _ => grouping.attributes(&attributes_of_elements(tensor))?,
-    };
+    let attributes = grouping.attributes(&attributes_of_elements(tensor))?;
     let errors = Told::default();
     let feeds = groups::feeds(tensor, grouping, [words, scales, zeros], work, &errors);
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))

@@ -1,6 +1,7 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use crate::edit::{Entry, From};
+use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{self, Item, Keep, Sharing};
@@ -10,6 +11,7 @@ use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What file systems want inserted ranges to be multiples of.
 const PAGE: u64 = 4096;
@@ -74,24 +76,30 @@ impl Hole {
         Ok(Some(Hole { file: target, name, start, end, len: start, published: false }))
     }
 
-    /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off. Gives
-    /// the bytes written.
-    pub(crate) fn commit(
+    /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off, unless `check` finds something
+    /// missing in the new one. Returns the number of bytes written, and what `check` returned.
+    pub(crate) fn commit<T>(
         self,
         entries: Vec<Entry>,
         mut encoder: Box<dyn Encode>,
         write: &WriteOptions,
-    ) -> Result<u64> {
+        check: impl FnOnce(&Record) -> Result<T>,
+    ) -> Result<(u64, T)> {
         // The file's first bytes are there.
         encoder.begin(&write.attributes, &[])?;
         let mut items = Vec::new();
+        let mut record = Record::new(Some(write.attributes.clone()));
         for Entry { spec, from } in entries {
             match from {
                 From::New(feeds) => items.push(Item { spec, feeds, keep: Keep::Encoding }),
                 From::Kept(tensor) => {
+                    let spec = Arc::new(spec);
+                    record.add(Arc::clone(&spec));
                     for (at, c) in tensor.components().enumerate() {
                         let (range, encoding, digest) = (c.stored.range(), c.encoding, c.digest);
-                        encoder.placed(&spec, at, Stored { range, encoding, digest })?;
+                        let stored = Stored { range, encoding, digest };
+                        record.store(&spec, at, &stored);
+                        encoder.placed(&spec, at, stored)?;
                     }
                 }
             }
@@ -99,13 +107,14 @@ impl Hole {
         let items = items::arrange(items, &*encoder, Sharing::Keep)?;
         let components = items.iter().flat_map(|i| &i.spec.components);
         write.work.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
-        let mut writer = Writer::resumed(self, encoder, write);
+        let mut writer = Writer::resumed(self, encoder, record, write);
         items::write(&mut writer, items, &write.work)?;
-        let (hole, mut encoder) = writer.into_parts()?;
+        let (hole, mut encoder, record) = writer.into_parts()?;
         let data_end = hole.len.next_multiple_of(PAGE);
         // A multiple of the page needs no padding, so this is the manifest and the footer alone.
         let tail = encoder.finish(data_end)?;
-        hole.publish(data_end, &tail, write.durability)
+        let checked = check(&record)?;
+        Ok((hole.publish(data_end, &tail, write.durability)?, checked))
     }
 
     fn publish(mut self, data_end: u64, tail: &[u8], durability: Durability) -> Result<u64> {

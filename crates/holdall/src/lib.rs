@@ -34,6 +34,7 @@ pub mod http;
 mod in_place;
 pub mod json;
 pub mod layout;
+pub mod ledger;
 pub mod npy;
 #[cfg(unix)]
 mod overwrite;
@@ -75,9 +76,9 @@ pub use holdall_core::{
 pub use holdall_formats::{FORMATS, Format};
 pub use holdall_io::{
     Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
-    Faults, File, FileRole, FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor,
-    ModelFile, ModelFolder, Number, OpenOptions, Pieces, Place, Sink, StreamSink, Tensor, Terms,
-    Work, WriteOptions, Writer,
+    Faults, File, FileRole, FileSink, Finished, Io, LoadOptions, Loaded, LoadedMemory,
+    LoadedTensor, ModelFile, ModelFolder, Number, OpenOptions, Pieces, Place, Sink, StreamSink,
+    Tensor, Terms, Work, WriteOptions, Writer,
     buffer::Buffer,
     format_of,
     group::{Group, groups},

@@ -1,11 +1,13 @@
 //! Editing a header in place: see [`crate::edit`] for when that is safe at any instant.
 
+use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Encode, Encoding, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{Feed, Item};
 use holdall_io::sink::Durability;
 use holdall_io::{File, WriteOptions};
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 /// Bytes that a disk has all of or none of, and the system too.
 const SECTOR: u64 = 512;
@@ -15,6 +17,8 @@ const SECTOR: u64 = 512;
 pub(crate) struct Patch {
     at: u64,
     bytes: Vec<u8>,
+    /// What was given to the encoder.
+    pub(crate) record: Record,
 }
 
 impl Patch {
@@ -33,11 +37,14 @@ impl Patch {
         {
             return None;
         }
+        let mut record = Record::new(Some(write.attributes.clone()));
         let specs: Vec<_> = items.iter().map(|item| item.spec.clone()).collect();
         // What is wrong is told by who writes the file anew.
         let header = encoder.begin(&write.attributes, &specs).ok()?;
         let mut end = header.len() as u64;
-        for Item { spec, feeds, .. } in items {
+        for (Item { feeds, .. }, spec) in items.iter().zip(&specs) {
+            let spec = Arc::new(spec.clone());
+            record.add(Arc::clone(&spec));
             for (at, (c, feed)) in spec.components.iter().zip(feeds).enumerate() {
                 let Feed::Component(of) = feed else { return None };
                 let (tensor, old) = &**of;
@@ -48,14 +55,15 @@ impl Patch {
                 let start = match c.shares {
                     // It was arranged to have the bytes that it has.
                     Some(_) => range.start,
-                    None => encoder.place(end, spec, at).ok()?,
+                    None => encoder.place(end, &spec, at).ok()?,
                 };
                 if !stays || start != range.start || old.stored.len() != c.decoded_len {
                     return None;
                 }
                 end = end.max(range.end);
                 let stored = Stored { range, encoding: Encoding::Raw, digest: None };
-                encoder.placed(spec, at, stored).ok()?;
+                record.store(&spec, at, &stored);
+                encoder.placed(&spec, at, stored).ok()?;
             }
         }
         let tail = encoder.finish(end).ok()?.len() as u64;
@@ -69,7 +77,10 @@ impl Patch {
         let first = both().find_map(differs).unwrap_or_default();
         let last = both().rev().find_map(differs).map_or(first, |last| last + 1);
         let is_one_step = last <= first || first as u64 / SECTOR == (last as u64 - 1) / SECTOR;
-        is_one_step.then(|| Patch { at: first as u64, bytes: header[first..last].to_vec() })
+        is_one_step.then(|| {
+            let bytes = header[first..last].to_vec();
+            Patch { at: first as u64, bytes, record }
+        })
     }
 
     /// Writes it. Gives how many bytes.

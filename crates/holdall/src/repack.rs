@@ -2,7 +2,8 @@
 //! too, out of those with other indices and zTensor 0.1's forms of one component.
 
 use bytes::Bytes;
-use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count, tiles};
+use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count};
+use holdall_core::layout::without_parameters;
 use holdall_core::{Attributes, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec};
 use holdall_io::items::{self, Feed, Item, MadePieces};
 use holdall_io::{Check, Tensor, held};
@@ -10,16 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 /// The attributes of a tensor that is written in another layout: all but those that say how to read the one it has.
 pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
-    let mut attributes = tensor.attributes().clone();
-    match tensor.layout() {
-        Layout::QuantizedGroup | Layout::Other(_) => return Attributes::new(),
-        Layout::Strided => {
-            attributes.remove("strides");
-        }
-        Layout::SparseBlocks | Layout::SparseHybrid => return tiles::without(attributes),
-        _ => {}
+    let mut kept = without_parameters(tensor.layout(), tensor.attributes());
+    if let Some(description) = tensor.description() {
+        description.attribute_names().for_each(|key| drop(kept.remove(key)));
     }
-    attributes
+    kept
 }
 
 /// Which spelling of sparse tensors a target has.

@@ -47,6 +47,8 @@ pub struct SalvageReport {
     pub left_out_count: u64,
     /// Components of the file without a digest that could be checked: if their bytes changed, nobody can tell.
     pub unchecked: u64,
+    /// What else the file contains and the new one lacks, in words, as [`convert`] reports it.
+    pub left_behind: Vec<String>,
     /// Bytes of the new file.
     pub target_len: u64,
 }
@@ -140,6 +142,7 @@ fn take(
         left_out,
         left_out_count,
         unchecked: wrong.unchecked,
+        left_behind: report.left_behind,
         target_len: report.target_len,
     })
 }
@@ -211,6 +214,7 @@ fn package(
         left_out: mended.lost.into_iter().take(MOST_TOLD).collect(),
         left_out_count,
         unchecked: 0,
+        left_behind: Vec::new(),
         target_len: mended.target_len,
     })
 }

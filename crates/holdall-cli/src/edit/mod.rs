@@ -347,5 +347,6 @@ fn tell(
         }
     }
     session.note(text);
+    writing::left_behind(session, &report.left_behind);
     Ok(())
 }

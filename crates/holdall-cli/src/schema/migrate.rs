@@ -136,6 +136,7 @@ fn tell(
             records: report.records,
             tensors: report.tensors,
             dropped: &report.dropped,
+            left_behind: &report.left_behind,
             target_len: report.target_len,
         };
         writeln!(session.out(), "{}", as_json(&fields))?;
@@ -153,5 +154,6 @@ fn tell(
         text.push_str(&format!("; left out: {}", dropped.join(", ")));
     }
     session.note(text);
+    writing::left_behind(session, &report.left_behind);
     Ok(())
 }

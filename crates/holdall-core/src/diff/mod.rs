@@ -6,6 +6,7 @@
 mod structure;
 mod values;
 
+pub(crate) use structure::same_value;
 pub use structure::{Pair, compare, family};
 pub use values::{Compare, Scratch, Side, Tally, is_comparable, unravel};
 

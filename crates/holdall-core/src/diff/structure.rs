@@ -77,7 +77,7 @@ fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     let mut out = Vec::new();
     for (key, value) in a.iter() {
         let other = left.remove(key);
-        if !other.is_some_and(|other| same(value, other)) {
+        if !other.is_some_and(|other| same_value(value, other)) {
             out.push(AttributeDiff {
                 key: key.to_owned(),
                 a: Some(value.clone()),
@@ -95,17 +95,17 @@ fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
 }
 
 /// Whether two values are the same: floats by their bits, maps whatever the order of their keys.
-fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b))
         }
-        (Value::Tag(n, a), Value::Tag(m, b)) => n == m && same(a, b),
+        (Value::Tag(n, a), Value::Tag(m, b)) => n == m && same_value(a, b),
         (Value::Map(a), Value::Map(b)) => {
             let (of_a, of_b) = (by_key(a), by_key(b));
             a.len() == b.len()
-                && of_a.iter().all(|(k, v)| of_b.get(k).is_some_and(|other| same(v, other)))
+                && of_a.iter().all(|(k, v)| of_b.get(k).is_some_and(|other| same_value(v, other)))
         }
         _ => a == b,
     }
@@ -126,12 +126,15 @@ mod tests {
             let pair = |&(k, v): &(&str, f64)| (Value::Text(k.into()), Value::Float(v));
             Value::Map(pairs.iter().map(pair).collect())
         };
-        assert!(same(&map(&[("a", f64::NAN), ("b", 1.0)]), &map(&[("b", 1.0), ("a", f64::NAN)])));
-        assert!(!same(&map(&[("a", 1.0)]), &map(&[("a", 2.0)])));
-        assert!(!same(&map(&[("a", 1.0)]), &map(&[("a", 1.0), ("b", 1.0)])));
-        assert!(!same(&Value::Integer(1), &Value::Float(1.0)));
-        assert!(!same(&Value::Float(0.0), &Value::Float(-0.0)));
+        assert!(same_value(
+            &map(&[("a", f64::NAN), ("b", 1.0)]),
+            &map(&[("b", 1.0), ("a", f64::NAN)])
+        ));
+        assert!(!same_value(&map(&[("a", 1.0)]), &map(&[("a", 2.0)])));
+        assert!(!same_value(&map(&[("a", 1.0)]), &map(&[("a", 1.0), ("b", 1.0)])));
+        assert!(!same_value(&Value::Integer(1), &Value::Float(1.0)));
+        assert!(!same_value(&Value::Float(0.0), &Value::Float(-0.0)));
         let tag = |x| Value::Tag(1, Box::new(Value::Array(vec![Value::Float(x)])));
-        assert!(same(&tag(1.0), &tag(1.0)) && !same(&tag(1.0), &tag(2.0)));
+        assert!(same_value(&tag(1.0), &tag(1.0)) && !same_value(&tag(1.0), &tag(2.0)));
     }
 }

@@ -20,8 +20,9 @@ pub mod strided;
 
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::model::{DType, LogicalType};
+use crate::model::{Attributes, DType, Layout, LogicalType};
 use bytes::Bytes;
+use holdall_schema::KIND_ATTRIBUTE;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -41,6 +42,23 @@ impl Decoded {
     pub fn new(dtype: DType, bytes: impl Into<Bytes>) -> Decoded {
         Decoded { dtype, logical_type: None, bytes: bytes.into() }
     }
+}
+
+/// Returns whether the attribute `key` says how a tensor of that layout is read, and nothing about its elements.
+pub fn is_parameter(layout: &Layout, key: &str) -> bool {
+    match layout {
+        Layout::QuantizedGroup => quantized::OWN.contains(&key),
+        Layout::Strided => key == strided::STRIDES_KEY,
+        Layout::SparseBlocks | Layout::SparseHybrid => sparse::tiles::PARAMETERS.contains(&key),
+        Layout::Records | Layout::Blob => key == KIND_ATTRIBUTE,
+        _ => false,
+    }
+}
+
+/// Returns the attributes of a tensor that is written in another layout: without those that say how this one is read.
+pub fn without_parameters(layout: &Layout, attributes: &Attributes) -> Attributes {
+    let kept = attributes.iter().filter(|(key, _)| !is_parameter(layout, key));
+    kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }
 
 /// A tensor whose elements are worked out of what is stored: groups, blocks.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// The attribute that has the strides.
-const STRIDES_KEY: &str = "strides";
+pub(super) const STRIDES_KEY: &str = "strides";
 
 crate::error::rules! {
     /// The rules of this module.

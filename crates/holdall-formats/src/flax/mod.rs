@@ -47,6 +47,7 @@ pub static FORMAT: Format = Format {
     name: "Flax",
     extensions: &["msgpack"],
     index_location: IndexLocation::Start,
+    attributes_are_values: true,
     stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

@@ -71,6 +71,10 @@ impl Encode for Encoder {
     }
 
     /// Those of the model stay.
+    fn writes_attributes(&self) -> bool {
+        false
+    }
+
     fn check_attributes(&self, _attributes: &Attributes) -> Result<()> {
         Ok(())
     }
@@ -355,6 +359,10 @@ impl Encode for Runs {
     }
 
     fn can_share(&self) -> bool {
+        false
+    }
+
+    fn writes_attributes(&self) -> bool {
         false
     }
 

@@ -65,6 +65,7 @@ pub static FORMAT: Format = Format {
     extensions: &["pt", "pth", "ckpt", "bin"],
     encode: writer(encode::encoder),
     is_model_file: is_known_name,
+    attributes_are_values: true,
     stands_beside_weights: true,
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)

@@ -10,10 +10,14 @@ use super::unpublished::{Unpublished, folder, sync_folder};
 use super::{FILL_LEN, Sink};
 use crate::buffer::Buffer;
 use crate::error::{EXISTS, IO, NOT_REGULAR, io};
+use crate::source::{ByteSource, FileSource, Terms};
+use bytes::Bytes;
 use holdall_core::{Error, Result};
 use std::fs::File;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -55,6 +59,8 @@ pub struct FileSink {
     writer: Writer,
     /// Bytes that take the place of appended ones at the end.
     patches: Vec<(u64, Vec<u8>)>,
+    /// Whether the file has all its bytes.
+    is_complete: bool,
 }
 
 /// Who writes the pieces that are full.
@@ -102,6 +108,7 @@ impl FileSink {
             filled: 0,
             writer: Writer::Later,
             patches: Vec::new(),
+            is_complete: false,
         })
     }
 
@@ -228,12 +235,55 @@ impl FileSink {
         }
     }
 
+    /// Writes what is left in memory, so that the file has all its bytes.
+    fn complete(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_complete, true) {
+            return Ok(());
+        }
+        let last = self.filling.take().map(|piece| (piece, std::mem::take(&mut self.filled)));
+        self.stop_writer()?;
+        if let Some((piece, filled)) = last {
+            set_direct(self.as_file(), false);
+            let at = self.len - filled as u64;
+            write_at(self.as_file(), &piece.as_ref()[..filled], at).map_err(|e| self.failed(e))?;
+        }
+        if !self.patches.is_empty() {
+            set_direct(self.as_file(), false);
+            for (at, bytes) in &self.patches {
+                write_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
+            }
+        }
+        // Reserved blocks past the end go back.
+        self.as_file().set_len(self.len).map_err(|e| self.failed(e))
+    }
+
     fn publish(self) -> std::io::Result<()> {
         self.file.publish(&self.target, self.overwrite)?;
         if self.durability == Durability::Disk {
             sync_folder(&self.target)?;
         }
         Ok(())
+    }
+}
+
+/// A file that does not have its name yet, read by position.
+struct Unnamed(FileSource);
+
+impl ByteSource for Unnamed {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.read(ranges)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read_into(offset, out)
+    }
+
+    fn terms(&self) -> Terms {
+        self.0.terms()
     }
 }
 
@@ -295,22 +345,18 @@ impl Sink for FileSink {
         Ok(())
     }
 
+    fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
+        self.complete()?;
+        // The system's cache has what is read, whichever way it was written.
+        set_direct(self.as_file(), false);
+        let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
+        let source = FileSource::of_file(file, &self.named)?;
+        // Not as a local file, which may be opened a second time by its path.
+        Ok(Some(Arc::new(Unnamed(source))))
+    }
+
     fn finish(mut self) -> Result<()> {
-        let last = self.filling.take().map(|piece| (piece, std::mem::take(&mut self.filled)));
-        self.stop_writer()?;
-        if let Some((piece, filled)) = last {
-            set_direct(self.as_file(), false);
-            let at = self.len - filled as u64;
-            write_at(self.as_file(), &piece.as_ref()[..filled], at).map_err(|e| self.failed(e))?;
-        }
-        if !self.patches.is_empty() {
-            set_direct(self.as_file(), false);
-            for (at, bytes) in &self.patches {
-                write_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
-            }
-        }
-        // Reserved blocks past the end go back.
-        self.as_file().set_len(self.len).map_err(|e| self.failed(e))?;
+        self.complete()?;
         if self.durability == Durability::Disk {
             self.as_file().sync_all().map_err(|e| self.failed(e))?;
         }

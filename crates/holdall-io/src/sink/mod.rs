@@ -13,8 +13,10 @@ pub use summed::Summed;
 pub use unpublished::{folder, sweep};
 
 use crate::error::TO_ADDRESS;
+use crate::source::ByteSource;
 use holdall_core::Result;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Refuses an address: files are not written there.
 ///
@@ -82,6 +84,15 @@ pub trait Sink {
             left -= now as u64;
         }
         Ok(())
+    }
+
+    /// Returns what was appended as a source, to be looked at before it is published; `None` where it cannot be read back, as
+    /// from a pipe. Nothing is appended after this.
+    ///
+    /// # Errors
+    /// Io. The sink is then of no more use.
+    fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
+        Ok(None)
     }
 
     /// Publishes what was appended.

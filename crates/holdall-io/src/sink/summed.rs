@@ -1,8 +1,10 @@
 //! A digest of all that is appended.
 
 use super::Sink;
+use crate::source::ByteSource;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result};
+use std::sync::Arc;
 
 /// A sink that computes the digest of everything appended to it, so that nobody has to read that again.
 pub struct Summed<S> {
@@ -44,6 +46,10 @@ impl<S: Sink> Sink for Summed<S> {
             hasher.update(memory);
             Ok(())
         })
+    }
+
+    fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
+        self.sink.read_back()
     }
 
     fn finish(self) -> Result<Self::Done> {

@@ -1,7 +1,9 @@
 //! Writing a file tensor by tensor, in bounded memory.
 
+mod finished;
 mod options;
 
+pub use finished::Finished;
 pub use options::WriteOptions;
 
 use crate::compress::{Buffers, Compressor};
@@ -9,6 +11,7 @@ use crate::error::{DECLARE, FAILED, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{FileSink, Sink, StreamSink};
 use holdall_core::codec::{SINGLE_FRAME_MAX, frame_lens};
 use holdall_core::error::Shown as _;
+use holdall_core::ledger::Record;
 use holdall_core::model::Hasher;
 use holdall_core::{
     Algorithm, ComponentRef, Digest, Encode, Encoding, Error, Result, Stored, TensorSpec,
@@ -58,6 +61,8 @@ pub struct Writer<S: Sink> {
     spare: Vec<Buffers>,
     /// Where components are that others may share; `None` when it was declared that none do.
     placed: Option<HashMap<ComponentRef, Stored>>,
+    /// What was given to the encoder.
+    record: Record,
 }
 
 struct Current {
@@ -149,6 +154,7 @@ impl<S: Sink> Writer<S> {
             arriving: None,
             spare: Vec::new(),
             placed: Some(HashMap::new()),
+            record: Record::new(Some(options.attributes.clone())),
         }
     }
 
@@ -215,7 +221,9 @@ impl<S: Sink> Writer<S> {
             self.begin(&[])?;
         }
         self.encoder.check_tensor(&tensor)?;
-        let begun = self.next_component(Arc::new(tensor), 0);
+        let tensor = Arc::new(tensor);
+        self.record.add(Arc::clone(&tensor));
+        let begun = self.next_component(tensor, 0);
         self.noting(begun)
     }
 
@@ -309,6 +317,7 @@ impl<S: Sink> Writer<S> {
             let name = ComponentRef { tensor: tensor.name.clone(), role: spec.role.clone() };
             placed.insert(name, stored.clone());
         }
+        self.record.store(tensor, component, &stored);
         self.encoder.placed(tensor, component, stored)
     }
 
@@ -666,35 +675,61 @@ impl<S: Sink> Writer<S> {
     /// Writes what is left and publishes the file.
     ///
     /// # Errors
-    /// Misuse when the last tensor lacks bytes, or something before could not be written; Io.
+    /// Misuse when the last tensor lacks bytes, or something before could not be written; as [`Writer::close`]; Io.
     pub fn finish(self) -> Result<S::Done> {
-        self.finish_with_len().map(|(_, done)| done)
+        self.close()?.publish()
     }
 
     /// As [`Writer::finish`], with the length of the file.
     pub fn finish_with_len(self) -> Result<(u64, S::Done)> {
-        let (mut sink, mut encoder) = self.into_parts()?;
-        let tail = encoder.finish(sink.len())?;
-        sink.append(&tail)?;
-        let len = sink.len();
-        Ok((len, sink.finish()?))
+        let finished = self.close()?;
+        Ok((finished.len(), finished.publish()?))
     }
 
-    /// Writes what is left but for the end of the file.
-    pub fn into_parts(mut self) -> Result<(S, Box<dyn Encode>)> {
+    /// Writes what is left, and compares what a reader finds in the file with what was written, where the file can be read
+    /// back. It is not published yet.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`]; `internal/ledger`.
+    pub fn close(self) -> Result<Finished<S>> {
+        self.end(true)
+    }
+
+    /// As [`Writer::close`], for bytes that are no file of a format by themselves, which are not read back.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn close_unread(self) -> Result<Finished<S>> {
+        self.end(false)
+    }
+
+    fn end(self, reads_back: bool) -> Result<Finished<S>> {
+        let (mut sink, mut encoder, record) = self.into_parts()?;
+        let tail = encoder.finish(sink.len())?;
+        sink.append(&tail)?;
+        Finished::new(sink, record, &*encoder, reads_back)
+    }
+
+    /// Writes what is left but for the end of the file. Gives also what was written.
+    pub fn into_parts(mut self) -> Result<(S, Box<dyn Encode>, Record)> {
         self.check_complete()?;
         if !self.begun {
             self.encoder.check_attributes(&self.options.attributes)?;
             self.begin(&[])?;
         }
         self.drain(0)?;
-        Ok((self.sink, self.encoder))
+        Ok((self.sink, self.encoder, self.record))
     }
 
-    /// A writer that continues a file whose start is there: `encoder` has begun.
-    pub fn resumed(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
+    /// A writer that continues a file whose start is there: `encoder` has begun, and has what is in `record`.
+    pub fn resumed(
+        sink: S,
+        encoder: Box<dyn Encode>,
+        record: Record,
+        options: &WriteOptions,
+    ) -> Writer<S> {
         let mut writer = Writer::new(sink, encoder, options);
-        writer.begun = true;
+        (writer.begun, writer.record) = (true, record);
         writer
     }
 }

@@ -25,7 +25,11 @@ pub struct WriteOptions {
     pub work: Work,
     /// What a finished file survives.
     pub durability: Durability,
+    wrapper: Option<EncoderWrapper>,
 }
+
+/// Makes another encoder of one.
+pub(super) type EncoderWrapper = fn(Box<dyn Encode>) -> Box<dyn Encode>;
 
 impl WriteOptions {
     /// The format of the target's extension in its newest version, raw, with CRC-32C digests where the
@@ -41,6 +45,7 @@ impl WriteOptions {
             work: Work::default(),
             overwrite: false,
             durability: Durability::Disk,
+            wrapper: None,
         }
     }
 
@@ -84,6 +89,11 @@ impl WriteOptions {
         }
     }
 
+    /// Returns whether the caller chose the digests, or that there are none.
+    pub fn is_digest_chosen(&self) -> bool {
+        matches!(self.digest, Digesting::Asked(_))
+    }
+
     /// Gives every component a digest of this algorithm, or none. A format without a place for it is
     /// then refused.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
@@ -100,6 +110,13 @@ impl WriteOptions {
     /// What has happened to the bytes when the file appears.
     pub fn with_durability(mut self, durability: Durability) -> WriteOptions {
         self.durability = durability;
+        self
+    }
+
+    /// Writes with what `wrapper` makes of the format's encoder. For tests of what becomes of an encoder that drops something.
+    #[doc(hidden)]
+    pub fn with_encoder_wrapper(mut self, wrapper: EncoderWrapper) -> WriteOptions {
+        self.wrapper = Some(wrapper);
         self
     }
 
@@ -125,6 +142,10 @@ impl WriteOptions {
             return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
         };
         let encoder = encode(&self.encode)?;
+        let encoder = match self.wrapper {
+            Some(wrap) => wrap(encoder),
+            None => encoder,
+        };
         let name = format.name;
         if !encoder.can_encode(self.encoding) {
             let asked = self.encoding;

@@ -263,7 +263,8 @@ class ConvertReport:
     decoded_len: int
     source_len: int
     target_len: int
-    #: What the source says that is not known here, and that the target therefore does not say.
+    #: What the source has and the target lacks, besides what was asked for: what is not known here, and what the target has no
+    #: place for.
     left_behind: list[str]
     #: What is odd about the source, as far as it is about what was written.
     warnings: list[FormatWarning]
@@ -303,6 +304,8 @@ class SalvageReport:
     left_out_count: int
     #: Components without a digest: bytes of them that changed would not show.
     unchecked: int
+    #: What else the file has and the new one lacks.
+    left_behind: list[str]
     target_len: int
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
 from ._datasets import KIND, Component, Dataset, Runs
+from ._file import File
 from ._progress import Progress, listening
 from ._sparse import is_scipy, is_torch, parts_of_torch
 from ._structs import Rows, is_structured
@@ -69,7 +71,8 @@ def save(
         tensors: Arrays by name.
         format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another that is written; by default
             the one of the path's extension.
-        attributes: The file's attributes. safetensors has only text; other values are written as JSON.
+        attributes: The file's attributes; by default those of ``tensors``, if that is an open file. safetensors has only text;
+            other values are written as JSON. Tensors of open files keep their own attributes.
         encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (default 3).
         digest: ``"crc32c"``, ``"xxh3"``, ``"sha256"`` or ``"none"``; by default the first of these that the format can store.
         align: The start of every component is a multiple of this many bytes, a power of two.
@@ -85,12 +88,14 @@ def save(
         UsageError: the format is not known, or the file exists and ``overwrite`` is false.
         FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
-    writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
+    keeps = attributes is None and isinstance(tensors, File)
+    own = tensors.attributes if keeps else attributes
+    writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
         raise UsageError(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
-        _save(target, writing, tensors, tie, False, listener)
+        _save(target, writing, tensors, tie, False, listener, keeps)
 
 
 def save_ordered(
@@ -103,15 +108,24 @@ def save_ordered(
     is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
     format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
-    _save(target, writing, tensors, False, True, None)
+    _save(target, writing, tensors, False, True, None, False)
 
 
 def _save(
-    target: Target, writing: dict[str, Any], tensors: Mapping[str, Any], tie: bool, ordered: bool, listener: Any
+    target: Target,
+    writing: dict[str, Any],
+    tensors: Mapping[str, Any],
+    tie: bool,
+    ordered: bool,
+    listener: Any,
+    keeps_attributes: bool,
 ) -> None:
     if not isinstance(tensors, Mapping):
         raise TypeError("tensors is a mapping of names to arrays")
-    _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener)
+    source = (tensors._native, keeps_attributes) if isinstance(tensors, File) else None
+    left = _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener, source)
+    for what in left:
+        warnings.warn(f"left behind: {what}", stacklevel=4)
 
 
 class _Half:
@@ -373,6 +387,8 @@ def _made(name: str, value: Any, folder: str, attributes: Mapping[str, Any] | No
             hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
         )
     part = given(value, f"tensor {name!r}")
+    if isinstance(value, Tensor):
+        attributes = {**value.attributes, **(attributes or {})}
     return _Item(name, part.shape, "dense", attributes, [("data", part)])
 
 

@@ -154,6 +154,8 @@ class MigrationReport:
     dropped: tuple[str, ...]
     #: Bytes of the file that was written.
     nbytes: int
+    #: What the file has besides and the new one lacks: what is not known here, and what its format has no place for.
+    left_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -416,4 +418,6 @@ def migrate(
         own = _own(formats, keywords)
         how = evolution(file, path, rename, converters, drop)
         found = _holdall.schema_migrate(file._native, _schema(schema), os.fspath(target), how, own, writing, listener)
-    return MigrationReport(found["records"], found["tensors"], tuple(found["dropped"]), found["nbytes"])
+    return MigrationReport(
+        found["records"], found["tensors"], tuple(found["dropped"]), found["nbytes"], tuple(found["left_behind"])
+    )

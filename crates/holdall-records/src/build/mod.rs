@@ -24,6 +24,7 @@ pub use dataset::DatasetWriter;
 use super::rules::{NODE, WHICH_CONTENT};
 use super::{BLOB, RECORDS};
 use begun::{Begun, Promise};
+use holdall_core::ledger::{Record, TieRule};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
     Value as Attribute,
@@ -31,7 +32,7 @@ use holdall_core::{
 use holdall_io::Tensor;
 use holdall_io::items::as_it_is;
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
-use holdall_io::sink::{FileSink, Sink};
+use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
@@ -269,10 +270,24 @@ impl Build {
     /// # Errors
     /// `write/same-name`, Unsupported where the format cannot hold it, Io.
     pub fn add(&mut self, part: impl Into<Part>) -> Result<()> {
+        self.add_with(part, &Attributes::new())
+    }
+
+    /// As [`Build::add`], with attributes besides those that say what the dataset or the blob is.
+    pub(crate) fn add_with(
+        &mut self,
+        part: impl Into<Part>,
+        attributes: &Attributes,
+    ) -> Result<()> {
         let mut part = part.into();
         // Whether or not it can be taken: what is told is not lost in silence.
         part.promise.take().into_iter().for_each(Promise::keep);
-        let spec = part.spec();
+        let mut spec = part.spec();
+        for (key, value) in attributes.iter() {
+            if spec.attributes.get(key).is_none() {
+                spec.attributes.push(key, value.clone());
+            }
+        }
         let feeds = part.components.into_iter().map(|(_, _, spool)| self.feed(spool));
         let feeds = feeds.collect::<Result<_>>()?;
         self.push(Item { spec, feeds, keep: Keep::Nothing })
@@ -356,7 +371,16 @@ impl Build {
     /// format cannot hold all of it together (`metatensor/schema-fit`, say); Io; `write/length`. What was at the path
     /// stays then.
     pub fn finish(self) -> Result<BuildReport> {
+        self.finish_from(|_, _| Ok(())).map(|(report, ())| report)
+    }
+
+    /// As [`Build::finish`], unless `check` finds something missing in the record of what was written.
+    pub(crate) fn finish_from<T>(
+        self,
+        check: impl FnOnce(&Record, TieRule) -> Result<T>,
+    ) -> Result<(BuildReport, T)> {
         self.begun.check()?;
+        let ties = Sharing::Keep.tie_rule(&*self.encoder);
         items::check_names(&self.items)?;
         let items = items::arrange(self.items, &*self.encoder, Sharing::Keep)?;
         let lens = items.iter().flat_map(|i| &i.spec.components).map(|c| c.decoded_len);
@@ -365,8 +389,11 @@ impl Build {
         let mut writer = Writer::new(self.sink, self.encoder, &self.options);
         writer.declare(&specs)?;
         items::write(&mut writer, items, &self.options.work)?;
-        let (target_len, _): (u64, <FileSink as Sink>::Done) = writer.finish_with_len()?;
-        Ok(BuildReport { tensors: specs.len() as u64, target_len })
+        let finished = writer.close()?;
+        let checked = check(finished.record(), ties)?;
+        let report = BuildReport { tensors: specs.len() as u64, target_len: finished.len() };
+        finished.publish()?;
+        Ok((report, checked))
     }
 
     fn push(&mut self, item: Item) -> Result<()> {

@@ -15,7 +15,7 @@ pub use tensors::TensorPart;
 use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
 use holdall_core::{Attributes, Error, Result};
-use holdall_io::{Check, File, WriteOptions, with_work};
+use holdall_io::{Check, File, WriteOptions, ledger, with_work};
 use holdall_schema::{Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment};
 use prepare::{Job, Prepared, Work};
 use serde_json::{Map, Value};
@@ -59,6 +59,9 @@ pub struct MigrationReport {
     pub records: u64,
     /// Members and datasets that were left out, as paths of the file.
     pub dropped: Vec<String>,
+    /// What the file contains besides and the new one lacks, in words: what this version does not know, and what the format of
+    /// the new file has no place for.
+    pub left_behind: Vec<String>,
     /// Tensors, datasets and blobs of the file that was written.
     pub tensors: u64,
     /// Bytes of it.
@@ -156,7 +159,7 @@ impl Migration {
                     let dataset = build.dataset_of(&job.target, &job.to.json)?;
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
-                    build.add(dataset.map_err(placed)?)?;
+                    build.add_with(dataset.map_err(placed)?, job.records.tensor().attributes())?;
                 }
             }
         }
@@ -165,8 +168,17 @@ impl Migration {
             // Formats without schemas of their own would not look.
             build.check_fit().map_err(|e| e.in_source(&self.schema.name))?;
         }
-        let BuildReport { tensors, target_len } = build.finish()?;
-        (report.tensors, report.target_len) = (tensors, target_len);
+        let mut expected = prepared.expected();
+        if options.is_digest_chosen() {
+            expected.choose_digests();
+        }
+        let (BuildReport { tensors, target_len }, left_behind) =
+            build.finish_from(|record, ties| {
+                expected.set_ties(ties);
+                ledger::close(file, record, &expected)
+            })?;
+        (report.tensors, report.target_len, report.left_behind) =
+            (tensors, target_len, left_behind);
         Ok(report)
     }
 

@@ -2,7 +2,7 @@
 
 use super::conversion::Conversion;
 use super::missing::missing;
-use super::tensors::{Flat, shown, shown_spec};
+use super::tensors::{Flat, How, shown, shown_spec};
 use super::{Migration, within};
 use crate::build::spec;
 use crate::check::fits;
@@ -10,6 +10,7 @@ use crate::rules::WHICH_DATASET;
 use crate::schemas::schema_of_dataset;
 use crate::{HEAP, RECORDS, Records, TensorRecords as _, choose};
 use holdall_core::error::Shown as _;
+use holdall_core::ledger::{Expected, TensorChange};
 use holdall_core::{ComponentSpec, DType, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::error::SAME_NAME;
 use holdall_io::items::spec_of;
@@ -17,8 +18,8 @@ use holdall_io::{File, Tensor};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Change, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root, Verdict, What,
-    diff, resolve,
+    Change, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
+    SCHEMA_ATTRIBUTE, Verdict, What, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -284,6 +285,38 @@ impl Prepared {
             });
         }
         Ok(Some(specs))
+    }
+
+    /// What was asked to change, as the ledger takes it.
+    pub(super) fn expected(&self) -> Expected {
+        let mut expected = Expected::new();
+        expected.change_attribute(SCHEMA_ATTRIBUTE);
+        let mut change = |old: &str, new: &str, how: fn(&mut TensorChange)| {
+            let change = expected.tensor(old);
+            change.name = Some(new.to_owned());
+            how(change);
+        };
+        for work in &self.works {
+            match work {
+                Work::Copied(tensor, target) => change(tensor.name(), target, |_| ()),
+                Work::Records(job) => {
+                    change(&job.name, &job.target, |change| change.elements = true)
+                }
+                Work::Flat(flat) => {
+                    let how: fn(&mut TensorChange) = match flat.how {
+                        How::Same(_) => |change| change.shape = true,
+                        _ => |change| change.elements = true,
+                    };
+                    if let Some(tensor) = flat.tensor() {
+                        change(tensor.name(), &flat.spec.name, how);
+                    }
+                }
+            }
+        }
+        for (name, _) in &self.dropped {
+            expected.tensor(name).left_out = true;
+        }
+        expected
     }
 
     /// Its datasets to be migrated.

@@ -1,6 +1,8 @@
 //! Weights written into the graph of an ONNX model, and into a file beside it.
 
-use super::{Convert, ConvertReport, ExternalData, Prepared, became, len_of, report, write_file};
+use super::{
+    Convert, ConvertReport, ExternalData, Prepared, became, ledger, len_of, report, write_items,
+};
 use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
 use holdall_formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
 use holdall_io::items::{self, Item};
@@ -57,6 +59,12 @@ impl Into {
     /// Whether a tensor of the source stays in the graph as it stands there.
     pub(super) fn stays(&self, tensor: &Tensor) -> bool {
         self.is_same && !self.graph.has_elements(tensor.name())
+    }
+
+    /// Gives a tensor the attributes that it has in the graph, where those stay.
+    pub(super) fn set_attributes(&self, spec: &mut TensorSpec) {
+        let own = self.file.index().get(&spec.name);
+        spec.attributes = own.map(|own| own.attributes().clone()).unwrap_or_default();
     }
 
     /// What is wrong with elements of another type that nobody asked for.
@@ -123,34 +131,39 @@ pub(super) fn write(
     into: Into,
     prepared: Prepared,
 ) -> Result<ConvertReport> {
-    let Prepared { items, write, casts, forming, warnings, .. } = prepared;
+    let Prepared { items, write, casts, forming, warnings, expected, .. } = prepared;
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let to = FileSink::create(path, write.overwrite, write.durability)?;
     let (inside, beside) = into.split(items);
     let old = if write.overwrite { external::beside(path) } else { Vec::new() };
     let mut external = External::default();
+    let mut data = None;
     if !beside.is_empty() {
         let (name, location) = names(path)?;
-        let data = path.with_file_name(&location);
         external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
-        let sink = FileSink::create(&data, false, write.durability)?;
-        (report.target_len, ()) = write_file(file, sink, onnx::runs(), &write, beside)?;
+        let sink = FileSink::create(&path.with_file_name(&location), false, write.durability)?;
+        data = Some(write_items(file, sink, onnx::runs(), &write, beside)?.close_unread()?);
         report.files = vec![name, location.clone()];
         external.location = location;
     }
-    let data = external.location.clone();
-    match write_file(file, to, into.graph.encoder(external), &write, inside) {
-        Ok((len, ())) => report.target_len = report.target_len.saturating_add(len),
-        Err(e) => {
-            if !data.is_empty() {
-                let _ = std::fs::remove_file(path.with_file_name(data));
-            }
-            return Err(e);
+    let location = external.location.clone();
+    let model = write_items(file, to, into.graph.encoder(external), &write, inside)?.close()?;
+    let mut record = model.record().clone();
+    data.iter().for_each(|data| record.merge(data.record().clone()));
+    report.left_behind = ledger::close(file, &record, &expected)?;
+    report.target_len = data.iter().fold(model.len(), |n, data| n.saturating_add(data.len()));
+    if let Some(data) = data {
+        data.publish()?;
+    }
+    if let Err(e) = model.publish() {
+        if !location.is_empty() {
+            let _ = std::fs::remove_file(path.with_file_name(location));
         }
+        return Err(e);
     }
     // What the model that was there had beside it, as we name such files, is of no more use.
-    for location in old.into_iter().filter(|old| *old != data && is_ours(path, old)) {
+    for location in old.into_iter().filter(|old| *old != location && is_ours(path, old)) {
         let _ = std::fs::remove_file(path.with_file_name(location));
     }
     became(&mut report, casts, forming);

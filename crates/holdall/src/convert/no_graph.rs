@@ -23,6 +23,10 @@ impl Into {
         match *self {}
     }
 
+    pub(super) fn set_attributes(&self, _: &mut TensorSpec) {
+        match *self {}
+    }
+
     pub(super) fn wrong_type(&self, _: &TensorSpec) -> Option<Error> {
         match *self {}
     }

@@ -1,10 +1,11 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
-use super::{ConvertReport, Prepared, became, len_of, report, write_file};
+use super::{ConvertReport, Prepared, became, ledger, len_of, report, write_items};
 #[cfg(feature = "ztensor2")]
 use bytes::Bytes;
 #[cfg(feature = "ztensor2")]
 use holdall_core::Limits;
+use holdall_core::ledger::Record;
 use holdall_core::{Algorithm, Attributes, Digest, Result};
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
@@ -168,7 +169,7 @@ impl Shards {
 
 /// Writes the folder.
 pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<ConvertReport> {
-    let Prepared { items, write, casts, forming, warnings, shards, .. } = prepared;
+    let Prepared { items, write, casts, forming, warnings, shards, expected, .. } = prepared;
     let Some(shards) = shards else { return Err(SHARDS_PLACE.broken("it is not a folder")) };
     let format = write.format_for(folder)?;
     let sink = FolderSink::create(folder, write.overwrite, &SHARDS_PLACE)?;
@@ -190,22 +191,30 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         _ => Algorithm::Xxh3,
     };
     let mut summed: Vec<Summary> = Vec::new();
+    let mut record = Record::new(None);
     for (number, items) in of_file.into_iter().enumerate() {
         let own = write.clone();
         let own = own.with_attributes(shards.attributes(&write.attributes, number, all));
         let name = shards.name(number);
         let to = FileSink::create(&sink.path().join(&name), false, write.durability)?;
         let encoder = own.encoder(format)?;
-        let len = match shards.root() {
+        let (len, written) = match shards.root() {
             Some(_) => {
                 let to = Summed::new(to, algorithm);
-                let (len, ((), digest)) = write_file(file, to, encoder, &own, items)?;
+                let finished = write_items(file, to, encoder, &own, items)?.close()?;
+                let len = finished.len();
+                let (((), digest), written) = finished.publish_with_record()?;
                 summed.push((name, len, digest));
-                len
+                (len, written)
             }
-            None => write_file(file, to, encoder, &own, items)?.0,
+            None => {
+                let finished = write_items(file, to, encoder, &own, items)?.close()?;
+                let len = finished.len();
+                (len, finished.publish_with_record()?.1)
+            }
         };
         report.target_len = report.target_len.saturating_add(len);
+        record.merge(written);
     }
     #[cfg(feature = "ztensor2")]
     if let Some(name) = shards.root() {
@@ -222,6 +231,11 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         to.finish()?;
         report.target_len = report.target_len.saturating_add(text.len() as u64);
     }
+    if shards.root().is_some() {
+        // Those of the model are in the file that names the others.
+        record.merge(Record::new(Some(write.attributes.clone())));
+    }
+    report.left_behind = ledger::close(file, &record, &expected)?;
     sink.finish(write.durability)?;
     became(&mut report, casts, forming);
     report.files = shards.files();

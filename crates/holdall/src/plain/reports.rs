@@ -169,7 +169,7 @@ impl ToPlain for SalvageReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
             refused: self.refused.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
-            unchecked, target_len,
+            unchecked, left_behind, target_len,
         )
     }
 }
@@ -201,7 +201,7 @@ impl ToPlain for Import {
 
 impl ToPlain for EditReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => in_place, written, len, dead)
+        fields!(self => in_place, written, len, dead, left_behind)
     }
 }
 

@@ -30,6 +30,13 @@ pub struct Description {
     pub(super) value: Expression,
 }
 
+impl Description {
+    /// Returns the names of the attributes that expressions use.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &str> {
+        self.attributes.iter().map(|attribute| attribute.name.as_str())
+    }
+}
+
 /// An attribute that expressions use.
 #[derive(Debug)]
 pub(super) struct Attribute {

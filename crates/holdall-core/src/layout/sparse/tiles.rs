@@ -78,13 +78,8 @@ pub fn hybrid(coordinates: u64) -> Attributes {
     Attributes::from_iter([(COORDINATES.to_owned(), Value::Integer(coordinates.into()))])
 }
 
-/// The attributes without those two kinds.
-pub fn without(mut attributes: Attributes) -> Attributes {
-    for key in [COMPRESSED, BLOCK, BATCH, COORDINATES] {
-        attributes.remove(key);
-    }
-    attributes
-}
+/// The attributes of those two kinds.
+pub const PARAMETERS: [&str; 4] = [COMPRESSED, BLOCK, BATCH, COORDINATES];
 
 impl Tiles {
     /// The view of a tensor of layout `sparse_blocks` or `sparse_hybrid`, whose decoded components `get` hands out.

@@ -1,0 +1,280 @@
+//! The ledger: a model that is written again, compared with what was written, item by item.
+//!
+//! Every tensor, component, type, attribute, digest and shared component of the source is in the target, or it is a
+//! [`Loss`]. A loss that the operation allows, because it was asked for or because the target has no place for the item, is
+//! [left behind](Ledger::left_behind), and the operation reports it. Every other loss is a fault of this program:
+//! [`Ledger::check`] makes it an error, which comes before anything is published.
+//!
+//! An operation says what it was asked to do, as [`Expected`] changes. It keeps no list of what it drops.
+
+mod expected;
+mod loss;
+mod record;
+mod ties;
+
+pub use expected::{Expected, TensorChange, TieRule};
+pub use loss::{Loss, Lost};
+pub use record::{Record, Side};
+
+use crate::diff::{family, same_value};
+use crate::error::{Result, list};
+use crate::layout::is_parameter;
+use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
+use record::{Entry, Part};
+
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// Something of the source is neither in the target nor reported as left behind.
+    pub LEDGER: Unsupported "internal/ledger"
+        "What is written contains everything that its source contains, except for what was asked to change and what the report names as left behind."
+        hint "this is a fault of Holdall, not of the file, and nothing was published; please report it";
+}
+
+/// What the comparison of a source with what was written from it found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Ledger {
+    /// Items that the target lacks because it has no place for them, or because the caller allowed it.
+    pub left_behind: Vec<Loss>,
+    /// Items that the target lacks without a reason.
+    pub unaccounted: Vec<Loss>,
+}
+
+impl Ledger {
+    /// Returns what is left behind in words, for a report: each kind of item once, with the tensors that lack it.
+    ///
+    /// # Errors
+    /// [`LEDGER`] if something is lost without a reason.
+    pub fn check(&self) -> Result<Vec<String>> {
+        if self.unaccounted.is_empty() {
+            return Ok(loss::words(&self.left_behind));
+        }
+        let words = loss::words(&self.unaccounted);
+        Err(LEDGER.broken(format!("what was written lacks {}", list(&words))))
+    }
+}
+
+/// Compares a model with what was written from it.
+pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledger {
+    let mut out = Ledger::default();
+    for words in source.unkept() {
+        out.left_behind.push(Loss::new(Lost::Unknown(words.clone())));
+    }
+    if let (Some(source), Some(target)) = (source.attributes(), target.attributes()) {
+        file_attributes(source, target, expected, &mut out);
+    }
+    let places = target.places();
+    // Where each tensor of the source is in the target.
+    let mut found = Vec::with_capacity(source.len());
+    for at in 0..source.len() {
+        let entry = source.entry(at);
+        let change = expected.change(entry.name());
+        if change.is_some_and(|change| change.left_out) {
+            found.push(None);
+            continue;
+        }
+        let name = change.and_then(|change| change.name.as_deref()).unwrap_or(entry.name());
+        let place = places.get(name).copied();
+        found.push(place);
+        match place {
+            Some(place) => {
+                let other = target.entry(place);
+                let nothing = TensorChange::default();
+                let change = change.unwrap_or(&nothing);
+                Pair { source: &entry, target: &other, change, expected, out: &mut out }.compare();
+            }
+            None => out.unaccounted.push(Loss::of(entry.name(), Lost::Tensor)),
+        }
+    }
+    ties::compare(&source, &target, &found, expected, &mut out);
+    out
+}
+
+fn file_attributes(
+    source: &Attributes,
+    target: &Attributes,
+    expected: &Expected,
+    out: &mut Ledger,
+) {
+    for (key, value) in source.iter() {
+        let is_kept = || target.get(key).is_some_and(|other| same_value(value, other));
+        if expected.is_file_attribute_changed(key) || is_kept() {
+            continue;
+        }
+        let loss = Loss::new(Lost::FileAttribute(key.to_owned()));
+        match expected.may_leave_file_attribute(key) {
+            true => out.left_behind.push(loss),
+            false => out.unaccounted.push(loss),
+        }
+    }
+}
+
+/// A tensor of the source, and what it became.
+struct Pair<'a> {
+    source: &'a Entry<'a>,
+    target: &'a Entry<'a>,
+    change: &'a TensorChange,
+    expected: &'a Expected,
+    out: &'a mut Ledger,
+}
+
+impl Pair<'_> {
+    fn compare(mut self) {
+        if self.source.is_faulty() {
+            return;
+        }
+        let (old, new) = (self.source.layout(), self.target.layout());
+        let may_have_other_shape =
+            self.change.shape || self.change.elements || self.change.stored_elements;
+        if self.source.shape() != self.target.shape() && !may_have_other_shape {
+            self.unaccounted(Lost::Shape);
+        }
+        if !self.is_layout_accounted(old, new) {
+            self.unaccounted(Lost::Layout(old.as_str().to_owned()));
+        }
+        let (parts, others) = (self.source.parts(), self.target.parts());
+        if !self.change.elements {
+            self.element_type(&parts, &others);
+        }
+        let is_other_layout = old != new || self.change.layout || self.change.elements;
+        if !is_other_layout {
+            self.components(&parts, &others);
+        }
+        self.digests(&parts, &others);
+        self.attributes(is_other_layout);
+    }
+
+    /// Returns whether the layout is the same, spelled in another way, or was asked to change.
+    fn is_layout_accounted(&mut self, old: &Layout, new: &Layout) -> bool {
+        if old == new || self.change.layout || self.change.elements || family(old) == family(new) {
+            return true;
+        }
+        match (old, new) {
+            (Layout::Strided, Layout::Dense) => true,
+            (Layout::SparseBlocks | Layout::SparseHybrid, Layout::Dense) => {
+                self.left_behind(Lost::Layout(old.as_str().to_owned()));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Compares the types of the elements themselves, in whichever component they are.
+    fn element_type(&mut self, parts: &[Part], others: &[Part]) {
+        let (Some(old), Some(new)) = (main(parts), main(others)) else { return };
+        let was = (old.dtype, old.logical_type.as_ref());
+        let is = (new.dtype, new.logical_type.as_ref());
+        let is_computed = self.source.layout().is_computed()
+            || self.target.layout().is_computed()
+            || matches!(self.source.layout(), Layout::Other(_));
+        let is_cast =
+            |(dtype, logical): &(DType, Option<LogicalType>)| (*dtype, logical.as_ref()) == is;
+        let is_accounted = was == is
+            || (self.change.layout && is_computed)
+            || self.change.element_type.as_ref().is_some_and(is_cast)
+            || (self.change.stored_elements && old.dtype == new.dtype && is.1.is_none());
+        if !is_accounted {
+            self.unaccounted(Lost::ElementType(old.type_name()));
+        }
+    }
+
+    fn components(&mut self, parts: &[Part], others: &[Part]) {
+        let main_role = main(parts).map(|part| part.role.clone());
+        for part in parts {
+            let Some(other) = others.iter().find(|other| other.role == part.role) else {
+                self.unaccounted(Lost::Component(part.role.clone()));
+                continue;
+            };
+            // The main component was compared above.
+            let is_main = main_role.as_ref() == Some(&part.role);
+            let is_index = matches!(part.role, Role::Indices | Role::Indptr | Role::Coords);
+            let is_same_type = part.dtype == other.dtype && part.logical_type == other.logical_type;
+            if !is_same_type && !is_main && !is_index {
+                self.unaccounted(Lost::ElementType(part.type_name()));
+            }
+            let lens = part.decoded_len.zip(other.decoded_len);
+            if is_same_type && lens.is_some_and(|(old, new)| old != new) {
+                self.unaccounted(Lost::Component(part.role.clone()));
+            }
+        }
+    }
+
+    fn digests(&mut self, parts: &[Part], others: &[Part]) {
+        if self.expected.are_digests_asked_for() {
+            return;
+        }
+        for part in parts {
+            let Some(Some(digest)) = &part.digest else { continue };
+            let same_role = others.iter().find(|other| other.role == part.role);
+            // A component without bytes has nothing to be protected.
+            let Some(other) = same_role.or(main(others)).filter(|c| c.decoded_len != Some(0))
+            else {
+                continue;
+            };
+            match &other.digest {
+                None => {}
+                Some(Some(new)) if rank(new) >= rank(digest) => {}
+                Some(_) => self.left_behind(Lost::Digest(kind(digest))),
+            }
+        }
+    }
+
+    /// Compares the attributes; `is_other_layout` if those that say how the old layout is read are of no more use.
+    fn attributes(&mut self, is_other_layout: bool) {
+        let (old, new) = (self.source.layout(), self.target.layout());
+        for (key, value) in self.source.attributes().iter() {
+            let is_kept = || {
+                let other = self.target.attributes().get(key);
+                other.is_some_and(|other| same_value(value, other))
+            };
+            let is_asked = self.change.attributes.iter().any(|changed| changed == key);
+            if is_asked || (is_other_layout && is_parameter(old, key)) || is_kept() {
+                continue;
+            }
+            let is_replaced = is_other_layout && is_parameter(new, key);
+            let lost = Lost::Attribute(key.to_owned());
+            if is_replaced || self.expected.may_leave_attributes() {
+                self.left_behind(lost);
+            } else {
+                self.unaccounted(lost);
+            }
+        }
+    }
+
+    fn left_behind(&mut self, lost: Lost) {
+        self.out.left_behind.push(Loss::of(self.source.name(), lost));
+    }
+
+    fn unaccounted(&mut self, lost: Lost) {
+        self.out.unaccounted.push(Loss::of(self.source.name(), lost));
+    }
+}
+
+/// Returns the component that the elements are in, as [`crate::TensorInfo::dtype`] finds it.
+fn main(parts: &[Part]) -> Option<&Part> {
+    let roles = [Role::Data, Role::Values, Role::PackedWeight, Role::Entries];
+    let of_role = |role| parts.iter().find(|part| part.role == role);
+    roles.into_iter().find_map(of_role).or_else(|| parts.first())
+}
+
+/// How much a digest protects against: accidents, also adversaries, or something that is not known here.
+fn rank(digest: &Digest) -> u8 {
+    match digest {
+        Digest::Crc32c(_) | Digest::Crc32(_) | Digest::Xxh3(_) => 1,
+        Digest::Sha256(_) => 2,
+        Digest::Other(_) => 3,
+    }
+}
+
+/// The algorithm of a digest, as a report names it.
+fn kind(digest: &Digest) -> String {
+    match digest {
+        Digest::Other(text) => text.split(':').next().unwrap_or_default().to_owned(),
+        known => known.to_string().split(':').next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

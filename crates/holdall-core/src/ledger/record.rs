@@ -1,0 +1,244 @@
+//! The two sides of a comparison: an index, or the record of what an encoder was given.
+
+use crate::encode::{ComponentRef, ComponentSpec, Stored, TensorSpec};
+use crate::model::{Attributes, DType, Digest, Index, Layout, LogicalType, Role, TensorInfo};
+use holdall_collections::HashMap;
+use std::sync::Arc;
+
+/// What an encoder was given to write: attributes, tensors, and the digests of the components that were stored.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    attributes: Option<Attributes>,
+    tensors: Vec<Recorded>,
+    /// The number of files whose records were merged into this one.
+    merged: u32,
+}
+
+/// One tensor of a [`Record`].
+#[derive(Debug, Clone)]
+pub(super) struct Recorded {
+    spec: Arc<TensorSpec>,
+    /// How each component was stored, if it was.
+    stored: Vec<Option<Stored>>,
+    /// The number of its file, for a model in several files.
+    file: u32,
+}
+
+impl Record {
+    /// A record of no tensors, with the file's attributes. `None` if the encoder does not write those it is given.
+    pub fn new(attributes: Option<Attributes>) -> Record {
+        Record { attributes, ..Record::default() }
+    }
+
+    /// Notes the attributes that the file has.
+    pub fn set_attributes(&mut self, attributes: Option<Attributes>) {
+        self.attributes = attributes;
+    }
+
+    /// Notes a tensor.
+    pub fn add(&mut self, spec: Arc<TensorSpec>) {
+        let stored = vec![None; spec.components.len()];
+        self.tensors.push(Recorded { spec, stored, file: 0 });
+    }
+
+    /// Notes how component number `component` of a tensor that was added, one of the last, was stored.
+    pub fn store(&mut self, tensor: &TensorSpec, component: usize, stored: &Stored) {
+        let is_it = |recorded: &&mut Recorded| std::ptr::eq(&*recorded.spec, tensor);
+        let found = self.tensors.iter_mut().rev().find(is_it);
+        if let Some(place) = found.and_then(|found| found.stored.get_mut(component)) {
+            *place = Some(stored.clone());
+        }
+    }
+
+    /// Adds what another file of the same model has.
+    pub fn merge(&mut self, other: Record) {
+        self.merged += 1;
+        let file = self.merged;
+        self.tensors.extend(other.tensors.into_iter().map(|tensor| Recorded { file, ..tensor }));
+        for (key, value) in other.attributes.iter().flat_map(Attributes::iter) {
+            let own = self.attributes.get_or_insert_default();
+            if own.get(key).is_none() {
+                own.push(key, value.clone());
+            }
+        }
+    }
+
+    /// Returns the number of tensors.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Returns whether there are no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Copy)]
+pub enum Side<'a> {
+    /// What a file contains.
+    Index(&'a Index),
+    /// What an encoder was given.
+    Record(&'a Record),
+}
+
+/// One tensor of a [`Side`].
+pub(super) enum Entry<'a> {
+    Info(TensorInfo),
+    Recorded(&'a Recorded),
+}
+
+/// One component of an [`Entry`].
+pub(super) struct Part {
+    pub(super) role: Role,
+    pub(super) dtype: DType,
+    pub(super) logical_type: Option<LogicalType>,
+    /// Bytes after decoding, where that is known.
+    pub(super) decoded_len: Option<u64>,
+    /// Its digest or that there is none, where that is known.
+    pub(super) digest: Option<Option<Digest>>,
+}
+
+impl Part {
+    /// The type of its elements, for people.
+    pub(super) fn type_name(&self) -> String {
+        match &self.logical_type {
+            Some(logical) => logical.to_string(),
+            None => self.dtype.to_string(),
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    /// The tensors of a record; none of an index.
+    pub(super) fn recorded(self) -> &'a [Recorded] {
+        match self {
+            Side::Index(_) => &[],
+            Side::Record(record) => &record.tensors,
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        match self {
+            Side::Index(index) => index.len(),
+            Side::Record(record) => record.len(),
+        }
+    }
+
+    /// What the side says and holds nothing of, in words.
+    pub(super) fn unkept(self) -> &'a [String] {
+        match self {
+            Side::Index(index) => index.unkept(),
+            Side::Record(_) => &[],
+        }
+    }
+
+    /// The file's attributes, where they are known.
+    pub(super) fn attributes(self) -> Option<&'a Attributes> {
+        match self {
+            Side::Index(index) => Some(index.attributes()),
+            Side::Record(record) => record.attributes.as_ref(),
+        }
+    }
+
+    /// The numbers of the tensors by their names.
+    pub(super) fn places(self) -> HashMap<&'a str, usize> {
+        match self {
+            Side::Index(index) => index.names().enumerate().map(|(at, name)| (name, at)).collect(),
+            Side::Record(record) => {
+                let name = |(at, tensor): (usize, &'a Recorded)| (tensor.spec.name.as_str(), at);
+                record.tensors.iter().enumerate().map(name).collect()
+            }
+        }
+    }
+
+    /// Tensor number `at`.
+    ///
+    /// # Panics
+    /// If there are no more than `at`.
+    pub(super) fn entry(self, at: usize) -> Entry<'a> {
+        match self {
+            #[allow(clippy::expect_used)] // The caller counts to `len`.
+            Side::Index(index) => Entry::Info(index.at(at).expect("a tensor of the index")),
+            Side::Record(record) => Entry::Recorded(&record.tensors[at]),
+        }
+    }
+}
+
+impl Entry<'_> {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Entry::Info(info) => info.name(),
+            Entry::Recorded(recorded) => &recorded.spec.name,
+        }
+    }
+
+    pub(super) fn shape(&self) -> &[u64] {
+        match self {
+            Entry::Info(info) => info.shape(),
+            Entry::Recorded(recorded) => &recorded.spec.shape,
+        }
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        match self {
+            Entry::Info(info) => info.layout(),
+            Entry::Recorded(recorded) => &recorded.spec.layout,
+        }
+    }
+
+    pub(super) fn attributes(&self) -> &Attributes {
+        match self {
+            Entry::Info(info) => info.attributes(),
+            Entry::Recorded(recorded) => &recorded.spec.attributes,
+        }
+    }
+
+    /// Whether it cannot be read, and so has a name at most.
+    pub(super) fn is_faulty(&self) -> bool {
+        match self {
+            Entry::Info(info) => info.fault().is_some(),
+            Entry::Recorded(_) => false,
+        }
+    }
+
+    pub(super) fn parts(&self) -> Vec<Part> {
+        match self {
+            Entry::Info(info) => {
+                let part = |c: crate::model::Component| Part {
+                    role: c.role,
+                    dtype: c.dtype,
+                    logical_type: c.logical_type,
+                    decoded_len: c.decoded_len,
+                    digest: Some(c.digest),
+                };
+                info.components().map(part).collect()
+            }
+            Entry::Recorded(Recorded { spec, stored, .. }) => {
+                let part = |(c, stored): (&ComponentSpec, &Option<Stored>)| Part {
+                    role: c.role.clone(),
+                    dtype: c.dtype,
+                    logical_type: c.logical_type.clone(),
+                    decoded_len: Some(c.decoded_len),
+                    digest: stored.as_ref().map(|stored| stored.digest.clone()),
+                };
+                spec.components.iter().zip(stored).map(part).collect()
+            }
+        }
+    }
+}
+
+impl Recorded {
+    /// Its components, each with where its bytes are and the component whose bytes it shares, as far as that is known.
+    pub(super) fn components(
+        &self,
+    ) -> impl Iterator<Item = (&ComponentSpec, Option<StoredPlace>, Option<&ComponentRef>)> {
+        let place = |stored: &Stored| (self.file, stored.range.start, stored.range.end);
+        let pairs = self.spec.components.iter().zip(&self.stored);
+        pairs.map(move |(c, stored)| (c, stored.as_ref().map(place), c.shares.as_ref()))
+    }
+}
+
+/// The number of a file, and a range of it.
+pub(super) type StoredPlace = (u32, u64, u64);

@@ -1,0 +1,135 @@
+//! Components that share their bytes with others.
+
+use super::expected::TieRule;
+use super::record::{Entry, Side, StoredPlace};
+use super::{Expected, Ledger, Loss, Lost};
+use crate::model::{ByteOrder, Role};
+use crate::read::Extent;
+use holdall_collections::HashMap;
+
+/// A component: the number of its tensor, and its role.
+type Place = (usize, Role);
+
+/// The first component that has the bytes of each one that shares them.
+type Ties = HashMap<Place, Place>;
+
+/// Compares which components share their bytes. `found` says where each tensor of the source is in the target.
+pub(super) fn compare(
+    source: &Side<'_>,
+    target: &Side<'_>,
+    found: &[Option<usize>],
+    expected: &Expected,
+    out: &mut Ledger,
+) {
+    if expected.ties() == TieRule::Asked {
+        return;
+    }
+    let ties = sharing(*source);
+    if ties.is_empty() {
+        return;
+    }
+    let others = sharing(*target);
+    let first = |place: Place| others.get(&place).cloned().unwrap_or(place);
+    let mut ties: Vec<(Place, Place)> = ties.into_iter().collect();
+    ties.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
+    for ((member, role), (owner, of)) in ties {
+        let placed = |at: usize| found.get(at).copied().flatten();
+        let (Some(new_member), Some(new_owner)) = (placed(member), placed(owner)) else { continue };
+        if first((new_member, role.clone())) == first((new_owner, of.clone())) {
+            continue;
+        }
+        let (member, owner) = (source.entry(member), source.entry(owner));
+        let change = |entry: &Entry<'_>| {
+            let change = expected.change(entry.name());
+            change.is_some_and(|c| {
+                c.layout || c.elements || c.stored_elements || c.element_type.is_some()
+            })
+        };
+        let is_kept = match expected.ties() {
+            TieRule::Keep => true,
+            TieRule::KeepWhole => is_whole(&member, &owner),
+            TieRule::Leave | TieRule::Asked => false,
+        };
+        let is_as_it_was = !change(&member)
+            && !change(&owner)
+            && is_stored_alike(&member, &target.entry(new_member), &role)
+            && is_stored_alike(&owner, &target.entry(new_owner), &of);
+        let loss = Loss::of(member.name(), Lost::Tie(owner.name().to_owned()));
+        match is_kept && is_as_it_was {
+            true => out.unaccounted.push(loss),
+            false => out.left_behind.push(loss),
+        }
+    }
+}
+
+/// Whether a component could have the bytes in the target that it has in the source: it has the same type, and is stored as
+/// bytes, not as words of a header.
+fn is_stored_alike(old: &Entry<'_>, new: &Entry<'_>, role: &Role) -> bool {
+    let of_role = |entry: &Entry<'_>| entry.parts().into_iter().find(|part| part.role == *role);
+    let (Some(old_part), Some(new_part)) = (of_role(old), of_role(new)) else { return false };
+    old.layout() == new.layout()
+        && (old_part.dtype, &old_part.logical_type) == (new_part.dtype, &new_part.logical_type)
+        && new_part.digest.is_some()
+}
+
+/// Whether two tensors that share bytes are the same but for their names.
+fn is_whole(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    let types = |entry: &Entry<'_>| -> Vec<_> {
+        let parts = entry.parts().into_iter();
+        parts.map(|part| (part.role, part.dtype, part.logical_type)).collect()
+    };
+    a.shape() == b.shape() && a.layout() == b.layout() && types(a) == types(b)
+}
+
+fn sharing(side: Side<'_>) -> Ties {
+    match side {
+        Side::Index(index) => {
+            let mut firsts: HashMap<(Extent, Option<u64>, ByteOrder, u64), Place> =
+                HashMap::default();
+            let mut ties = Ties::default();
+            for (at, tensor) in index.tensors().enumerate() {
+                for c in tensor.components() {
+                    if c.stored.is_empty() || c.stored.is_stated() || c.decoded_len == Some(0) {
+                        continue;
+                    }
+                    let content = (c.stored, c.decoded_len, c.byte_order, c.dtype.width());
+                    let place = (at, c.role);
+                    match firsts.get(&content) {
+                        Some(first) => {
+                            ties.insert(place, first.clone());
+                        }
+                        None => {
+                            firsts.insert(content, place);
+                        }
+                    }
+                }
+            }
+            ties
+        }
+        Side::Record(_) => {
+            let places = side.places();
+            let mut firsts: HashMap<StoredPlace, Place> = HashMap::default();
+            let mut ties = Ties::default();
+            for (at, tensor) in side.recorded().iter().enumerate() {
+                for (c, stored, shares) in tensor.components().filter(|(c, ..)| c.decoded_len > 0) {
+                    let place = (at, c.role.clone());
+                    let owner = match (stored, shares) {
+                        (Some(stored), _) if stored.1 < stored.2 => {
+                            Some(firsts.entry(stored).or_insert_with(|| place.clone()).clone())
+                        }
+                        (_, Some(of)) => {
+                            places.get(of.tensor.as_str()).map(|&owner| (owner, of.role.clone()))
+                        }
+                        _ => None,
+                    };
+                    if let Some(owner) = owner.filter(|owner| *owner != place) {
+                        // It was written before, and may share bytes itself.
+                        let first = ties.get(&owner).cloned().unwrap_or(owner);
+                        ties.insert(place, first);
+                    }
+                }
+            }
+            ties
+        }
+    }
+}

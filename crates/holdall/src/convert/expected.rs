@@ -1,0 +1,98 @@
+//! What a conversion was asked to change, as the ledger takes it: made of the options alone, not of what was written.
+
+use super::{Convert, graph};
+use holdall_core::ledger::Expected;
+use holdall_core::{Attributes, Encode, Layout, Result, Value};
+use holdall_formats::{Format, Shards};
+use holdall_io::File;
+
+impl Convert {
+    /// What becomes of the tensors and attributes of `file`.
+    pub(super) fn expected(
+        &self,
+        file: &File,
+        encoder: &dyn Encode,
+        format: Option<&'static Format>,
+        into: Option<&graph::Into>,
+    ) -> Result<Expected> {
+        let mut expected = Expected::new();
+        expected.set_ties(self.sharing.tie_rule(encoder));
+        if self.write.is_digest_chosen() {
+            expected.choose_digests();
+        }
+        if self.attributes.is_some() {
+            expected.replace_attributes();
+        }
+        if self.drop_attributes || !encoder.writes_attributes() {
+            expected.leave_attributes();
+        }
+        if let Some(Shards::Parts(parts)) = format.and_then(|format| format.shards)
+            && self.shard_limits().is_some()
+        {
+            let mut whole = file.attributes().clone();
+            (parts.remove)(&mut whole);
+            let of_part = file.attributes().iter().filter(|(key, _)| whole.get(key).is_none());
+            of_part.for_each(|(key, _)| expected.change_attribute(key));
+        }
+        for (key, _) in file.attributes().iter().filter(|(key, _)| !self.keeps_attribute(file, key))
+        {
+            expected.leave_attribute(key);
+        }
+        for tensor in file.tensors() {
+            let name = tensor.name();
+            // What stays in a graph as it stands there is not written by anyone.
+            if !self.select.takes(name) || into.is_some_and(|into| into.stays(&tensor)) {
+                expected.tensor(name).left_out = true;
+                continue;
+            }
+            let new_name = self.renames.iter().find_map(|rename| rename.apply(name));
+            let element_type = self.casts.target(name);
+            let is_computed = tensor.layout().is_computed() || tensor.description().is_some();
+            let layout = self.reforms.target(name).is_some()
+                || (self.dense && (is_computed || crate::repack::is_sparse(&tensor)));
+            if new_name.is_none() && element_type.is_none() && !layout && !self.raw_types {
+                continue;
+            }
+            let change = expected.tensor(name);
+            change.name = new_name;
+            change.layout = layout;
+            change.stored_elements = self.raw_types;
+            change.element_type = element_type.map(|to| (to.dtype(), to.logical_type()));
+            if let (true, Some(description)) = (layout, tensor.description()) {
+                change.attributes.extend(description.attribute_names().map(str::to_owned));
+            }
+        }
+        Ok(expected)
+    }
+
+    /// The file attributes that the target gets, before it is known which it can hold.
+    pub(super) fn attributes_of(&self, file: &File) -> Attributes {
+        if let Some(given) = &self.attributes {
+            return given.clone();
+        }
+        let kept = file.attributes().iter().filter(|(key, _)| self.keeps_attribute(file, key));
+        let pair = |(key, value): (&str, &Value)| (key.to_owned(), value.clone());
+        match self.select.is_all() {
+            true => file.attributes().clone(),
+            false => kept.map(pair).collect(),
+        }
+    }
+
+    /// Whether a file attribute is of the tensors that are written, or of the file: one that stands among the values of
+    /// tensors, none of which is selected, goes with them.
+    fn keeps_attribute(&self, file: &File, key: &str) -> bool {
+        if self.select.is_all() || self.attributes.is_some() {
+            return true;
+        }
+        let format = holdall_formats::by_name(file.format());
+        if format.is_some_and(|format| format.attributes_are_values) {
+            return self.select.takes_value(key);
+        }
+        true
+    }
+}
+
+/// Whether tensors of a layout are made dense whatever they are written to: what formats but PyTorch have no form for.
+pub(super) fn is_made_dense(layout: &Layout) -> bool {
+    matches!(layout, Layout::Strided | Layout::SparseBlocks | Layout::SparseHybrid)
+}
