@@ -3,7 +3,7 @@
 use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
 use holdall::source::{FileSource, MapSource, MemorySource};
-use holdall::{ByteSource, Check, File, Io, OpenOptions};
+use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,10 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
 
 /// What is checked of a file: one inside a package is checked against its hash.
 fn check_of(path: &Path) -> Check {
-    let is_inside = path.to_string_lossy().contains("!/") && !path.exists();
-    if is_inside { Check::All } else { Check::Read }
+    match Location::new(path) {
+        Location::Member { .. } => Check::All,
+        _ => Check::Read,
+    }
 }
 
 /// How [`open`] opens that file.
