@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
   holdall convert tuned.safetensors new.onnx --graph old.onnx    weights into a graph
   holdall convert arrays/ model.safetensors                      a folder of .npy files
+  holdall convert model-0000*.safetensors model.zt               files of one model, without their index
   holdall convert train.mt train.parquet                         the dataset in it, as columns
   holdall convert train.parquet train.mt                         and back
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
@@ -45,9 +46,9 @@ use std::path::{Path, PathBuf};
 What the target cannot express is refused before a byte is written. An existing file is replaced \
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
-    /// A file, an .npy file or a folder of them, or `-` for standard input
-    #[arg(value_name = "IN")]
-    input: PathBuf,
+    /// A file, an .npy file or a folder of them, or `-` for standard input; several files are one model, in this order
+    #[arg(value_name = "IN", required = true)]
+    input: Vec<PathBuf>,
 
     /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder
     #[arg(value_name = "OUT")]
@@ -203,7 +204,11 @@ struct Target {
 /// was asked for.
 fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failure> {
     let to = tables::target(args.to.as_deref(), &args.output);
-    let from = tables::source(&args.input);
+    let (input, from) = match &*args.input {
+        [input] => (input, tables::source(input)),
+        // Only files of tensors are one model.
+        _ => return Ok(None),
+    };
     let refused = |what: String, hint: &'static str| -> Result<Option<Status>, Failure> {
         Err(ARGUMENTS.broken(what).with_hint(hint).into())
     };
@@ -217,8 +222,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     }
     match (from, to) {
         (Some(form), None) => {
-            let mut build =
-                BuildArgs::of_table(&args.input, form, &args.output, args.writing.clone());
+            let mut build = BuildArgs::of_table(input, form, &args.output, args.writing.clone());
             build.schema.clone_from(&args.schema);
             build.to.clone_from(&args.to);
             build.force = args.force;
@@ -230,7 +234,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
                 let hint = "convert without it; `holdall records --schema` shows records under another schema";
                 return refused(format!("`{option}` is not for files of columns"), hint);
             }
-            let file = input::open(session, &args.input)?;
+            let file = crate::input::open(session, input)?;
             let records = records::dataset(&file, None)?.records()?;
             let all = Columns::Records(&records, records.query(), &[]);
             tables::write(session, all, form, &args.output, args.force).map(Some)
@@ -259,7 +263,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         (_, true) => Some(writing::Output::begin_folder(session, &args.output, args.force)?),
         (_, false) => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
-    let file = input::open(session, &args.input)?;
+    let file = input::open_all(session, &args.input)?;
     writing::idle_renames(session, &renames, &file);
     let options = with_schema(session, args, &target, &file, options)?;
     let options = with_graph(session, args, &target, options)?;

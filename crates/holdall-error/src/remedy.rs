@@ -121,6 +121,8 @@ remedies! {
     OpenInside "open_inside";
     /// Open the model by the file that lists its files.
     OpenIndex "open_index";
+    /// Open the files of the model without their index.
+    NameFiles "name_files";
     /// Look at the file, or make a package of it.
     PackFile "pack_file";
     /// Say which Python interpreter to use.
@@ -217,6 +219,7 @@ impl fmt::Display for Remedy {
             Remedy::BuildDataset => "`records::build` makes a dataset of records",
             Remedy::OpenInside => "`open` opens a file in it as `ARCHIVE!/PATH`; or unpack it",
             Remedy::OpenIndex => "`open` takes an index under a name that ends in `.index.json`, beside its files",
+            Remedy::NameFiles => "`OpenOptions::open_all` opens the files without their index",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
                 "name an interpreter with `Settings::with_python` or the variable HOLDALL_PYTHON"

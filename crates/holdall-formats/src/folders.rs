@@ -3,7 +3,7 @@
 //! A [`FolderFormat`] is to a folder what a [`Format`] is to a file: a constant that describes itself. [`FOLDERS`] is the one list of
 //! them. What it recognizes is one of the forms of [`Chosen`], which say how the model is opened.
 
-use crate::shards::{KERAS, NO_MODEL, are_parts};
+use crate::shards::{KERAS, NO_MODEL, PartName, SHARD_MISSING, VARIANTS};
 use crate::{FORMATS, Format, Shards, by_name};
 use holdall_core::error::{Error, Shown as _};
 use holdall_core::model::Warning;
@@ -124,6 +124,12 @@ pub enum Chosen<'n> {
     File(&'n str),
     /// This file, where all of these belong to it; otherwise they are [too many](too_many).
     Root(&'n str, Vec<&'n str>),
+    /// These files in this order, which no index names, as one model.
+    Shards(Vec<&'n str>),
+    /// Files of a model of which [others are missing](missing).
+    Incomplete(Vec<&'n str>),
+    /// Several [variants](variants) of a model: the index or the first file of each.
+    Variants(Vec<&'n str>),
     /// Files that nothing makes one model.
     Several(Vec<&'n str>),
     /// The folder has no other file of tensors than single arrays, if it has those.
@@ -146,37 +152,205 @@ fn counted(all: &[String]) -> (Vec<&str>, Vec<&str>) {
     let mut tensors: Vec<&str> = names(all).filter(|name| is_tensors(name, all)).collect();
     if tensors.iter().any(|name| !is_beside(name)) {
         tensors.retain(|name| !is_beside(name));
-        indices.retain(|name| !name.ends_with(PICKLES));
+        indices.retain(|name| {
+            let of_variant = variant_index(name).is_some_and(|(whole, _)| whole.ends_with(".bin"));
+            !name.ends_with(PICKLES) && !of_variant
+        });
     }
     (tensors, indices)
 }
 
 fn indexed(all: &[String]) -> Option<Chosen<'_>> {
-    let (_, indices) = counted(all);
+    let (tensors, indices) = counted(all);
     let first = FIRST.into_iter().find_map(|first| indices.iter().find(|name| **name == first));
     let name = match (first, &*indices) {
         (Some(first), _) => *first,
         (None, [one]) => *one,
-        (None, _) => return None,
+        (None, _) => return variants_in(&indices).map(Chosen::Variants),
     };
+    let beside: Vec<&str> = indices.iter().chain(&tensors).copied().collect();
+    let own = ModelName::new(name);
+    let others = beside.iter().filter(|other| {
+        own.zip(ModelName::new(other)).is_some_and(|(own, other)| own.is_variant_of(&other))
+    });
+    let others: Vec<&str> = others.copied().collect();
+    // The plain one is what others take, who do not ask for a variant.
+    let is_plain = own.is_some_and(|own| own.variant.is_empty());
+    if !is_plain {
+        let all_of: Vec<&str> = std::iter::once(name).chain(others.iter().copied()).collect();
+        if let Some(found) = variants_in(&all_of) {
+            return Some(Chosen::Variants(found));
+        }
+    }
     let own = name.strip_suffix(INDEX);
     Some(match own.filter(|own| names(all).any(|name| name == *own)) {
         Some(whole) if WHOLE.contains(&whole) => Chosen::Whole(whole, two_models(whole, name)),
-        whole => Chosen::Index(name, whole.map(|whole| two_models(name, whole))),
+        whole => {
+            let other = whole.or_else(|| others.first().copied());
+            Chosen::Index(name, other.map(|other| two_models(name, other)))
+        }
     })
 }
 
 fn files(all: &[String]) -> Option<Chosen<'_>> {
     let (tensors, _) = counted(all);
+    let Some(first) = tensors.first() else { return None };
+    let is_root = |name: &str| {
+        format_by(name).is_some_and(|format| matches!(format.shards, Some(Shards::Root)))
+    };
+    let part = PartName::new(first).filter(|part| part.count > 1 && !is_root(first));
+    let is_of = |part: &PartName<'_>, name: &&str| {
+        PartName::new(name).is_some_and(|other| PartName { number: part.number, ..other } == *part)
+    };
+    if let Some(part) = part.filter(|part| tensors.iter().all(|name| is_of(part, name))) {
+        return Some(match format_by(first).map(|format| format.shards) {
+            _ if tensors.len() != part.count as usize => Chosen::Incomplete(tensors),
+            Some(Some(Shards::Parts(_))) => Chosen::File(first),
+            _ => Chosen::Shards(tensors),
+        });
+    }
     Some(match &*tensors {
-        [] => return None,
         [one] => Chosen::File(one),
-        [first, ..] if are_parts(&tensors) => Chosen::File(first),
-        _ => match root_of(&tensors) {
-            Some(root) => Chosen::Root(root, tensors),
-            None => Chosen::Several(tensors),
+        _ => match (root_of(&tensors), variants_in(&tensors)) {
+            (Some(root), _) => Chosen::Root(root, tensors),
+            (None, Some(variants)) => Chosen::Variants(variants),
+            (None, None) => Chosen::Several(tensors),
         },
     })
+}
+
+/// The names that an index, or the file of a whole model or of a part of one, has its own name from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ModelName<'n> {
+    /// `diffusion_pytorch_model` of `diffusion_pytorch_model.fp16-00001-of-00003.safetensors`.
+    stem: &'n str,
+    /// `fp16`; empty where the name says none.
+    variant: &'n str,
+    extension: &'n str,
+}
+
+impl<'n> ModelName<'n> {
+    fn new(name: &'n str) -> Option<ModelName<'n>> {
+        if let Some((whole, variant)) = variant_index(name) {
+            let (stem, extension) = whole.rsplit_once('.')?;
+            return Some(ModelName { stem, variant, extension });
+        }
+        let whole = name.strip_suffix(INDEX).unwrap_or(name);
+        let (stem, extension) = match PartName::new(whole) {
+            Some(PartName { stem, extension, .. }) => match extension.rsplit_once('.') {
+                // As older versions of diffusers write it.
+                Some((variant, extension)) => return Some(ModelName { stem, variant, extension }),
+                None => (stem, extension),
+            },
+            None => whole.rsplit_once('.')?,
+        };
+        let (stem, variant) = match stem.rsplit_once('.') {
+            Some((stem, variant)) if is_known_variant(variant) && !stem.is_empty() => {
+                (stem, variant)
+            }
+            _ => (stem, ""),
+        };
+        Some(ModelName { stem, variant, extension })
+    }
+
+    /// Whether these are two variants of one model.
+    fn is_variant_of(&self, other: &ModelName<'_>) -> bool {
+        (self.stem, self.extension) == (other.stem, other.extension)
+            && self.variant != other.variant
+    }
+}
+
+/// Whether the part of a name behind a dot can be that of a variant: `fp16`, `non_ema`.
+fn is_variant(text: &str) -> bool {
+    text.len() <= 16
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Whether the part of a name before its extension is that of a variant. Others can be parts of a name: `model.visual.safetensors`.
+fn is_known_variant(text: &str) -> bool {
+    let of_type = ["fp", "bf", "f", "int", "uint", "nf", "mxfp", "nvfp", "q"].iter().any(|kind| {
+        let rest = text.strip_prefix(kind);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    is_variant(text) && (of_type || matches!(text, "ema" | "non_ema" | "ema_only" | "no_ema"))
+}
+
+/// Returns what a variant's index stands for, as diffusers and transformers name it: `model.safetensors` and `fp16` of
+/// `model.safetensors.index.fp16.json`.
+fn variant_index(name: &str) -> Option<(&str, &str)> {
+    let (whole, variant) = name.strip_suffix(".json")?.rsplit_once('.')?;
+    let whole = whole.strip_suffix(".index")?;
+    (is_variant(variant) && format_by(whole).is_some()).then_some((whole, variant))
+}
+
+/// Returns one file of each variant, if all of these are variants of one model and there are several.
+fn variants_in<'n>(all: &[&'n str]) -> Option<Vec<&'n str>> {
+    let mut found: Vec<(ModelName<'n>, &'n str)> = Vec::new();
+    for name in all {
+        let own = ModelName::new(name)?;
+        match found.iter_mut().find(|(of, _)| of.variant == own.variant) {
+            // A shard is no model of its own where there is an index.
+            Some((_, other)) if is_index(name) && !is_index(other) => *other = name,
+            Some(_) => {}
+            None => found.push((own, name)),
+        }
+        let (first, _) = found.first()?;
+        if (first.stem, first.extension) != (own.stem, own.extension) {
+            return None;
+        }
+    }
+    (found.len() > 1).then(|| found.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Refuses a folder with several variants of a model.
+pub fn variants(names: &[&str]) -> Error {
+    let shown: Vec<_> = names.iter().map(|name| format!("`{}`", name.shown())).collect();
+    let count = names.len();
+    VARIANTS.broken(format!("the folder has {count} variants of a model: {}", shown.join(", ")))
+}
+
+/// Refuses files that are not all of their model: which are missing, as their names tell.
+pub fn missing(names: &[&str]) -> Error {
+    let part = names.first().and_then(|name| PartName::new(name));
+    let all = part.iter().flat_map(|part| (1..=part.count).map(|number| part.with_number(number)));
+    let lacking: Vec<String> = all.filter(|name| !names.contains(&name.as_str())).collect();
+    let count = part.map_or(0, |part| part.count);
+    missing_files(&lacking, count as usize)
+}
+
+/// Refuses a model of `count` files that lacks some.
+pub fn missing_files(lacking: &[String], count: usize) -> Error {
+    let shown: Vec<_> =
+        lacking.iter().take(MOST_SHOWN).map(|name| format!("`{}`", name.shown())).collect();
+    let more = match lacking.len().saturating_sub(MOST_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let verb = if lacking.len() == 1 { "is" } else { "are" };
+    SHARD_MISSING.broken(format!(
+        "{} of {count} files of the model {verb} missing: {}{more}",
+        lacking.len(),
+        shown.join(", ")
+    ))
+}
+
+/// The number of missing files that an error names.
+const MOST_SHOWN: usize = 16;
+
+/// Returns the names that the index of a shard of that name may have; empty if the name is that of no shard.
+pub fn indices_of(name: &str) -> Vec<String> {
+    let (Some(part), Some(own)) = (PartName::new(name), ModelName::new(name)) else {
+        return Vec::new();
+    };
+    let ModelName { stem, variant, extension } = own;
+    let mut all = vec![format!("{}.{}", part.stem, part.extension)];
+    all.push(format!("{}.{}{INDEX}", part.stem, part.extension));
+    if !variant.is_empty() {
+        all.push(format!("{stem}.{extension}.index.{variant}.json"));
+        all.push(format!("{stem}.{variant}.{extension}{INDEX}"));
+    }
+    all
 }
 
 /// Refuses files that nothing makes one model.
@@ -197,7 +371,7 @@ pub fn are_model(all: &[String]) -> bool {
 
 /// Whether a file of that name is an index file.
 fn is_index(name: &str) -> bool {
-    name.ends_with(INDEX) || name.ends_with(KERAS)
+    name.ends_with(INDEX) || name.ends_with(KERAS) || variant_index(name).is_some()
 }
 
 /// The format that the extension of a file's name says.

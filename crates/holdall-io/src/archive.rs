@@ -1,16 +1,13 @@
 //! Files inside of archives, opened in place: of tar archives, and of zips that are no packages.
 
-use crate::file::File;
 use crate::index::fetch_ends;
-use crate::options::{Io, OpenOptions};
-use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read_now};
+use crate::source::{ByteSource, MemorySource, SliceSource, fetched, read_now};
 use holdall_core::codec::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
 use holdall_core::wire::tar::{self, Member, Walk};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind, Method};
 use holdall_core::{Digest, Error, Limits, Result, Stop, Window};
 use holdall_formats::Format;
-use std::path::Path;
 use std::sync::Arc;
 
 holdall_core::error::rules! {
@@ -22,72 +19,6 @@ holdall_core::error::rules! {
     /// What has no files in it.
     pub NO_ARCHIVE: Misuse "archive/no-archive"
         "The path before `!/` names a package, a zip or an uncompressed tar archive.";
-}
-
-/// How many archives may be in one another.
-const MOST_NESTED: usize = 8;
-
-/// `ARCHIVE!/PATH` as two paths, where there is no file of the whole name and there is one of the first.
-pub fn split(path: &Path) -> Option<(&Path, &str)> {
-    let text = path.to_str()?;
-    if !text.contains("!/") || path.exists() {
-        return None;
-    }
-    let mut both = cuts(text).map(|(archive, inside)| (Path::new(archive), inside));
-    both.find(|(archive, _)| crate::address::is_url(archive).is_some() || archive.exists())
-}
-
-/// What is before and behind each `!/`.
-fn cuts(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]))
-}
-
-impl OpenOptions {
-    /// Opens the file at that path of an archive: of a tar archive or a zip, or of one that is in such a one (`a.tar!/b.zip!/c.npy`). What is stored
-    /// as it is is read where it lies; what is compressed is decoded into memory, under [`Limits::decoded_len`](holdall_core::Limits).
-    ///
-    /// # Errors
-    /// What is wrong with the archive; `archive/no-file`, `archive/no-archive`; as [`OpenOptions::open`].
-    pub fn open_inside(&self, archive: &Path, path: &str) -> Result<File> {
-        let (found, name) = self.bytes_inside(archive, path)?;
-        let io = match found.terms().access {
-            Access::Borrowed => Io::Map,
-            _ => Io::Read,
-        };
-        self.decode(found, name, io)
-    }
-
-    /// The bytes of the file at that path of an archive, and how it is named in errors.
-    ///
-    /// # Errors
-    /// As [`OpenOptions::open_inside`], which says what is read how.
-    pub fn bytes_inside(
-        &self,
-        archive: &Path,
-        path: &str,
-    ) -> Result<(Arc<dyn ByteSource>, String)> {
-        let (mut source, mut name) = self.bytes_of(archive)?;
-        let mut path = path;
-        for _ in 0..MOST_NESTED {
-            let placed = |e: Error| e.in_source(&name);
-            let archive = Archive::of(source, self.limits()).map_err(placed)?;
-            if let Some(found) = archive.find(path, self.limits()).map_err(placed)? {
-                return Ok((found, format!("{name}!/{path}")));
-            }
-            let next = cuts(path).find_map(|(own, rest)| {
-                let found = archive.find(own, self.limits()).transpose()?;
-                Some(found.map(|found| (found, own, rest)))
-            });
-            let Some(next) = next.transpose().map_err(placed)? else {
-                return Err(placed(archive.no_file(path)));
-            };
-            let (found, own, rest) = next;
-            name = format!("{name}!/{own}");
-            (source, path) = (found, rest);
-        }
-        let message = format!("more than {MOST_NESTED} archives are in one another");
-        Err(NO_ARCHIVE.broken(message).in_source(name))
-    }
 }
 
 /// What an archive has in it.
@@ -127,7 +58,7 @@ pub struct Contained {
 pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<Contents> {
     let len = source.len();
     let read = || {
-        let archive = Archive::of(source, limits)?;
+        let archive = Archive::read(source, limits)?;
         let (kind, files) = archive.files(limits)?;
         Ok(Contents { source: name.to_owned(), kind, len, files })
     };
@@ -160,14 +91,18 @@ pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>,
     }
 }
 
-/// What files are in.
-enum Archive {
+/// The table of an archive.
+pub(crate) enum Archive {
     Tar(Arc<dyn ByteSource>, Vec<Member>),
     Zip(Arc<dyn ByteSource>, Arc<Directory>),
 }
 
 impl Archive {
-    fn of(source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Archive> {
+    /// Reads the table of the archive that a source holds.
+    ///
+    /// # Errors
+    /// [`NO_ARCHIVE`]; what is wrong with it; Io.
+    pub(crate) fn read(source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Archive> {
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
         let head = fetched(&*source, &mut window, |window| window.head(512))?;
@@ -184,23 +119,43 @@ impl Archive {
         Ok(Archive::Zip(source, directory))
     }
 
-    /// The file at that path.
-    fn find(&self, path: &str, limits: &Limits) -> Result<Option<Arc<dyn ByteSource>>> {
-        let (source, directory) = match self {
-            Archive::Tar(source, members) => {
-                let Some(found) = members.iter().find(|member| member.name == path) else {
-                    return Ok(None);
-                };
-                let slice = SliceSource::new(source.clone(), found.range.clone())?;
-                return Ok(Some(Arc::new(slice)));
+    /// Whether it has a file at that path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        match self {
+            Archive::Tar(_, members) => members.iter().any(|member| member.name == path),
+            Archive::Zip(_, directory) => entry_of(directory, path).is_some(),
+        }
+    }
+
+    /// Calls `each` with the paths of all files.
+    pub(crate) fn for_each_path<'a>(&'a self, each: &mut dyn FnMut(&'a str)) {
+        match self {
+            Archive::Tar(_, members) => members.iter().for_each(|member| each(&member.name)),
+            Archive::Zip(_, directory) => {
+                let files = directory.entries().filter(|entry| entry.kind() == EntryKind::File);
+                files.for_each(|entry| each(entry.name()));
             }
-            Archive::Zip(source, directory) => (source, directory),
+        }
+    }
+
+    /// Returns the bytes of the file at that path. What is stored as it is is read where it lies; what is compressed is decoded into
+    /// memory, under [`Limits::decoded_len`](holdall_core::Limits).
+    ///
+    /// # Errors
+    /// `archive/no-file`; what is wrong with the entry; Io.
+    pub(crate) fn find(&self, path: &str, limits: &Limits) -> Result<Arc<dyn ByteSource>> {
+        let found = match self {
+            Archive::Tar(source, members) => {
+                let found = members.iter().find(|member| member.name == path);
+                let slice =
+                    |member: &Member| SliceSource::new(source.clone(), member.range.clone());
+                found.map(slice).transpose()?.map(|slice| Arc::new(slice) as _)
+            }
+            Archive::Zip(source, directory) => entry_of(directory, path)
+                .map(|entry| zipped(source, directory, entry, limits))
+                .transpose()?,
         };
-        let Some(entry) = directory.get(path).filter(|entry| entry.kind() == EntryKind::File)
-        else {
-            return Ok(None);
-        };
-        zipped(source, directory, entry, limits).map(Some)
+        found.ok_or_else(|| self.no_file(path))
     }
 
     /// What kind it is of, and all its files.
@@ -261,6 +216,11 @@ impl Archive {
             None => e,
         }
     }
+}
+
+/// Returns the file at that path of a zip.
+fn entry_of<'d>(directory: &'d Directory, path: &str) -> Option<Entry<'d>> {
+    directory.get(path).filter(|entry| entry.kind() == EntryKind::File)
 }
 
 /// The bytes of an entry of a zip: where they lie, or decoded.

@@ -2,6 +2,7 @@
 
 use crate::error::io;
 use crate::file::File;
+use crate::location::{Folder, Found};
 use crate::options::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
@@ -18,20 +19,23 @@ const MAX_DEPTH: usize = 32;
 impl OpenOptions {
     /// Opens all `.npy` files of a folder and of those in it as one file of tensors. Names are the paths
     /// inside the folder, with dots between their parts and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Files of other
-    /// kinds are passed over, and bytes behind arrays. Nothing but headers is read; each file is opened again when its elements are.
+    /// kinds are passed over, and bytes behind arrays. Nothing but headers is read; a file on a disk is opened again when its
+    /// elements are.
     ///
     /// # Errors
     /// Io; what is wrong with a header; NotFound, for a folder with no such file.
-    pub(crate) fn open_arrays(&self, path: &Path) -> Result<File> {
-        let mut found = Vec::new();
-        collect(path, "", 0, &mut found)?;
-        found.sort();
+    pub(crate) fn open_arrays(&self, folder: &Folder) -> Result<File> {
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
-        for (name, path) in found {
-            let source = Reopened::open(&path)?;
-            let placed = |e: holdall_core::Error| e.in_source(path.display());
-            let (len, bytes) = (source.len, |range| source.read_range(range));
+        for (name, path) in arrays_in(folder)? {
+            let Found { source, name: shown, .. } = match (folder, path) {
+                (Folder::Inside(inside), path) => inside.find(&path.to_string_lossy(), self)?,
+                (_, path) => {
+                    Found::new(Arc::new(Reopened::open(&path)?), path.display().to_string())
+                }
+            };
+            let placed = |e: holdall_core::Error| e.in_source(&shown);
+            let (len, bytes) = (source.len(), |range| source.read_range(range));
             let header = array_header(0, len, &bytes).map_err(placed)?;
             let data = header.len..len;
             let number = match &mut builder {
@@ -43,9 +47,9 @@ impl OpenOptions {
             };
             let Some(builder) = &mut builder else { continue };
             add_arrays(builder, &name, number, header, len, &bytes).map_err(placed)?;
-            sources.push(Arc::new(source));
+            sources.push(source);
         }
-        let shown = path.display().to_string();
+        let shown = folder.shown();
         let Some(builder) = builder else {
             return Err(NO_MODEL
                 .broken("the folder has no file of tensors, no index of them, and no `.npy` file")
@@ -54,6 +58,22 @@ impl OpenOptions {
         let index = builder.finish().and_then(|index| index.sound());
         self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
     }
+}
+
+/// Returns the arrays in and below a folder, sorted by name: paths in the file system, or in the folder of an archive.
+fn arrays_in(folder: &Folder) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    match folder {
+        Folder::Disk(path) => collect(path, "", 0, &mut found)?,
+        Folder::Inside(inside) => {
+            let all = inside.below().into_iter().filter(|path| is_npy(Path::new(path)));
+            let name = |path: &str| path[..path.len() - ".npy".len()].replace('/', ".");
+            found.extend(all.map(|path| (name(path), PathBuf::from(path))));
+        }
+        Folder::Address(_) => {}
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Whether a file of that name is an array.

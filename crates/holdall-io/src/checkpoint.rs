@@ -1,14 +1,15 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
 use crate::file::File;
+use crate::location::{Folder, Found};
 use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
-use crate::shards::{Home, MANY};
+use crate::shards::MANY;
 use crate::source::{ByteSource, read_now};
 use holdall_core::{Index, Limits, Result, Stop, Window};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
-use holdall_formats::shards::check_names;
+use holdall_formats::shards::{SHARD_OUTSIDE, check_names};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ const FIRST: u64 = 1 << 10;
 
 impl OpenOptions {
     /// The checkpoint in that folder.
-    pub(crate) fn open_checkpoint(&self, home: &Home) -> Result<File> {
-        let (source, shown) = self.part(home, NAME, false)?;
+    pub(crate) fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
+        let Found { source, name: shown, .. } = folder.find(self, NAME, false)?;
         let limits = self.limits();
         let read = || {
             let (len, most) = (source.len(), limits.header_len);
@@ -33,6 +34,7 @@ impl OpenOptions {
             Ok(checkpoint)
         };
         let checkpoint = read().map_err(|e| e.in_source(&shown))?;
+        folder.check_links(NAME, checkpoint.files(), &SHARD_OUTSIDE)?;
         let is_many = checkpoint.files().len() > MANY;
         let mut items: Vec<Option<Index>> = vec![None; checkpoint.items().len()];
         let mut of_file: Vec<Vec<(usize, &Item)>> = vec![Vec::new(); checkpoint.files().len()];
@@ -40,8 +42,8 @@ impl OpenOptions {
             of_file[item.file].push((at, item));
         }
         let files = checkpoint.files().iter().zip(of_file).collect();
-        let opened = home.each(files, |(name, own)| {
-            let (source, shown) = self.part(home, name, is_many)?;
+        let opened = folder.each(files, |(name, own)| {
+            let Found { source, name: shown, .. } = folder.find(self, name, is_many)?;
             let mut found = Vec::with_capacity(own.len());
             for some in own.chunks(TOGETHER) {
                 let ranges: Vec<Range<u64>> =
@@ -60,9 +62,9 @@ impl OpenOptions {
         let items: Option<Vec<Index>> = items.into_iter().collect();
         let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
         let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.judged(index));
-        let shown = home.shown();
-        let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| home.join(name)));
-        all.insert(0, ModelFile::new(FileRole::Index, home.join(NAME), None));
+        let shown = folder.shown();
+        let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| folder.locate(name)));
+        all.insert(0, ModelFile::new(FileRole::Index, folder.locate(NAME), None));
         let file = self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)?;
         Ok(file.with_files(all))
     }

@@ -3,9 +3,10 @@
 
 use crate::file::File;
 use crate::index::fetch_ends;
+use crate::location::{Folder, Site};
 use crate::model::ModelFile;
 use crate::options::OpenOptions;
-use crate::shards::{Home, MANY};
+use crate::shards::MANY;
 use crate::source::{ByteSource, fetched};
 #[cfg(any(feature = "onnx", feature = "ztensor2"))]
 use holdall_core::Limits;
@@ -19,6 +20,7 @@ use holdall_formats::onnx::{EXTERNAL, Graph, locations};
 use holdall_formats::shards;
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::{self, Objects};
+#[cfg(feature = "onnx")]
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,8 +88,8 @@ fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Resul
 }
 
 impl OpenOptions {
-    /// A file with those beside it that it names, where it names some.
-    pub(crate) fn with_external(&self, file: File, path: &Path) -> Result<File> {
+    /// Returns a file with those beside it that it names, if it names some.
+    pub(crate) fn with_external(&self, file: File, site: &Site) -> Result<File> {
         let beside = holdall_formats::by_name(file.format()).and_then(|format| format.beside);
         let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
@@ -95,67 +97,55 @@ impl OpenOptions {
         if !shards::is_away(file.index()) {
             return Ok(file);
         }
-        let (home, own) = Home::of(path);
+        let (folder, own) = (&site.folder, site.name.as_str());
         let shown = file.name().to_owned();
         let Some(source) = file.all_sources().first().cloned() else { return Ok(file) };
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
         let names = fetched(&*source, &mut window, |window| names(window, self.limits()))?;
         let is_many = names.len() > MANY;
-        let found = home.each(names, |name| {
-            let found = self.beside(&home, &path_of(own, &name), path, is_many, outside)?;
+        let found = folder.each(names, |name| {
+            let path = plain(&path_of(own, &name));
+            let found = self.beside(folder, own, &path, is_many, outside)?;
             Ok(found.map(|source| (name, source)))
         })?;
         // What is not there stays the fault of its tensors.
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
         let mut external = Vec::new();
         for (name, source) in found.into_iter().flatten() {
-            external.push(home.join(&path_of(own, &name)));
+            external.push(folder.locate(&plain(&path_of(own, &name))));
             files.push((name, source.len()));
             sources.push(source);
         }
         let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
         let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;
-        let all = ModelFile::with_external(path, external);
+        let all = ModelFile::with_external(site.location.clone(), external);
         Ok(self.open_index(index, sources, shown)?.with_files(all))
     }
 
-    /// A file beside a model, where it is there.
+    /// Returns the bytes of a file beside the model `entry`, if it is there.
     fn beside(
         &self,
-        home: &Home,
+        folder: &Folder,
+        entry: &str,
         name: &str,
-        model: &Path,
         is_many: bool,
         outside: &'static Rule,
     ) -> Result<Option<Arc<dyn ByteSource>>> {
-        let folder = match home {
-            Home::Web(base, fragment) => {
-                let address = format!("{base}{name}{fragment}");
-                let named = |e: Error| e.within(format!("external data `{}`", name.shown()));
-                return self.remote(&address).map(|(source, _)| Some(source)).map_err(named);
-            }
-            Home::Folder(folder) => folder,
-        };
-        let path = folder.join(name);
-        if !path.is_file() {
+        if folder.has(name) == Some(false) {
             return Ok(None);
         }
-        if !is_inside(&path, folder, model) {
-            let message = format!("`{}` is a link out of the model's folder", name.shown());
-            return Err(outside.broken(message).in_source(model.display()));
-        }
-        self.part(home, name, is_many).map(|(source, _)| Some(source))
+        folder.check_links(entry, std::slice::from_ref(&name), outside)?;
+        let found = folder.find(self, name, is_many).map_err(|e| match folder {
+            Folder::Address(_) => e.within(format!("external data `{}`", name.shown())),
+            _ => e,
+        });
+        Ok(Some(found?.source))
     }
 }
 
-/// Whether a file is in a folder, or in the one in which the model's own file is, links followed: caches keep the files of a
-/// model in one folder, and links to them in another.
-fn is_inside(path: &Path, folder: &Path, model: &Path) -> bool {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let real = |path: &Path| path.canonicalize().ok();
-    let Some(path) = real(path) else { return false };
-    let home = real(model).and_then(|model| Some(model.parent()?.to_owned()));
-    real(folder).is_some_and(|folder| path.starts_with(folder))
-        || home.is_some_and(|home| path.parent() == Some(&home))
+/// Returns a relative path without parts that say nothing: `./a` is `a`.
+fn plain(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
+    parts.join("/")
 }

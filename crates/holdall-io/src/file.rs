@@ -66,7 +66,12 @@ impl File {
     pub(crate) fn with_sources(&self, all: Vec<Arc<dyn ByteSource>>) -> File {
         let sources = self.sources().over(all);
         let (index, name) = (self.index().clone(), self.0.name.clone());
-        let file = File::new(index, sources, &self.0.options, self.0.io, name);
+        let mut file = File::new(index, sources, &self.0.options, self.0.io, name);
+        for warning in self.warnings() {
+            if !file.warnings().iter().any(|own| own.code == warning.code) {
+                file = file.with_warning(warning.clone());
+            }
+        }
         file.with_files(self.0.files.clone())
     }
 
@@ -75,6 +80,22 @@ impl File {
         // Nobody else has it yet.
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.files = files;
+        }
+        self
+    }
+
+    /// Returns the same file, with one more file of the model before the others.
+    pub(crate) fn with_first_file(mut self, first: ModelFile) -> File {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.files.insert(0, first);
+        }
+        self
+    }
+
+    /// Returns the same file with one more warning.
+    pub(crate) fn with_warning(mut self, warning: Warning) -> File {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.warnings.push(warning);
         }
         self
     }
@@ -114,7 +135,7 @@ impl File {
         &self.0.name
     }
 
-    /// Returns the files that the model is made of. Empty if it was opened from bytes or from a source.
+    /// Returns the files that the model is made of. Empty if it was opened from an index and its sources.
     pub fn files(&self) -> &[ModelFile] {
         &self.0.files
     }

@@ -6,7 +6,6 @@
 //! also the crate to use: it shows all of them, and of this one what callers need.
 #![deny(unsafe_code)]
 
-pub mod address;
 #[cfg(feature = "aio")]
 pub mod aio;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
@@ -28,7 +27,6 @@ pub mod error;
 pub mod executor;
 pub mod external;
 mod file;
-mod folder;
 mod glob;
 pub mod group;
 pub mod held;
@@ -37,8 +35,10 @@ mod index;
 pub mod items;
 pub mod ledger;
 mod load;
+pub mod location;
 pub mod lock;
 mod model;
+mod model_folder;
 mod open;
 mod options;
 #[cfg(feature = "carton")]
@@ -63,11 +63,12 @@ pub use checked::{Check, Checked};
 pub use dense::DensePieces;
 pub use executor::Pieces;
 pub use file::{File, Tensor};
-pub use folder::ModelFolder;
 pub use holdall_core::layout::number::{ElementType, Number};
 pub use index::{fetch_ends, format_of, table_of};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
+pub use location::Location;
 pub use model::{FileRole, ModelFile};
+pub use model_folder::ModelFolder;
 pub use open::{open, read_layouts};
 pub use options::{Faults, Io, OpenOptions};
 pub use shards::{is_model_folder, model_file, part_name};

@@ -1,6 +1,6 @@
 //! The files that an open model is made of.
 
-use std::path::{Path, PathBuf};
+use crate::location::Location;
 
 /// What a file is to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,28 +22,28 @@ pub enum FileRole {
 pub struct ModelFile {
     /// What the file is to the model.
     pub role: FileRole,
-    /// The path or address of the file.
-    pub location: PathBuf,
+    /// Where the file is.
+    pub location: Location,
     /// The number of the source that reads the file, among those of [`File::all_sources`](crate::File::all_sources); `None` if
     /// no tensor has bytes in it.
     pub source: Option<usize>,
 }
 
 impl ModelFile {
-    pub(crate) fn new(role: FileRole, location: impl AsRef<Path>, source: Option<usize>) -> Self {
-        ModelFile { role, location: location.as_ref().to_owned(), source }
+    pub(crate) fn new(role: FileRole, location: Location, source: Option<usize>) -> Self {
+        ModelFile { role, location, source }
     }
 
     /// Returns shards in order; each is read by the source of its number.
-    pub(crate) fn shards(locations: impl IntoIterator<Item = PathBuf>) -> Vec<ModelFile> {
+    pub(crate) fn shards(locations: impl IntoIterator<Item = Location>) -> Vec<ModelFile> {
         let one = |(at, location)| ModelFile::new(FileRole::Shard(at), location, Some(at));
         locations.into_iter().enumerate().map(one).collect()
     }
 
     /// Returns a main file and the external files beside it, in the order of their sources.
     pub(crate) fn with_external(
-        main: &Path,
-        external: impl IntoIterator<Item = PathBuf>,
+        main: Location,
+        external: impl IntoIterator<Item = Location>,
     ) -> Vec<ModelFile> {
         let mut files = vec![ModelFile::new(FileRole::Main, main, Some(0))];
         let one = |(at, location)| ModelFile::new(FileRole::External, location, Some(at));

@@ -5,14 +5,15 @@ use crate::executor::Sources;
 use crate::external::is_away;
 use crate::file::File;
 use crate::index::decode_index;
+use crate::location::{Found, Location, Member, Site};
 use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
 use crate::options::{Faults, Io, OpenOptions};
-use crate::shards::Home;
 use crate::source::{ByteSource, FileSource, MapSource, MemorySource};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
+use holdall_formats::shards::SHARD_MISSING;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,80 +28,66 @@ pub fn open(path: impl AsRef<Path>) -> Result<File> {
 }
 
 impl OpenOptions {
-    /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
-    /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2
-    /// with shards, a distributed checkpoint. `PACKAGE!/PATH` is a file inside a package, or inside a zip or tar archive.
+    /// Opens what `path` names: a file of the file system; where `path` begins with `https://`, one on a web server, by
+    /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`];
+    /// `ARCHIVE!/PATH`, one inside a package, or inside a zip or tar archive. A model of several files is opened as one, wherever it
+    /// is: a folder with an index file (`*.index.json`), with all shards of one model or with one file of tensors; such an index file;
+    /// the first part of a split GGUF file; an ONNX model with external data; a file of zTensor 2 with shards; a distributed checkpoint.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
-        let path = path.as_ref();
-        #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-        if let Some((archive, inside)) = crate::archive::split(path) {
-            return self.open_member(archive, inside);
-        }
-        if let Some(file) = self.open_model(path)? {
+        self.open_location(&Location::new(path))
+    }
+
+    /// Opens what is at a location, as [`OpenOptions::open`] does.
+    ///
+    /// # Errors
+    /// As [`open`]; Misuse for the name of bytes.
+    pub fn open_location(&self, location: &Location) -> Result<File> {
+        self.open_site(&Site::new(self, location)?)
+    }
+
+    /// Opens a file, an index or a folder, with all files that belong to it.
+    pub(crate) fn open_site(&self, site: &Site) -> Result<File> {
+        if let Some(file) = self.open_model(site)? {
             return Ok(file);
         }
-        let opened = self.with_other_files(self.open_one(path), path);
+        let opened = self.with_other_files(self.open_one(site), site);
         match opened {
             // Asked last, for most of what is opened is a file.
-            Err(_) if crate::address::is_url(path).is_none() && path.is_dir() => {
-                self.open_folder(&Home::Folder(path.to_owned()))
-            }
-            #[cfg(feature = "stores")]
-            Err(e) if e.code() == crate::stores::rules::NO_OBJECT.code => {
-                self.open_prefix(path).unwrap_or(Err(e))
-            }
+            Err(e) => match site.as_folder() {
+                Some(folder) => self.open_folder(&folder),
+                #[cfg(feature = "stores")]
+                None if e.code() == crate::stores::rules::NO_OBJECT.code => {
+                    self.open_prefix(site).unwrap_or(Err(e))
+                }
+                None => Err(e),
+            },
             opened => opened,
         }
     }
 
-    /// Opens a file inside a package or inside a zip or tar archive.
-    #[cfg(feature = "carton")]
-    fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
-        match crate::package::PackageReader::open_with(path, self) {
-            Ok(package) => package.open_file(inside),
-            Err(e) if crate::package::is_no_package(&e) => {
-                let opened = self.open_inside(path, inside);
-                opened.map_err(|inner| {
-                    if inner.code() == crate::archive::NO_ARCHIVE.code { e } else { inner }
-                })
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Opens a file inside a zip or tar archive.
-    #[cfg(all(
-        not(feature = "carton"),
-        any(feature = "pytorch", feature = "numpy", feature = "hdf5")
-    ))]
-    fn open_member(&self, path: &Path, inside: &str) -> Result<File> {
-        self.open_inside(path, inside)
-    }
-
-    /// What was opened with the files that belong to it.
-    fn with_other_files(&self, opened: Result<File>, path: &Path) -> Result<File> {
+    /// Adds the files that belong to the one that was opened.
+    fn with_other_files(&self, opened: Result<File>, site: &Site) -> Result<File> {
         // Where faults are not kept, tensors in other files are none once those are open.
         let opened = match opened {
             Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
-                self.clone().with_faults(Faults::Keep).open_one(path)
+                self.clone().with_faults(Faults::Keep).open_one(site)
             }
             opened => opened,
         };
-        let main = vec![ModelFile::new(FileRole::Main, path, Some(0))];
-        let file = self.with_external(opened?.with_files(main), path)?;
-        self.with_parts(file, path)
+        let main = vec![ModelFile::new(FileRole::Main, site.location.clone(), Some(0))];
+        let file = self.with_external(opened?.with_files(main), site)?;
+        self.with_parts(file, site)
     }
 
     /// Opens one file, whatever it is a part of.
-    fn open_one(&self, path: &Path) -> Result<File> {
-        if let Some(url) = crate::address::is_url(path) {
-            let (source, name) = self.remote(url)?;
-            return self.decode(source, name, Io::Read);
-        }
+    fn open_one(&self, site: &Site) -> Result<File> {
+        let Location::Path(path) = &site.location else {
+            let Found { source, name, io } = site.find(self)?;
+            return self.decode(source, name, io);
+        };
         let name = path.display().to_string();
         // Somebody may be editing the file in place. What was decoded counts only if the file was the
         // same before and after.
@@ -120,36 +107,51 @@ impl OpenOptions {
         Err(changing().in_source(&name))
     }
 
-    /// The bytes of a file, of whatever format, or of what is at an address on the web, and how that is named in errors.
+    /// Returns the bytes of the one file that `path` names, of whatever format, and how it is called in errors.
     ///
     /// # Errors
-    /// Io.
+    /// Io; what is wrong with an archive.
     pub fn bytes_of(&self, path: &Path) -> Result<(Arc<dyn ByteSource>, String)> {
-        #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-        if let Some((archive, inside)) = crate::archive::split(path) {
-            return self.bytes_inside(archive, inside);
-        }
-        if let Some(url) = crate::address::is_url(path) {
-            return self.remote(url);
-        }
-        let name = path.display().to_string();
-        let file = FileSource::open(path).and_then(|file| self.source(file));
-        file.map(|(source, _)| (source, name.clone())).map_err(|e| e.in_source(name))
+        self.source_at(&Location::new(path))
     }
 
-    /// What is at an address on the web, and how it is named in errors.
-    #[cfg(feature = "http")]
-    pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        if crate::address::is_served(url) {
-            return self.served(url);
+    /// Returns the bytes of the one file at a location, of whatever format, and how it is called in errors. A package is read as the
+    /// zip that it is.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::bytes_of`]; NotFound for the name of bytes.
+    pub fn source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
+        match location {
+            Location::Path(path) => {
+                let name = path.display().to_string();
+                let file = FileSource::open(path).and_then(|file| self.source(file));
+                file.map(|(source, _)| (source, name.clone())).map_err(|e| e.in_source(name))
+            }
+            Location::Web(_) | Location::Store(_) => self.remote(location),
+            Location::Served(address) => self.served(address),
+            Location::Member { archive, path } => {
+                let member = Member::locate_plain(self, archive, path)?;
+                let found = member.container.find(&member.path, self, &member.name)?;
+                Ok((found.source, found.name))
+            }
+            Location::Bytes(name) => {
+                let message =
+                    "bytes in memory are opened by `open_bytes`, and have no files beside them";
+                Err(SHARD_MISSING.broken(message).in_source(name))
+            }
         }
-        let begin = begin(url);
-        let source = match crate::stores::is_address(url) {
+    }
+
+    /// Returns the bytes at an address of a web server or an object store, and how it is called in errors.
+    #[cfg(feature = "http")]
+    fn remote(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
+        let (url, begin) = (location.as_address().unwrap_or_default(), begin(location));
+        let source = match location {
             #[cfg(feature = "stores")]
-            true => self.stores.open(url, &self.client, begin)?,
+            Location::Store(_) => self.stores.open(url, &self.client, begin)?,
             #[cfg(not(feature = "stores"))]
-            true => return Err(no_stores(url)),
-            false => crate::source::HttpSource::open_with(url, self.client.clone(), begin)?,
+            Location::Store(_) => return Err(no_stores(url)),
+            _ => crate::source::HttpSource::open_with(url, self.client.clone(), begin)?,
         };
         let (name, version) = (source.name(), source.version());
         let source: Arc<dyn ByteSource> = Arc::new(source);
@@ -159,22 +161,16 @@ impl OpenOptions {
         })
     }
 
-    /// What is at an address on the web: this build does not open those.
-    ///
-    /// # Errors
-    /// Unsupported: `http/not-built`.
+    /// Refuses: this build opens no addresses on the web.
     #[cfg(not(feature = "http"))]
-    pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        if crate::address::is_served(url) {
-            return self.served(url);
-        }
-        if crate::stores::is_address(url) {
+    fn remote(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
+        if let Location::Store(url) = location {
             return Err(no_stores(url));
         }
         Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
     }
 
-    /// What another Holdall serves, and how it is named in errors.
+    /// Returns the bytes of a file that another Holdall serves, and how it is called in errors.
     #[cfg(feature = "quic")]
     fn served(&self, address: &str) -> Result<(Arc<dyn ByteSource>, String)> {
         let source = crate::source::QuicSource::open(address, self.client.policy())?;
@@ -245,7 +241,7 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`], without Io.
     pub fn open_bytes(&self, bytes: impl Into<Bytes>, name: impl Into<String>) -> Result<File> {
-        self.decode(Arc::new(MemorySource::new(bytes)), name.into(), Io::Map)
+        self.decode_alone(Arc::new(MemorySource::new(bytes)), name.into(), Io::Map)
     }
 
     /// Opens whatever `source` gives; `name` stands for it in errors.
@@ -257,7 +253,13 @@ impl OpenOptions {
         source: Arc<dyn ByteSource>,
         name: impl Into<String>,
     ) -> Result<File> {
-        self.decode(source, name.into(), Io::Read)
+        self.decode_alone(source, name.into(), Io::Read)
+    }
+
+    /// Opens bytes without a folder around them.
+    fn decode_alone(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
+        let main = ModelFile::new(FileRole::Main, Location::Bytes(name.clone()), Some(0));
+        Ok(self.decode(source, name, io)?.with_files(vec![main]).with_part_warning())
     }
 
     /// A model whose index is at hand and whose bytes are in `sources`, one for each that the index numbers: shards,
@@ -314,11 +316,10 @@ const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What of the file at an address is asked for first, as far as its name tells.
+/// Returns the part of the file at an address that is asked for first, as far as its name tells.
 #[cfg(feature = "http")]
-fn begin(url: &str) -> crate::source::Begin {
-    let (_, name) = crate::shards::Home::of(Path::new(url));
-    let format = holdall_formats::folders::format_by(name);
+fn begin(location: &Location) -> crate::source::Begin {
+    let format = holdall_formats::folders::format_by(location.file_name());
     format.map_or(crate::source::Begin::Unknown, |f| crate::source::Begin::With(f.index_location))
 }
 

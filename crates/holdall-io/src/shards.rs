@@ -1,91 +1,27 @@
 //! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
 //! split GGUF file. Distributed checkpoints have a module of their own.
 
-use crate::arrays::Reopened;
 use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
+use crate::location::{Folder, Found, Location, Site};
 use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
-use crate::source::{ByteSource, FileSource};
-use crate::workers;
-use holdall_core::Result;
+use crate::source::ByteSource;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
-use holdall_formats::folders::{self, Chosen, FOLDERS, chosen, too_many};
+use holdall_core::{Error, Remedy, Result};
+use holdall_formats::folders::{self, Chosen, FOLDERS, chosen};
 pub use holdall_formats::shards::part_name;
-use holdall_formats::shards::{self, Map, NO_MODEL, SHARD_MISSING, Shard, Split};
+use holdall_formats::shards::{self, Map, NO_MODEL, PartName, SHARD_OUTSIDE, Shard, Split};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Of more files than this each is opened when it is read, not before.
 pub(crate) const MANY: usize = 64;
-/// Files at addresses that are opened at once: each takes a round trip or two.
-const AT_ONCE: usize = 32;
-/// Where the files of a model are.
-pub(crate) enum Home {
-    Folder(PathBuf),
-    /// An address, up to the last `/`, and what follows the name: `#` and a fragment, or nothing.
-    Web(String, String),
-}
 
-impl Home {
-    /// Where the file at `path` is, and its name there.
-    pub(crate) fn of(path: &Path) -> (Home, &str) {
-        if let Some(url) = crate::address::is_url(path) {
-            // In keys of object stores `?` and `#` are characters like others.
-            let is_key = crate::stores::is_address(url);
-            let end = if is_key { None } else { url.find('#') };
-            let (address, fragment) = url.split_at(end.unwrap_or(url.len()));
-            let address = match is_key {
-                true => address,
-                false => address.split('?').next().unwrap_or_default(),
-            };
-            let (base, name) = address.rsplit_once('/').unwrap_or_default();
-            return (Home::Web(format!("{base}/"), fragment.to_owned()), name);
-        }
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        (Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()), name)
-    }
-
-    /// Where the file of that name is.
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        match self {
-            Home::Folder(folder) => folder.join(name),
-            Home::Web(base, fragment) => PathBuf::from(format!("{base}{name}{fragment}")),
-        }
-    }
-
-    /// What becomes of each of several files, in their order: one for each core at once; many, where each is waited for.
-    pub(crate) fn each<J: Send, T: Send>(
-        &self,
-        files: Vec<J>,
-        open: impl Fn(J) -> Result<T> + Sync,
-    ) -> Result<Vec<T>> {
-        let at_once = match self {
-            Home::Folder(_) => workers::threads(None),
-            Home::Web(..) => AT_ONCE,
-        };
-        workers::map(at_once, files, open)
-    }
-
-    pub(crate) fn shown(&self) -> String {
-        match self {
-            Home::Folder(folder) if folder.as_os_str().is_empty() => ".".to_owned(),
-            Home::Folder(folder) => folder.display().to_string(),
-            Home::Web(base, _) => base.clone(),
-        }
-    }
-}
-
-/// The folder that an address of an object store is.
-#[cfg(feature = "stores")]
-fn folder_of(address: &str) -> Home {
-    Home::Web(format!("{}/", address.trim_end_matches('/')), String::new())
-}
-
-/// A file of a model, and where its bytes come from.
-type Sourced = (Shard, Arc<dyn ByteSource>);
+/// A file of a model, its bytes, and where it is.
+type Sourced = (Shard, Arc<dyn ByteSource>, Location);
 
 /// Whether a folder holds a model: an index file, or files of tensors.
 pub fn is_model_folder(path: &Path) -> bool {
@@ -101,11 +37,12 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
     let name = match chosen(&all) {
         Chosen::Index(name, _) | Chosen::Whole(name, _) => name,
         Chosen::File(name) | Chosen::Root(name, _) | Chosen::Checkpoint(name) => name,
-        Chosen::Several(names) => return Err(too_many(&names).in_source(folder.display())),
-        Chosen::Arrays => {
-            let message = "the folder has no file of tensors, and no index of them";
+        Chosen::Shards(names) => {
+            let count = names.len();
+            let message = format!("the model is {count} files, and none of them names the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
+        other => return Err(no_model(&other).in_source(folder.display())),
     };
     Ok(folder.join(name))
 }
@@ -140,16 +77,27 @@ fn own_files(folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
+/// Says why a folder is not one model.
+#[cold]
+fn no_model(chosen: &Chosen<'_>) -> Error {
+    match chosen {
+        Chosen::Several(names) | Chosen::Root(_, names) => folders::too_many(names),
+        Chosen::Variants(names) => folders::variants(names),
+        Chosen::Incomplete(names) => folders::missing(names),
+        _ => NO_MODEL.broken("the folder has no file of tensors, and no index of them"),
+    }
+}
+
 #[cfg(not(feature = "pytorch"))]
 impl OpenOptions {
     /// This build reads no checkpoints.
-    fn open_checkpoint(&self, home: &Home) -> Result<File> {
-        Err(NO_MODEL.broken("this build reads no checkpoints of PyTorch").in_source(home.shown()))
+    fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
+        Err(NO_MODEL.broken("this build reads no checkpoints of PyTorch").in_source(folder.shown()))
     }
 }
 
 impl OpenOptions {
-    /// Opens several files as one, in this order: shards that no index names together. Each has tensors of its own; what the
+    /// Opens several files as one model, in this order: shards that no index names together. Each has tensors of its own; what the
     /// first says of itself, its format among it, is said of all. One alone is opened as [`open`](Self::open) does.
     ///
     /// # Errors
@@ -158,207 +106,241 @@ impl OpenOptions {
         let (first, more) = match paths {
             [] => return Err(NO_MODEL.broken("no file is named")),
             [one] => return self.open(one),
-            [first, more @ ..] => (first.as_ref().display(), more.len()),
+            [first, more @ ..] => (Location::new(first), more.len()),
         };
         let shown = format!("{first} and {more} more");
         let mut shards = Vec::with_capacity(paths.len());
         for path in paths {
-            let (source, name) = self.bytes_of(path.as_ref())?;
+            let location = Location::new(path);
+            let Found { source, name, .. } = Site::new(self, &location)?.find(self)?;
             let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
-            shards.push((Shard::new(name, index), source));
+            shards.push((Shard::new(name, index), source, location));
         }
         self.joined(shards, Vec::new(), shown)
     }
 
-    /// The model of several files that `path` names: a folder of a store, or an index file; nothing where it names neither.
-    pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
-        let (home, name) = Home::of(path);
+    /// Opens the model of several files that a site names: a folder of a store, or an index file; `None` if it is neither.
+    pub(crate) fn open_model(&self, site: &Site) -> Result<Option<File>> {
         #[cfg(feature = "stores")]
-        if let Home::Web(base, _) = &home
-            && crate::stores::is_address(base)
-            && crate::stores::is_folder(&path.to_string_lossy())
+        if let Location::Store(address) = &site.location
+            && crate::stores::is_folder(address)
         {
-            return self.open_folder(&folder_of(&path.to_string_lossy())).map(Some);
+            return self.open_folder(&Folder::at_store(address)).map(Some);
         }
-        let Some(entry) = folders::by_entry(name) else { return Ok(None) };
-        match (entry, &home) {
-            (_, Home::Folder(_)) if !path.is_file() => Ok(None),
-            (Chosen::Index(name, more), Home::Folder(folder)) => {
-                self.of_file(folder, name, more, path.display().to_string()).map(Some)
+        let Some(entry) = folders::by_entry(&site.name) else { return Ok(None) };
+        match entry {
+            _ if site.folder.has(&site.name) == Some(false) => Ok(None),
+            Chosen::Index(name, more) => {
+                self.open_index_file(&site.folder, name, more, None).map(Some)
             }
-            (Chosen::Index(name, more), Home::Web(..)) => {
-                let (source, shown) = self.remote(&path.to_string_lossy())?;
-                self.of_index(&home, name, &*source, more, shown).map(Some)
-            }
-            (Chosen::Checkpoint(_), _) => self.open_checkpoint(&home).map(Some),
+            Chosen::Checkpoint(_) => self.open_checkpoint(&site.folder).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// What an object store has below an address at which it has no object; nothing where there is nothing.
+    /// Opens what an object store has below an address at which it has no object; `None` if there is nothing.
     #[cfg(feature = "stores")]
-    pub(crate) fn open_prefix(&self, path: &Path) -> Option<Result<File>> {
-        let home = folder_of(path.to_str()?);
-        match self.names(&home) {
-            Ok(names) if !names.is_empty() => Some(self.open_folder(&home)),
+    pub(crate) fn open_prefix(&self, site: &Site) -> Option<Result<File>> {
+        let folder = Folder::at_store(site.location.as_address()?);
+        match folder.names(self) {
+            Ok(names) if !names.is_empty() => Some(self.open_folder(&folder)),
             _ => None,
         }
     }
 
-    /// The names of the files in a folder, sorted.
-    fn names(&self, home: &Home) -> Result<Vec<String>> {
-        match home {
-            Home::Folder(folder) => files(folder),
-            #[cfg(feature = "stores")]
-            Home::Web(base, _) => {
-                let base = crate::stores::shown(base);
-                let own = |listed: &crate::stores::Listed| {
-                    let name = listed.address.strip_prefix(base.as_str())?.to_owned();
-                    (!name.contains('/')).then_some(name)
-                };
-                let all = self.list(&base)?;
-                if all.is_empty() {
-                    let message = "there is nothing below this address";
-                    return Err(crate::stores::rules::NO_OBJECT.broken(message).in_source(&base));
-                }
-                Ok(all.iter().filter_map(own).collect())
-            }
-            #[cfg(not(feature = "stores"))]
-            Home::Web(..) => Ok(Vec::new()),
-        }
-    }
-
-    pub(crate) fn open_folder(&self, home: &Home) -> Result<File> {
-        let all = self.names(home)?;
-        let shown = home.shown();
-        match (chosen(&all), home) {
-            (Chosen::Index(name, more), Home::Folder(folder)) => {
-                self.of_file(folder, name, more, shown)
-            }
-            (Chosen::Index(name, more), Home::Web(base, _)) => {
-                let (source, _) = self.remote(&format!("{base}{name}"))?;
-                self.of_index(home, name, &*source, more, shown)
-            }
-            (Chosen::Whole(name, warning), _) => {
-                self.joined(vec![self.shard(home, name)?], vec![warning], shown)
-            }
-            (Chosen::Checkpoint(_), _) => self.open_checkpoint(home),
-            (Chosen::File(name), _) => self.open(home.join(name)),
+    /// Opens the model that a folder is.
+    pub(crate) fn open_folder(&self, folder: &Folder) -> Result<File> {
+        let all = folder.names(self)?;
+        let shown = folder.shown();
+        match chosen(&all) {
+            Chosen::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
+            Chosen::Whole(name, warning) => self.open_shards(folder, &[name], vec![warning], shown),
+            Chosen::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
+            Chosen::Checkpoint(_) => self.open_checkpoint(folder),
+            Chosen::File(name) => self.open_in(folder, name),
             // All the others are what it names.
-            (Chosen::Root(root, names), _) => match self.open(home.join(root)) {
+            Chosen::Root(root, names) => match self.open_in(folder, root) {
                 Ok(file) if file.all_sources().len() == names.len() => Ok(file),
-                _ => Err(too_many(&names).in_source(shown)),
+                _ => Err(folders::too_many(&names).in_source(shown)),
             },
-            (Chosen::Several(names), _) => Err(too_many(&names).in_source(shown)),
             // Which may be in folders of it.
-            (Chosen::Arrays, Home::Folder(folder)) => self.open_arrays(folder),
-            (Chosen::Arrays, Home::Web(..)) => {
-                let message = "the folder has no file of tensors, and no index of them";
-                Err(NO_MODEL.broken(message).in_source(shown))
-            }
+            Chosen::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
+            other => Err(no_model(&other).in_source(shown)),
         }
     }
 
-    /// The model of the index file of that name in a folder.
-    fn of_file(
-        &self,
-        folder: &Path,
-        name: &str,
-        more: Option<Warning>,
-        shown: String,
-    ) -> Result<File> {
-        let path = folder.join(name);
-        let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
-        self.of_index(&Home::Folder(folder.to_owned()), name, &source, more, shown)
+    /// Opens the file of that name in a folder, with those that belong to it.
+    fn open_in(&self, folder: &Folder, name: &str) -> Result<File> {
+        let location = folder.locate(name);
+        self.open_site(&Site { location, folder: folder.clone(), name: name.to_owned() })
     }
 
-    /// The model that an index file describes; `more` is a warning besides those about it.
-    fn of_index(
+    /// Opens these files of a folder as one model.
+    fn open_shards(
         &self,
-        home: &Home,
-        name: &str,
-        source: &dyn ByteSource,
-        more: Option<Warning>,
+        folder: &Folder,
+        names: &[&str],
+        warnings: Vec<Warning>,
         shown: String,
     ) -> Result<File> {
-        let place = |e: holdall_core::Error| e.in_source(home.join(name).display());
+        let shards = folder.each(names.to_vec(), |name| self.shard(folder, name))?;
+        self.joined(shards, warnings, shown)
+    }
+
+    /// Opens the model that the index file of that name describes, which is called `shown`, or else by its own name. `more` is a
+    /// warning besides those about the index.
+    fn open_index_file(
+        &self,
+        folder: &Folder,
+        name: &str,
+        more: Option<Warning>,
+        shown: Option<String>,
+    ) -> Result<File> {
+        let Found { source, name: own, .. } = folder.find(self, name, false)?;
+        let shown = shown.unwrap_or(own);
+        let placed = |e: Error| e.in_source(folder.locate(name));
         let len = source.len();
         let read = || Map::read(&source.read_range(0..len)?, name);
-        let map = Map::check_len(len).and_then(|()| read()).map_err(place)?;
+        let map = Map::check_len(len).and_then(|()| read()).map_err(placed)?;
+        let lacking: Vec<String> =
+            map.files().iter().filter(|file| folder.has(file) == Some(false)).cloned().collect();
+        if !lacking.is_empty() {
+            return Err(self.lacking(folder, &lacking, map.files()));
+        }
+        folder.check_links(name, map.files(), &SHARD_OUTSIDE)?;
         let files = map.files().iter().enumerate().collect();
-        let checked = home.each(files, |(number, file)| {
-            let (mut shard, source) = self.shard(home, file)?;
-            let checked = map.check(number, &mut shard, name);
-            Ok(((shard, source), checked))
+        let checked = folder.each(files, |(number, file)| {
+            let mut sourced = self.shard(folder, file)?;
+            let checked = map.check(number, &mut sourced.0, name);
+            Ok((sourced, checked))
         })?;
         let (shards, checked): (Vec<Sourced>, Vec<_>) = checked.into_iter().unzip();
         let mut warnings = Vec::from_iter(more);
-        let all: Vec<&Shard> = shards.iter().map(|(shard, _)| shard).collect();
-        warnings.extend(map.check_all(&all, checked, name).map_err(place)?);
-        let mut all = ModelFile::shards(shards.iter().map(|(shard, _)| home.join(&shard.name)));
-        all.insert(0, ModelFile::new(FileRole::Index, home.join(name), None));
-        Ok(self.joined(shards, warnings, shown)?.with_files(all))
+        let all: Vec<&Shard> = shards.iter().map(|(shard, ..)| shard).collect();
+        warnings.extend(map.check_all(&all, checked, name).map_err(placed)?);
+        let index = ModelFile::new(FileRole::Index, folder.locate(name), None);
+        Ok(self.joined(shards, warnings, shown)?.with_first_file(index))
     }
 
-    /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
-    pub(crate) fn part(
-        &self,
-        home: &Home,
-        name: &str,
-        is_many: bool,
-    ) -> Result<(Arc<dyn ByteSource>, String)> {
-        let folder = match home {
-            Home::Web(base, fragment) => return self.remote(&format!("{base}{name}{fragment}")),
-            Home::Folder(folder) => folder,
-        };
-        let path = folder.join(name);
-        let shown = path.display().to_string();
-        if !path.is_file() {
-            let message = format!("`{}` is not there", name.shown());
-            return Err(SHARD_MISSING.broken(message).in_source(home.shown()));
+    /// Says which files of a model are not there, and what the folder has in their place.
+    #[cold]
+    fn lacking(&self, folder: &Folder, lacking: &[String], files: &[String]) -> Error {
+        let e = folders::missing_files(lacking, files.len());
+        let all = folder.names(self).unwrap_or_default();
+        let others: Vec<&String> = all
+            .iter()
+            .filter(|name| PartName::new(name).is_some() && !files.contains(name))
+            .collect();
+        match &*others {
+            [first, .., last] if lacking.len() == files.len() => {
+                let of = format!(
+                    "the index is of another division of the model than `{}` to `{}`, which are there",
+                    first.shown(),
+                    last.shown()
+                );
+                e.within(of).with_remedy(Remedy::NameFiles).with_remedy(Remedy::Salvage)
+            }
+            _ => e,
         }
-        if is_many {
-            return Ok((Arc::new(Reopened::open(&path)?), shown));
-        }
-        let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
-        Ok((self.source(file).map_err(|e| e.in_source(&shown))?.0, shown))
+        .in_source(folder.shown())
     }
 
-    /// A file of a model.
-    fn shard(&self, home: &Home, name: &str) -> Result<Sourced> {
-        let (source, shown) = self.part(home, name, false)?;
+    /// Opens a file of a model.
+    fn shard(&self, folder: &Folder, name: &str) -> Result<Sourced> {
+        let Found { source, name: shown, .. } = folder.find(self, name, false)?;
         let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
-        Ok((Shard::new(name, index), source))
+        Ok((Shard::new(name, index), source, folder.locate(name)))
     }
 
-    /// Files as one.
+    /// Makes files one model.
     fn joined(&self, shards: Vec<Sourced>, warnings: Vec<Warning>, shown: String) -> Result<File> {
-        let all = shards.iter().map(|(shard, _)| shard);
+        let all = shards.iter().map(|(shard, ..)| shard);
         let index = shards::joined(all, warnings, self.limits()).and_then(|i| self.judged(i));
-        let sources = shards.into_iter().map(|(_, source)| source).collect();
-        self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+        let index = index.map_err(|e| e.in_source(&shown))?;
+        let (sources, files): (Vec<_>, Vec<_>) =
+            shards.into_iter().map(|(_, source, location)| (source, location)).unzip();
+        let files = match &*files {
+            [one] => vec![ModelFile::new(FileRole::Main, one.clone(), Some(0))],
+            _ => ModelFile::shards(files),
+        };
+        Ok(self.open_index(index, sources, shown)?.with_files(files))
     }
 
-    /// All parts of a split file, whose first part is open.
-    pub(crate) fn with_parts(&self, first: File, path: &Path) -> Result<File> {
+    /// Adds the other parts of a split file to the first. What is another part, or a shard by its name, gets a warning.
+    pub(crate) fn with_parts(&self, first: File, site: &Site) -> Result<File> {
         let index = first.index().clone();
         let shown = first.name().to_owned();
-        let (home, own) = Home::of(path);
-        let blame = |e: holdall_core::Error| e.in_source(&shown);
-        let Some(split) = Split::of(&index, own).map_err(blame)? else { return Ok(first) };
+        let (folder, own) = (&site.folder, site.name.as_str());
+        let blame = |e: Error| e.in_source(&shown);
+        let Some(split) = Split::of(&index, own).map_err(blame)? else {
+            return Ok(match shards::part_of(&index) {
+                Some(_) => first.with_part_warning(),
+                None => match shard_warning(site) {
+                    Some(warning) => first.with_warning(warning),
+                    None => first,
+                },
+            });
+        };
+        let others = split.others();
+        let lacking: Vec<String> =
+            others.iter().filter(|name| folder.has(name) == Some(false)).cloned().collect();
+        if !lacking.is_empty() {
+            let e = folders::missing_files(&lacking, others.len() + 1);
+            return Err(e.in_source(folder.shown()));
+        }
+        folder.check_links(own, &others, &SHARD_OUTSIDE)?;
         let sources = first.all_sources().iter();
-        let own = |source: &Arc<dyn ByteSource>| (Shard::new(own, index.clone()), source.clone());
+        let own = |source: &Arc<dyn ByteSource>| {
+            (Shard::new(own, index.clone()), source.clone(), site.location.clone())
+        };
         let mut shards: Vec<Sourced> = sources.map(own).collect();
-        let others = home.each((1u32..).zip(split.others()).collect(), |(no, name)| {
-            let (shard, source) = self.shard(&home, &name)?;
-            split.check(no, &shard.index).map_err(blame)?;
-            Ok((shard, source))
+        let others = folder.each((1u32..).zip(others).collect(), |(no, name)| {
+            let sourced = self.shard(folder, &name)?;
+            split.check(no, &sourced.0.index).map_err(blame)?;
+            Ok(sourced)
         });
         shards.extend(others?);
-        let total = shards.iter().map(|(shard, _)| shard.index.len()).sum();
+        let total = shards.iter().map(|(shard, ..)| shard.index.len()).sum();
         split.check_all(total).map_err(blame)?;
-        let all = ModelFile::shards(shards.iter().map(|(shard, _)| home.join(&shard.name)));
-        Ok(self.joined(shards, Vec::new(), shown)?.with_files(all))
+        self.joined(shards, Vec::new(), shown)
+    }
+}
+
+/// Tells of a file that is one of several by its name, and that no index beside it names.
+fn shard_warning(site: &Site) -> Option<Warning> {
+    let part = PartName::new(&site.name).filter(|part| part.count > 1)?;
+    // Asking for files at an address takes time, and it may deny that they are there.
+    let has_index =
+        folders::indices_of(&site.name).iter().any(|name| site.folder.has(name) != Some(false));
+    (!has_index).then(|| {
+        let (number, count) = (part.number, part.count);
+        Warning::new(
+            shards::PART,
+            format!(
+                "this is file {number} of {count} of a model, by its name, and no index is beside it: \
+                 the folder, or all of them together, open as the whole"
+            ),
+        )
+    })
+}
+
+impl File {
+    /// Whether this is a part of a split file that was opened from bytes, which have no folder with the other parts.
+    pub fn is_part_alone(&self) -> bool {
+        let is_bytes = |file: &ModelFile| matches!(file.location, Location::Bytes(_));
+        self.files().iter().any(is_bytes) && shards::part_of(self.index()).is_some()
+    }
+
+    /// Adds a warning if the file is a part of a split one.
+    pub(crate) fn with_part_warning(self) -> File {
+        let Some(part) = shards::part_of(self.index()) else { return self };
+        let message = format!(
+            "this is part {} of {} of a model, and has only the tensors of that part; \
+             the first part, opened by its path beside the others, opens as the whole",
+            part.number.saturating_add(1),
+            part.count
+        );
+        self.with_warning(Warning::new(shards::PART, message))
     }
 }
 
@@ -370,8 +352,8 @@ mod tests {
     #[test]
     fn folders_have_names() {
         for (path, folder) in [("m.safetensors.index.json", "."), ("a/m.json", "a")] {
-            let (home, _) = Home::of(Path::new(path));
-            let e = OpenOptions::new().part(&home, "none", false).map(drop).unwrap_err();
+            let site = Site::new(&OpenOptions::new(), &Location::new(path)).unwrap();
+            let e = site.folder.find(&OpenOptions::new(), "none", false).map(drop).unwrap_err();
             assert_eq!((e.code(), e.source_name()), ("shards/missing", Some(folder)));
         }
     }

@@ -66,6 +66,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::OpenIndex => {
             "an index of several files is opened under a name that ends in `.index.json`, beside them"
         }
+        Remedy::NameFiles => "holdall.open takes a list of the files, without their index",
         Remedy::PackFile => {
             "holdall.open reads the file, holdall.carton.pack makes a package of it"
         }

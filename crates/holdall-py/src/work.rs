@@ -145,8 +145,10 @@ pub(crate) fn run_apart<T: Send + 'static>(
 /// What [`run_apart`] is told of opening a file: one on the web, or in a package that may have to fetch it, may take
 /// long; others are not worth a thread.
 pub(crate) fn far(path: &Path) -> u64 {
-    let text = path.to_string_lossy();
-    if text.contains("://") || text.contains("!/") { u64::MAX } else { 0 }
+    match holdall::Location::new(path) {
+        holdall::Location::Path(_) => 0,
+        _ => u64::MAX,
+    }
 }
 
 #[cold]

@@ -5,7 +5,7 @@
 //! redirect anew. Proxies named in the environment are not used: a proxy looks names up itself, so nobody
 //! here could say what is reached.
 
-pub use holdall_io::address::shown;
 pub use holdall_io::http::rules;
 #[cfg(feature = "http")]
 pub use holdall_io::http::{ContentRange, Hosts, Patience, Policy, Schemes, Url, retry_after};
+pub use holdall_io::location::shown;

@@ -77,8 +77,8 @@ pub use holdall_formats::{FORMATS, Format};
 pub use holdall_io::{
     Access, Arrived, Arriving, ByteSource, Cancel, Check, DensePieces, Durability, ElementType,
     Faults, File, FileRole, FileSink, Finished, Io, LoadOptions, Loaded, LoadedMemory,
-    LoadedTensor, ModelFile, ModelFolder, Number, OpenOptions, Pieces, Place, Sink, StreamSink,
-    Tensor, Terms, Work, WriteOptions, Writer,
+    LoadedTensor, Location, ModelFile, ModelFolder, Number, OpenOptions, Pieces, Place, Sink,
+    StreamSink, Tensor, Terms, Work, WriteOptions, Writer,
     buffer::Buffer,
     format_of,
     group::{Group, groups},

@@ -101,6 +101,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("shards/outside", SEVERAL),
     ("shards/tensor", SEVERAL),
     ("shards/split", SEVERAL),
+    ("shards/variants", SEVERAL),
     ("pickle/packed", SCANNED),
     ("pickle/too-long", SCANNED),
     ("pytorch/layout", WRITING),

@@ -35,6 +35,7 @@ mod hdf5;
 mod http;
 mod interop;
 mod layouts;
+mod locations;
 mod matrix;
 mod messages;
 mod metatensor;

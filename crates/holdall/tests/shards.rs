@@ -71,7 +71,7 @@ fn a_folder_with_an_index_is_one_file() {
             assert_eq!((file.format(), file.index().warnings()), ("safetensors", &[][..]));
             let name = |number| format!("model-0000{number}-of-00002.safetensors");
             let shards = file.files().iter().filter(|file| matches!(file.role, FileRole::Shard(_)));
-            let found: Vec<_> = shards.map(|shard| shard.location.clone()).collect();
+            let found: Vec<_> = shards.map(|shard| shard.location.to_path_buf()).collect();
             assert_eq!(found, [1, 2].map(|number| dir.path().join(name(number))));
             assert_eq!(file.files()[0].role, FileRole::Index);
             assert_eq!(values(&file, "a"), [1.0; 4]);

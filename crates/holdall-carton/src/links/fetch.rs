@@ -128,7 +128,7 @@ impl LinkFetcher {
                         // More of it would be too long as well.
                         let _ = part.file.set_len(0);
                     }
-                    failures.push((holdall_io::address::shown(url.as_ref()), e));
+                    failures.push((holdall_io::location::shown(url.as_ref()), e));
                 }
             }
         }

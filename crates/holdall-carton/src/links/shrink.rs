@@ -252,7 +252,7 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
 }
 
 fn shown(url: &str) -> String {
-    holdall_io::address::shown(url.as_ref())
+    holdall_io::location::shown(url.as_ref())
 }
 
 /// A path of a package as part of an address.

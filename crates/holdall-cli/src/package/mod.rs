@@ -13,8 +13,8 @@ pub(crate) use card::show;
 use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};
 use crate::session::Session;
-use holdall::File;
 use holdall::carton::{Package, ShapeSpec};
+use holdall::{File, Location};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -55,14 +55,15 @@ fn is_zip(first: &[u8]) -> bool {
 }
 
 fn is_package(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    // A file inside a package.
-    if text.contains("!/") && !path.exists() {
-        return false;
-    }
-    let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton"));
-    let address = text.split(['?', '#']).next().unwrap_or_default();
-    if named || text.contains("://") && address.to_ascii_lowercase().ends_with(".carton") {
+    let location = Location::new(path);
+    let is_named = |name: &str| name.to_ascii_lowercase().ends_with(".carton");
+    let path = match &location {
+        Location::Path(path) => path,
+        // A file inside a package.
+        Location::Member { .. } => return false,
+        _ => return is_named(location.file_name()),
+    };
+    if is_named(location.file_name()) {
         return true;
     }
     let Ok(meta) = path.metadata() else { return false };

@@ -81,7 +81,8 @@ fn shown(path: &Path) -> Result<Shown, Failure> {
     };
     // What cannot be opened is shown all the same: the page says what is wrong with it.
     let model = holdall::open(&entry);
-    let all = model.iter().flat_map(|file| file.files()).map(|file| file.location.clone());
+    let all = model.iter().flat_map(|file| file.files());
+    let all = all.filter_map(|file| file.location.as_path().map(Path::to_owned));
     Ok(Shown::new(&entry, &all.collect::<Vec<_>>()))
 }
 

@@ -263,7 +263,7 @@ fn main(parts: &[Part]) -> Option<&Part> {
 fn rank(digest: &Digest) -> u8 {
     match digest {
         Digest::Crc32c(_) | Digest::Crc32(_) | Digest::Xxh3(_) => 1,
-        Digest::Sha256(_) => 2,
+        Digest::Sha256(_) | Digest::Sha256Decoded(_) => 2,
         Digest::Other(_) => 3,
     }
 }

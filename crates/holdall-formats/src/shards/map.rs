@@ -3,7 +3,7 @@
 use super::{SHARD_INDEX, SHARD_TENSOR, Shard, check_names};
 use holdall_collections::in_order;
 use holdall_collections::{HashMap, HashSet};
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::{Component, Index, TensorInfo, Warning};
 use holdall_json::{Reader, Token};
 use std::ops::Range;
@@ -151,9 +151,7 @@ impl Map {
             warnings.extend(own.warnings);
         }
         if let Some((tensor, file)) = self.missing(shards, found) {
-            let file = self.files.get(file).map_or("", String::as_str);
-            let message = format!("`{}` should have it, and has not", file.shown());
-            return Err(SHARD_TENSOR.broken(message).in_tensor(tensor));
+            return Err(self.misplaced(shards, tensor, file));
         }
         if let Some(said) = self.total.filter(|said| *said != total) {
             let message =
@@ -161,6 +159,29 @@ impl Map {
             warnings.push(Warning::new("shards/total-size", message));
         }
         Ok(warnings)
+    }
+
+    /// Says where a tensor is that the file of that number lacks, and of how many that is true.
+    #[cold]
+    fn misplaced(&self, shards: &[&Shard], tensor: &str, file: usize) -> Error {
+        let has = |shard: &&&Shard, tensor: &str| shard.index.get(tensor).is_some();
+        let lacks = |file: usize, tensor: &str| shards.get(file).is_none_or(|s| !has(&s, tensor));
+        let wrong = self.named().filter(|(tensor, file)| lacks(*file, tensor)).count();
+        let named = self.files.get(file).map_or("", String::as_str).shown();
+        let message = match shards.iter().find(|shard| has(shard, tensor)) {
+            Some(other) => format!(
+                "`{}` has it, and the index says `{named}`: the index is of another division of the model; \
+                 it names other files than they are in for {wrong} of {} tensors",
+                other.name.shown(),
+                self.tensors.len()
+            ),
+            None if wrong > 1 => format!(
+                "`{named}` should have it, and has not; nor are {} other tensors where the index says",
+                wrong.saturating_sub(1)
+            ),
+            None => format!("`{named}` should have it, and has not"),
+        };
+        SHARD_TENSOR.broken(message).in_tensor(tensor)
     }
 
     /// A tensor, or a group of them, that the file which should have it has not, and the number of that file. `found` were found.

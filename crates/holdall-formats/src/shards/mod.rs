@@ -5,10 +5,9 @@ mod map;
 mod split;
 
 pub(crate) use map::KERAS;
-pub(crate) use split::are_parts;
 
 pub use map::{Checked, MAX_INDEX, Map};
-pub use split::{Split, part_name};
+pub use split::{PartName, Split, part_name, part_of};
 
 use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _, rules};
@@ -27,10 +26,16 @@ rules! {
         "The files that an index names are in or below its folder.";
     /// A file of a model that is not there.
     pub SHARD_MISSING: NotFound "shards/missing" "All files of a model are there."
-        hint "the download may not be complete" remedies [Salvage];
+        hint "the download may not be complete"
+        remedies [Salvage];
     /// A tensor that its file has not.
     pub SHARD_TENSOR: Malformed "shards/tensor"
-        "Every tensor is in the file that the index names." remedies [Salvage];
+        "Every tensor is in the file that the index names."
+        remedies [NameFiles, Salvage];
+    /// A folder with several models that differ in their variant.
+    pub VARIANTS: Misuse "shards/variants"
+        "A folder that is opened has one variant of a model."
+        hint "name the file or the index of one of them";
     /// Parts that are not of one file.
     pub SPLIT: Malformed "shards/split"
         "Each part of a split file says which part it is, how many there are, and how many tensors they have together; its name says the same.";
@@ -39,6 +44,9 @@ rules! {
         "A folder that is opened has an index of files, a single file of tensors, or all parts of one."
         hint "name one of its files";
 }
+
+/// The code of the warning that a file is a part of a model and is opened without the others.
+pub const PART: &str = "shards/part";
 
 /// A file of a model: its name, and what it contains.
 #[derive(Debug)]

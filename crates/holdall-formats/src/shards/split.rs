@@ -96,16 +96,9 @@ fn parts_in(format: &str) -> Option<Parts> {
     }
 }
 
-/// Returns the part that an index is of, or `None` if it is of a whole file.
-fn part_of(index: &Index) -> Option<ModelPart> {
+/// Returns the part of a split file that an index is of, or `None` if it is of a whole file.
+pub fn part_of(index: &Index) -> Option<ModelPart> {
     (parts_in(index.format())?.read)(index.attributes())
-}
-
-/// Whether all of these are called as parts of one file.
-pub(crate) fn are_parts(names: &[&str]) -> bool {
-    let mut of = names.iter().map(|name| name_of(name).map(|name| (name.stem, name.extension)));
-    let first = of.next().flatten();
-    first.is_some() && of.all(|other| other == first)
 }
 
 /// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.
@@ -113,20 +106,40 @@ pub fn part_name(stem: &str, number: u32, count: u32, extension: &str) -> String
     format!("{stem}-{number:05}-of-{count:05}.{extension}")
 }
 
-/// The name of a part.
-struct PartName<'n> {
-    stem: &'n str,
-    number: u32,
-    count: u32,
-    extension: &'n str,
+/// The name of one of several files: `STEM-00001-of-00003.safetensors`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartName<'n> {
+    /// What stands before the number.
+    pub stem: &'n str,
+    /// The number, from 1 on.
+    pub number: u32,
+    /// The number of files. At least 1.
+    pub count: u32,
+    /// What stands behind the count, without the dot: `safetensors`, or `fp16.safetensors`.
+    pub extension: &'n str,
 }
 
-/// Reads such a name, of a file in a format whose files can be parts.
+impl<'n> PartName<'n> {
+    /// Reads the name of one of several files; `None` for other names.
+    pub fn new(name: &'n str) -> Option<PartName<'n>> {
+        let (stem, rest) = name.rsplit_once("-of-")?;
+        let (stem, number) = stem.rsplit_once('-')?;
+        let (count, extension) = rest.split_once('.')?;
+        let read = |text: &str| {
+            let is_number = text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
+            is_number.then(|| text.parse().ok()).flatten()
+        };
+        let (number, count): (u32, u32) = (read(number)?, read(count)?);
+        (1..=count).contains(&number).then_some(PartName { stem, number, count, extension })
+    }
+
+    /// Returns the name of the file of another number, of the same model.
+    pub fn with_number(&self, number: u32) -> String {
+        part_name(self.stem, number, self.count, self.extension)
+    }
+}
+
+/// Reads the name of a file in a format whose files say which part they are.
 fn name_of(name: &str) -> Option<PartName<'_>> {
-    let (rest, extension) = name.rsplit_once('.')?;
-    parts_in(extension)?;
-    let (stem, count) = rest.rsplit_once("-of-")?;
-    let (stem, number) = stem.rsplit_once('-')?;
-    let read = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
-    Some(PartName { stem, number: read(number)?, count: read(count)?, extension })
+    PartName::new(name).filter(|name| parts_in(name.extension).is_some())
 }

@@ -15,8 +15,9 @@ mod value;
 use crate::buffer::Buffer;
 use crate::checked::Check;
 use crate::file::File;
+use crate::location::{Container, Found, Location, Member, Site};
 use crate::options::{Io, OpenOptions};
-use crate::source::{Access, FileSource, SliceSource};
+use crate::source::{Access, FileSource, MemorySource, SliceSource};
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::check_decoded_len;
@@ -70,8 +71,8 @@ pub struct PackageReader {
 struct Inner {
     name: String,
     origin: Origin,
-    /// The file or folder, where it is opened by its path.
-    path: Option<PathBuf>,
+    /// Where the file or folder is.
+    location: Location,
     io: Io,
     /// How its files are opened.
     options: OpenOptions,
@@ -131,7 +132,12 @@ impl PackageReader {
 
     /// Where it is on the disk, if it was opened there.
     pub fn path(&self) -> Option<&Path> {
-        self.inner.path.as_deref()
+        self.inner.location.as_path()
+    }
+
+    /// Returns where the package is.
+    pub fn location(&self) -> &Location {
+        &self.inner.location
     }
 
     /// What `carton.toml` says.
@@ -231,13 +237,28 @@ impl PackageReader {
         })
     }
 
-    /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory. In place
-    /// no byte is read before it is asked for, and its hash is checked only under [`Check::All`], all of it
-    /// before the file is returned. Verifying the package always checks.
+    /// Opens a model inside, with all its files: in place where they are stored as they are, else decoded in memory. `path` is that of a
+    /// file or a folder. In place no byte is read before it is asked for, and the hash of a file is checked only under [`Check::All`],
+    /// all of it before the model is returned. Verifying the package always checks.
     ///
     /// # Errors
     /// As [`PackageReader::read`] and [`crate::open()`].
     pub fn open_file(&self, path: &str) -> Result<File> {
+        let member = Member {
+            container: Arc::new(Container::Package(Box::new(self.clone()))),
+            name: self.name().to_owned(),
+            way: String::new(),
+            path: path.to_owned(),
+        };
+        self.inner.options.open_site(&Site::in_container(self.location().clone(), member))
+    }
+
+    /// Returns the bytes of a file inside: in place where it is stored as it is, else decoded in memory. Its hash is checked as
+    /// [`PackageReader::open_file`] does.
+    ///
+    /// # Errors
+    /// As [`PackageReader::read`].
+    pub(crate) fn find_source(&self, path: &str) -> Result<Found> {
         let name = self.inside(path);
         let options = &self.inner.options;
         let file = self.find(path)?;
@@ -250,19 +271,21 @@ impl PackageReader {
         match at {
             At::Zip(stored) if stored.is_plain() => {
                 let digest = file.sha256.map_or(Digest::Crc32(stored.crc), Digest::Sha256);
-                let slice = SliceSource::new(stored.source.clone(), stored.range())?;
-                let slice = slice.with_digest(Some(digest));
-                options.decode(Arc::new(slice), name, self.inner.io)
+                let source = SliceSource::new(stored.source.clone(), stored.range())?;
+                let source = source.with_digest(Some(digest));
+                Ok(Found { source: Arc::new(source), name, io: self.inner.io })
             }
-            At::Zip(..) => options.open_bytes(self.read(path)?, name),
-            At::Disk(path) if self.inner.origin.folder().is_some_and(|of| path.starts_with(of)) => {
-                options.open(path)
-            }
-            // A file of the cache: its name there is a hash.
+            At::Zip(..) => Ok(Found::new(Arc::new(MemorySource::new(self.read(path)?)), name)),
             At::Disk(path) => {
+                let is_here = |of: &Path| path.starts_with(of);
+                // The name of a file of the cache is a hash.
+                let name = match self.inner.origin.folder().is_some_and(is_here) {
+                    true => path.display().to_string(),
+                    false => name,
+                };
                 let opened = FileSource::open(&path).and_then(|file| options.source(file));
                 let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-                options.decode(source, name, io)
+                Ok(Found { source, name, io })
             }
         }
     }

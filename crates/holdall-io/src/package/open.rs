@@ -5,6 +5,7 @@ use super::origin::Origin;
 use super::rules::{NO_PACKAGE, NOT_HERE, PART};
 use super::{Inner, MODEL, PackageFile, PackageReader, Place};
 use crate::file::File;
+use crate::location::{Found, Location};
 use crate::options::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use bytes::Bytes;
@@ -31,18 +32,26 @@ impl PackageReader {
     /// # Errors
     /// As [`PackageReader::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PackageReader> {
-        let path = path.as_ref();
-        if let Some(url) = crate::address::is_url(path) {
-            let (source, name) = options.remote(url)?;
-            return PackageReader::of_zip(source, None, Io::Read, name, options);
-        }
+        PackageReader::open_location(&Location::new(path), options)
+    }
+
+    /// Opens the package at a location: a zip, or an unpacked folder.
+    ///
+    /// # Errors
+    /// As [`PackageReader::open`].
+    pub fn open_location(location: &Location, options: &OpenOptions) -> Result<PackageReader> {
+        let Some(path) = location.as_path() else {
+            let (source, name) = options.source_at(location)?;
+            let Found { io, .. } = Found::new(source.clone(), String::new());
+            return PackageReader::of_zip(source, location, io, name, options);
+        };
         let name = path.display().to_string();
         if path.is_dir() {
             return PackageReader::of_folder(path, options).map_err(|e| e.in_source(name));
         }
         let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-        PackageReader::of_zip(source, Some(path), io, name, options)
+        PackageReader::of_zip(source, location, io, name, options)
     }
 
     /// Opens a zip that `source` gives; `name` stands for it in errors.
@@ -54,7 +63,8 @@ impl PackageReader {
         name: impl Into<String>,
         options: &OpenOptions,
     ) -> Result<PackageReader> {
-        PackageReader::of_zip(source, None, Io::Read, name.into(), options)
+        let name = name.into();
+        PackageReader::of_zip(source, &Location::Bytes(name.clone()), Io::Read, name, options)
     }
 
     /// The package that an open file is; `None` for a file of another format.
@@ -68,7 +78,11 @@ impl PackageReader {
         let options = OpenOptions::new().with_limits(file.limits().clone());
         let name = file.name().to_owned();
         let source = Arc::clone(&file.all_sources()[0]);
-        PackageReader::of_zip(source, None, file.io(), name, &options).map(Some)
+        let location = match file.files() {
+            [main, ..] => main.location.clone(),
+            [] => Location::Bytes(name.clone()),
+        };
+        PackageReader::of_zip(source, &location, file.io(), name, &options).map(Some)
     }
 
     /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
@@ -89,7 +103,7 @@ impl PackageReader {
 
     fn of_zip(
         source: Arc<dyn ByteSource>,
-        path: Option<&Path>,
+        location: &Location,
         io: Io,
         name: String,
         options: &OpenOptions,
@@ -116,13 +130,13 @@ impl PackageReader {
             found.map_err(|e| no_package(&*source, e).in_source(&name))?;
         contents.warnings.extend(source.warnings());
         let origin = Origin::Zip { source, directory };
-        PackageReader::of(contents, origin, path, io, name, options)
+        PackageReader::of(contents, origin, location.clone(), io, name, options)
     }
 
     fn of(
         contents: Contents,
         origin: Origin,
-        path: Option<&Path>,
+        location: Location,
         io: Io,
         name: String,
         options: &OpenOptions,
@@ -143,7 +157,7 @@ impl PackageReader {
         let inner = Inner {
             name,
             origin,
-            path: path.map(Path::to_owned),
+            location,
             io,
             options: options.clone(),
             description: contents.description,
@@ -173,7 +187,7 @@ impl PackageReader {
         PackageReader::of(
             contents,
             Origin::Folder(root.to_owned()),
-            Some(root),
+            Location::Path(root.to_owned()),
             Io::Read,
             name,
             options,
@@ -203,7 +217,7 @@ impl PackageReader {
         PackageReader::of(
             contents,
             origin,
-            Some(root),
+            Location::Path(root.to_owned()),
             Io::Read,
             root.display().to_string(),
             options,

@@ -23,10 +23,11 @@ use std::sync::Arc;
 /// # Errors
 /// Unsupported: `write/address`.
 pub fn check_local(path: &Path) -> Result<()> {
-    match crate::address::is_url(path) {
+    let location = crate::Location::new(path);
+    match location.as_address() {
         Some(_) => {
             let e = TO_ADDRESS.broken("this is an address, not a path");
-            Err(e.in_source(crate::address::shown(path)))
+            Err(e.in_source(location))
         }
         None => Ok(()),
     }

@@ -13,6 +13,7 @@ mod map;
 mod memory;
 #[cfg(feature = "quic")]
 mod quic;
+mod reader;
 mod slice;
 
 pub(crate) use chunked::ChunkedSource;
@@ -30,6 +31,7 @@ pub use map::MapSource;
 pub use memory::MemorySource;
 #[cfg(feature = "quic")]
 pub use quic::QuicSource;
+pub use reader::SourceReader;
 pub use slice::SliceSource;
 
 use bytes::Bytes;

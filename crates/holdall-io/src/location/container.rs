@@ -1,0 +1,248 @@
+//! Archives and packages as folders of files.
+
+use super::{Location, cuts};
+use crate::options::{Io, OpenOptions};
+use crate::source::{Access, ByteSource};
+use holdall_core::{Error, Result};
+use std::sync::Arc;
+
+/// An open package or archive.
+pub(crate) enum Container {
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    Archive(crate::archive::Archive),
+    #[cfg(feature = "carton")]
+    Package(Box<crate::package::PackageReader>),
+    #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+    Unbuilt(std::convert::Infallible),
+}
+
+/// The bytes of a file, how the file is called in errors, and how its bytes are fetched.
+pub(crate) struct Found {
+    pub(crate) source: Arc<dyn ByteSource>,
+    pub(crate) name: String,
+    pub(crate) io: Io,
+}
+
+impl Found {
+    /// Returns a file whose bytes `source` has; they are mapped if they can be borrowed.
+    pub(crate) fn new(source: Arc<dyn ByteSource>, name: String) -> Found {
+        let io = match source.terms().access {
+            Access::Borrowed => Io::Map,
+            _ => Io::Read,
+        };
+        Found { source, name, io }
+    }
+}
+
+/// A path in a container, which may be inside of others.
+pub(crate) struct Member {
+    pub(crate) container: Arc<Container>,
+    /// How the container is called in errors.
+    pub(crate) name: String,
+    /// Leads from the outermost container to this one. Empty, or ends in `!/`.
+    pub(crate) way: String,
+    /// The path in this container.
+    pub(crate) path: String,
+}
+
+/// The number of archives that may be in one another.
+const MOST_NESTED: usize = 8;
+
+impl Member {
+    /// Finds a path in a package or an archive, or in an archive that is in it: `b.zip!/c.npy` in `a.tar`.
+    ///
+    /// # Errors
+    /// What is wrong with an archive; `archive/no-archive`.
+    pub(crate) fn locate(options: &OpenOptions, archive: &Location, path: &str) -> Result<Member> {
+        let mut name = archive.to_string();
+        let container = Container::open(options, archive)?;
+        if let Some(own) = container.own_name() {
+            name = own.to_owned();
+        }
+        Member::locate_in(options, container, name, path)
+    }
+
+    /// The same, of a package that is opened as the zip that it is: no hashes are checked, no links are followed.
+    pub(crate) fn locate_plain(
+        options: &OpenOptions,
+        archive: &Location,
+        path: &str,
+    ) -> Result<Member> {
+        // Only a package can be a folder.
+        if archive.as_path().is_some_and(std::path::Path::is_dir) {
+            return Member::locate(options, archive, path);
+        }
+        let (source, name) = options.source_at(archive)?;
+        let container = Container::of_source(source, options).map_err(|e| e.in_source(&name))?;
+        Member::locate_in(options, container, name, path)
+    }
+
+    fn locate_in(
+        options: &OpenOptions,
+        mut container: Container,
+        mut name: String,
+        path: &str,
+    ) -> Result<Member> {
+        let (mut way, mut path) = (String::new(), path.trim_end_matches('/'));
+        for _ in 0..MOST_NESTED {
+            let is_here = container.has(path) || container.has_folder(path);
+            let next = match is_here {
+                true => None,
+                false => cuts(path).find(|(own, _)| container.has(own)),
+            };
+            let Some((own, rest)) = next else {
+                let (container, path) = (Arc::new(container), path.to_owned());
+                return Ok(Member { container, name, way, path });
+            };
+            let found = container.find(own, options, &name)?;
+            name = format!("{name}!/{own}");
+            way = format!("{way}{own}!/");
+            container = Container::of_source(found.source, options)
+                .map_err(|e: Error| e.in_source(&name))?;
+            path = rest;
+        }
+        Err(too_deep(MOST_NESTED).in_source(name))
+    }
+}
+
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+impl Container {
+    /// Opens the package or archive at a location.
+    fn open(options: &OpenOptions, archive: &Location) -> Result<Container> {
+        #[cfg(feature = "carton")]
+        let no_package = match crate::package::PackageReader::open_location(archive, options) {
+            Ok(package) => return Ok(Container::Package(Box::new(package))),
+            Err(e) if crate::package::is_no_package(&e) => Some(e),
+            Err(e) => return Err(e),
+        };
+        #[cfg(not(feature = "carton"))]
+        let no_package = None;
+        let opened = options.source_at(archive).and_then(|(source, name)| {
+            Container::of_source(source, options).map_err(|e| e.in_source(name))
+        });
+        opened.map_err(|e| match no_package {
+            Some(first) if e.code() == crate::archive::NO_ARCHIVE.code => first,
+            _ => e,
+        })
+    }
+
+    /// Reads the archive that a source holds.
+    fn of_source(source: Arc<dyn ByteSource>, options: &OpenOptions) -> Result<Container> {
+        crate::archive::Archive::read(source, options.limits()).map(Container::Archive)
+    }
+
+    /// Returns how a package is called in errors; archives do not know.
+    fn own_name(&self) -> Option<&str> {
+        match self {
+            Container::Archive(_) => None,
+            #[cfg(feature = "carton")]
+            Container::Package(package) => Some(package.name()),
+        }
+    }
+
+    /// Whether there is a file at that path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        match self {
+            Container::Archive(archive) => archive.has(path),
+            #[cfg(feature = "carton")]
+            Container::Package(package) => package.file(path).is_some(),
+        }
+    }
+
+    /// Calls `each` with the paths of all files.
+    fn for_each_path<'c>(&'c self, mut each: impl FnMut(&'c str)) {
+        match self {
+            Container::Archive(archive) => archive.for_each_path(&mut each),
+            #[cfg(feature = "carton")]
+            Container::Package(package) => {
+                package.files().iter().for_each(|file| each(&file.path));
+            }
+        }
+    }
+
+    /// Returns the file at that path; `name` is what the container is called in errors.
+    ///
+    /// # Errors
+    /// `archive/no-file`, `package/no-file`; what is wrong with the file or its entry.
+    pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<Found> {
+        match self {
+            Container::Archive(archive) => {
+                let found = archive.find(path, options.limits());
+                let source = found.map_err(|e| e.in_source(name))?;
+                Ok(Found::new(source, format!("{name}!/{path}")))
+            }
+            #[cfg(feature = "carton")]
+            Container::Package(package) => package.find_source(path),
+        }
+    }
+}
+
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+impl Container {
+    /// Returns the paths of the files in and below a folder, from that folder on. `folder` is empty or ends in `/`.
+    pub(crate) fn below(&self, folder: &str) -> Vec<&str> {
+        let mut all = Vec::new();
+        self.for_each_path(|path| all.extend(path.strip_prefix(folder)));
+        all
+    }
+
+    /// Whether there are files in or below the folder at that path; an empty path is the container itself.
+    pub(crate) fn has_folder(&self, path: &str) -> bool {
+        let mut has = false;
+        self.for_each_path(|file| {
+            let rest = if path.is_empty() { Some("/") } else { file.strip_prefix(path) };
+            has |= rest.is_some_and(|rest| rest.starts_with('/'));
+        });
+        has
+    }
+}
+
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+#[cold]
+fn too_deep(most: usize) -> Error {
+    let message = format!("more than {most} archives are in one another");
+    crate::archive::NO_ARCHIVE.broken(message)
+}
+
+/// This build reads no archives.
+#[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+impl Container {
+    fn open(_: &OpenOptions, _: &Location) -> Result<Container> {
+        Err(too_deep(0))
+    }
+
+    fn of_source(_: Arc<dyn ByteSource>, _: &OpenOptions) -> Result<Container> {
+        Err(too_deep(0))
+    }
+
+    fn own_name(&self) -> Option<&str> {
+        let Container::Unbuilt(never) = self;
+        match *never {}
+    }
+
+    pub(crate) fn has(&self, _: &str) -> bool {
+        let Container::Unbuilt(never) = self;
+        match *never {}
+    }
+
+    pub(crate) fn find(&self, _: &str, _: &OpenOptions, _: &str) -> Result<Found> {
+        let Container::Unbuilt(never) = self;
+        match *never {}
+    }
+
+    pub(crate) fn below(&self, _: &str) -> Vec<&str> {
+        let Container::Unbuilt(never) = self;
+        match *never {}
+    }
+
+    pub(crate) fn has_folder(&self, _: &str) -> bool {
+        let Container::Unbuilt(never) = self;
+        match *never {}
+    }
+}
+
+#[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+#[cold]
+fn too_deep(_: usize) -> Error {
+    holdall_formats::shards::NO_MODEL.broken("this build reads no files in archives")
+}
