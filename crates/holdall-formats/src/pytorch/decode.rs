@@ -540,10 +540,10 @@ impl<'a> Places<'a> {
         let is_turned = view.flags != Flags::default() && len != 0;
         let mut digest = None;
         match &place.sum {
-            Some((_, sum)) if len == place.len() && !is_turned => digest = Some(*sum),
+            Some((_, sum)) if len == place.len() && !is_turned => digest = Some(sum.clone()),
             // Of more than these bytes.
             Some((name, sum)) if self.summed.insert(place.stored.start) => {
-                builder.checksum(Checksum::new(name, place.stored.clone().into(), *sum));
+                builder.checksum(Checksum::new(name, place.stored.clone().into(), sum.clone()));
             }
             _ => {}
         }
