@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::source::{FileSource, MapSource, MemorySource};
+use holdall::source::{FileSource, MemorySource, mapped_or_read};
 use holdall::{ByteSource, Check, File, Io, OpenOptions};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ fn redirected(io: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
     let source = FileSource::open(Path::new("/dev/stdin")).map_err(named)?;
     Ok(Some(match io {
         Io::Read | Io::Direct => Arc::new(source),
-        _ => Arc::new(MapSource::new(source).map_err(named)?),
+        _ => mapped_or_read(source).map_err(named)?,
     }))
 }
 
