@@ -290,8 +290,9 @@ fn what_is_extracted_is_what_others_read() {
                 continue;
             }
             let (header, bytes) = npy(&out);
-            let found = sha2::Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}"));
-            assert_eq!(found.collect::<String>(), sum.as_str().unwrap(), "{path} {name}");
+            let digest = sha2::Sha256::digest(&bytes);
+            let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+            assert_eq!(found, sum.as_str().unwrap(), "{path} {name}");
             assert!(header.contains("'fortran_order': False"), "{path} {name}");
             seen[usize::from(is_strided)] += 1;
         }

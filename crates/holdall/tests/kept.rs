@@ -234,3 +234,37 @@ fn deflated_files_of_torch_have_its_elements() {
     }
     assert!(seen > 10, "{seen}");
 }
+
+/// A weight of 8 bits is not cast without its scales.
+#[test]
+fn a_weight_whose_scale_lies_beside_it_is_not_cast() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("a.safetensors"), dir.path().join("out.safetensors"));
+    for (scales, is_refused) in [
+        ("l.weight_scale_inv", true),
+        ("l.weight_scale", true),
+        ("l.scale_weight", true),
+        ("l.weight.scales", true),
+        ("m.weight_scale", false),
+    ] {
+        let header = format!(
+            "{{\"l.weight\":{{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}},\"{scales}\":{{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}}}"
+        );
+        let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[56; 8]].concat();
+        std::fs::write(&path, file).unwrap();
+        let file = holdall::open(&path).unwrap();
+        let with = |rules: &[&str]| {
+            let write = WriteOptions::new().with_overwrite(true);
+            let casts = rules.iter().map(|rule| holdall::Cast::new(rule).unwrap());
+            convert(&file, &out, &Convert::new(write).with_dtypes(casts)).map(drop)
+        };
+        let done = with(&["bf16"]);
+        assert_eq!(
+            done.as_ref().is_err_and(|e| e.code() == "convert/not-cast"),
+            is_refused,
+            "{scales}: {done:?}"
+        );
+        assert_eq!(done.is_ok(), !is_refused);
+        with(&["bf16", "l.weight=keep"]).unwrap();
+    }
+}
