@@ -45,9 +45,9 @@ use holdall_core::{Result, Rule};
 /// # Errors
 /// Io.
 pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
-    use holdall_io::source::{ByteSource as _, FileSource, MapSource};
+    use holdall_io::source::{FileSource, mapped_or_read};
     let path = path.as_ref();
-    let opened = FileSource::open(path).and_then(MapSource::new);
+    let opened = FileSource::open(path).and_then(mapped_or_read);
     let source = opened.map_err(|e| e.in_source(path.display()))?;
     source.read_range(0..source.len())
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::source::{FileSource, MapSource, MemorySource, SourceReader};
+use holdall::source::{FileSource, MemorySource, SourceReader, mapped_or_read};
 use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -194,7 +194,7 @@ fn redirected(io: Io) -> holdall::Result<Option<Arc<dyn ByteSource>>> {
     let source = FileSource::open(Path::new("/dev/stdin")).map_err(named)?;
     Ok(Some(match io {
         Io::Read | Io::Direct => Arc::new(source),
-        _ => Arc::new(MapSource::new(source).map_err(named)?),
+        _ => mapped_or_read(source).map_err(named)?,
     }))
 }
 

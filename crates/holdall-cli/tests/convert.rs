@@ -586,3 +586,38 @@ fn models_are_written_in_several_files() {
     holdall(["convert", &source, "-", "--max-shard-tensors", "1"]).ends_with(2);
     holdall(["convert", &source, &each, "--max-shard-tensors", "0"]).ends_with(2);
 }
+
+/// What a conversion left that was killed between the file of external data and the model goes with the next run; what belongs to a
+/// model, or to somebody else, stays.
+#[test]
+fn external_data_of_a_killed_conversion_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let graph = accept("onnx/onnx_raw_data.onnx");
+    let (weights, model, note) = (path("w.zt"), path("m.onnx"), path(".m.onnx.holdall-external"));
+    holdall(["convert", &graph, &weights]).ends_with(0);
+    let convert = || {
+        holdall(["convert", &weights, &model, "--graph", &graph, "--external", "0", "-f"])
+            .ends_with(0);
+        let mut all: Vec<_> = dir
+            .path()
+            .read_dir()
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        all.sort();
+        all
+    };
+    std::fs::write(&note, "m.onnx.data").unwrap();
+    std::fs::write(path("m.onnx.data"), "half").unwrap();
+    std::fs::write(path("m.onnx.7.data"), "of somebody else").unwrap();
+    assert_eq!(convert(), ["m.onnx", "m.onnx.7.data", "m.onnx.data", "w.zt"]);
+    holdall(["verify", &model]).ends_with(0);
+    // The model was published, and only the note was left.
+    std::fs::write(&note, "m.onnx.data").unwrap();
+    assert_eq!(convert(), ["m.onnx", "m.onnx.2.data", "m.onnx.7.data", "w.zt"]);
+    holdall(["verify", &model]).ends_with(0);
+    // A note cannot name anything else.
+    std::fs::write(&note, "w.zt").unwrap();
+    assert_eq!(convert(), ["m.onnx", "m.onnx.7.data", "m.onnx.data", "w.zt"]);
+}

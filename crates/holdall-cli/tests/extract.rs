@@ -250,3 +250,103 @@ fn dense_copies_are_made_in_pieces() {
     let e = holdall([&args[..], &["-o", &path("none.raw"), "--json"]].concat()).ends_with(2);
     assert_eq!(e.error()["code"], "layout/rows");
 }
+
+/// The header of an `.npy` file, and the bytes behind it.
+fn npy(path: &str) -> (String, Vec<u8>) {
+    let bytes = std::fs::read(path).unwrap();
+    let len = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    (String::from_utf8(bytes[10..len].to_vec()).unwrap(), bytes[len..].to_vec())
+}
+
+/// Every dense or strided tensor that torch and NumPy wrote comes out as an independent reader has it, row by row.
+#[test]
+fn what_is_extracted_is_what_others_read() {
+    use sha2::Digest as _;
+    let dir = tempfile::tempdir().unwrap();
+    let (out, mut seen) = (dir.path().join("x.npy").to_str().unwrap().to_owned(), [0, 0]);
+    for (path, said) in crate::command::golden() {
+        let path = path.to_str().unwrap();
+        if !path.contains("/pytorch/") && !path.contains("/numpy/") {
+            continue;
+        }
+        let listed = holdall(["inspect", "--json", path]).ends_with(0).json();
+        for tensor in listed["tensors"].as_array().unwrap() {
+            let wanted = said["tensors"].as_array().unwrap();
+            let wanted = wanted.iter().find(|t| t["name"] == tensor["name"]).unwrap();
+            let is_strided = tensor["layout"] == "strided";
+            let sum = match &wanted["dense_sha256"] {
+                // Of NumPy's the elements are described as they lie.
+                serde_json::Value::Null if !is_strided => &wanted["components"]["data"]["sha256"],
+                sum => sum,
+            };
+            if !(is_strided || tensor["layout"] == "dense") || sum.is_null() {
+                continue;
+            }
+            let name = tensor["name"].as_str().unwrap();
+            let ran = holdall(["extract", path, name, "-o", &out, "--force"]);
+            // What NumPy has no type for.
+            if ran.status != 0 {
+                assert!(ran.err.contains("npy/no-such-type"), "{path} {name}: {}", ran.err);
+                continue;
+            }
+            let (header, bytes) = npy(&out);
+            let digest = sha2::Sha256::digest(&bytes);
+            let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+            assert_eq!(found, sum.as_str().unwrap(), "{path} {name}");
+            assert!(header.contains("'fortran_order': False"), "{path} {name}");
+            seen[usize::from(is_strided)] += 1;
+        }
+    }
+    assert!(seen[0] > 20 && seen[1] > 3, "{seen:?}");
+}
+
+/// Records have the type of a structured array, and rows are records.
+#[test]
+fn records_of_numpy_come_out_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("x.npy").to_str().unwrap().to_owned();
+    let source = accept("numpy/npy_records_big.npy");
+    holdall(["extract", &source, "data", "-o", &out]).ends_with(0);
+    let (header, all) = npy(&out);
+    assert!(header.contains("'descr': [("), "{header}");
+    let found = holdall(["inspect", "--json", &source]).json();
+    let count = found["tensors"][0]["shape"][0].as_u64().unwrap() as usize;
+    let row = all.len() / count;
+    holdall(["extract", &source, "data", "-o", &out, "-f", "--rows", "1..2"]).ends_with(0);
+    assert_eq!(npy(&out).1, all[row..2 * row]);
+    assert_eq!(raw("numpy/npy_records_big.npy", &["data", "--rows", "1..2"]), all[row..2 * row]);
+    let error = holdall(["extract", &source, "data", "-o", &out, "-f", "--as", "f32", "--json"]);
+    assert_eq!(error.ends_with(2).error()["code"], "layout/not-a-number");
+}
+
+/// A file that the address space has no room for is read.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_larger_than_the_address_space_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.safetensors");
+    // 64 GiB of zeros, which take no room.
+    let len: u64 = 64 << 30;
+    let header =
+        format!("{{\"w\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[0,{len}]}}}}");
+    let start = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(&path, &start).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    if file.set_len(start.len() as u64 + len).is_err() {
+        return;
+    }
+    let ran = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -v 16777216; exec \"$0\" extract \"$1\" w --rows 5..9 -o - --format raw",
+        ])
+        .args([env!("CARGO_BIN_EXE_holdall"), path.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (ran.status.code(), ran.stdout),
+        (Some(0), vec![0; 4]),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}

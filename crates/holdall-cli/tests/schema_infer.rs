@@ -152,3 +152,52 @@ fn the_tensors_of_a_file_make_a_schema_too() {
     let error = holdall(["convert", &model, &to, "--schema", &schema, "--json"]).ends_with(2);
     assert_eq!(error.error()["code"], "usage/arguments");
 }
+
+/// Integers beside a fraction come back as they were written, or are refused.
+#[test]
+fn integers_beside_a_fraction_are_exact_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (rows, schema, out) = (path("r.ndjson"), path("s.json"), path("o.zt"));
+    for (n, is_exact) in [
+        ("5", true),
+        ("-7", true),
+        ("9007199254740992", true),
+        ("9007199254740993", false),
+        ("-9007199254740993", false),
+        ("18446744073709551615", false),
+        ("-9223372036854775808", true),
+        ("123456789012345678901234567890", false),
+        ("36893488147419103232", true),
+        ("16777217", true),
+    ] {
+        for tight in [false, true] {
+            std::fs::write(&rows, format!("{{\"a\":{n}}}\n{{\"a\":1.5}}\n")).unwrap();
+            let lines = std::fs::read_to_string(&rows).unwrap();
+            let made = inferred(&lines, if tight { &["--tight"] } else { &[] });
+            std::fs::write(&schema, made.to_string()).unwrap();
+            let built = holdall([
+                "build",
+                "--schema",
+                &schema,
+                "--records",
+                &rows,
+                "-o",
+                &out,
+                "-f",
+                "--json",
+            ]);
+            if !is_exact {
+                assert_eq!(built.ends_with(2).error()["code"], "record/range", "{n}");
+                continue;
+            }
+            built.ends_with(0);
+            let found = holdall(["records", &out, "--json"]).ends_with(0).out;
+            let first: f64 =
+                serde_json::from_str::<Json>(found.lines().next().unwrap()).unwrap()["a"]
+                    .as_f64()
+                    .unwrap();
+            assert_eq!(format!("{first:.0}"), n);
+        }
+    }
+}

@@ -64,6 +64,25 @@ pub struct Casts {
     overflow: Overflow,
 }
 
+/// What follows the name of a weight of 8 bits in the name of the tensor with its scales.
+const SCALES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale", ".scales", ".scale_inv"];
+
+/// Refuses a weight of floats of 8 bits whose scales are in another tensor: without them its numbers are others.
+fn check_scales(tensor: &Tensor, from: &ElementType) -> Result<()> {
+    if from.bits() > 8 {
+        return Ok(());
+    }
+    let name = tensor.name();
+    let beside = SCALES.iter().map(|scales| format!("{name}{scales}"));
+    let of_module = name.strip_suffix(".weight").map(|of| format!("{of}.scale_weight"));
+    let has = |other: &String| tensor.file().index().get(other).is_some();
+    let Some(scales) = beside.chain(of_module).find(has) else { return Ok(()) };
+    let message = format!("its numbers are scaled by the tensor `{}`", scales.shown());
+    let e = NOT_CAST.broken(message).without_advice();
+    let hint = format!("`{}=keep` leaves it as it is", name.shown());
+    Err(e.with_hint(hint).in_tensor(name).in_source(tensor.file().name()))
+}
+
 impl Casts {
     /// Adds rules after those that are there.
     pub fn extend(&mut self, rules: impl IntoIterator<Item = Cast>) {
@@ -119,6 +138,7 @@ impl Casts {
         let already = FloatType::of(from.dtype, from.logical_type.as_ref()) == Some(to);
         let len = count.checked_mul(to.dtype().width());
         let (Some(len), false) = (len, already) else { return Ok(None) };
+        check_scales(tensor, &from)?;
         (c.dtype, c.logical_type, c.decoded_len) = (to.dtype(), to.logical_type(), len);
         let overflowed = Arc::new(AtomicU64::new(0));
         let overflow = self.overflow;

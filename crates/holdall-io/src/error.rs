@@ -95,7 +95,7 @@ holdall_core::error::rules! {
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
     /// Elements that are not converted.
     pub NOT_CAST: Misuse "convert/not-cast"
-        "A tensor that is named for conversion to another float type is dense and holds floats."
+        "A tensor that is named for conversion to another float type is dense and holds floats, and one of floats of 8 bits has no scales in another tensor."
         hint "a pattern in place of the name takes those of its tensors that are";
     /// A rule about the form of tensors.
     pub FORM_RULE: Misuse "convert/form-rule"

@@ -2,7 +2,7 @@
 
 use crate::checked::Checked;
 use crate::error::io;
-use crate::source::{ByteSource as _, FileSource, MapSource};
+use crate::source::{FileSource, mapped_or_read};
 use bytes::Bytes;
 use holdall_core::layout::Decoded;
 use holdall_core::layout::quantized::Quantized;
@@ -88,7 +88,7 @@ fn spooled<P: AsRef<[u8]>>(pieces: impl Iterator<Item = Result<P>>) -> Result<By
         file.write_all(piece.as_ref()).map_err(failed)?;
     }
     let path = file.into_temp_path();
-    let bytes = MapSource::new(FileSource::open(&path)?)?.read_range(0..len)?;
+    let bytes = mapped_or_read(FileSource::open(&path)?)?.read_range(0..len)?;
     Ok(Bytes::from_owner(Spooled { bytes, _path: path }))
 }
 

@@ -9,7 +9,7 @@ use crate::location::{Found, Location, Member, Site};
 use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
 use crate::options::{Faults, Io, OpenOptions};
-use crate::source::{ByteSource, FileSource, MapSource, MemorySource};
+use crate::source::{ByteSource, FileSource, Mapped, MemorySource};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
@@ -229,11 +229,14 @@ impl OpenOptions {
             Io::Auto | Io::Map => Io::Map,
             other => other,
         };
-        let source: Arc<dyn ByteSource> = match io {
-            Io::Map => Arc::new(MapSource::new(file)?),
-            _ => Arc::new(file),
-        };
-        Ok((source, io))
+        if io != Io::Map {
+            return Ok((Arc::new(file), io));
+        }
+        match Mapped::new(file)? {
+            Mapped::Map(map) => Ok((Arc::new(map), Io::Map)),
+            // A read needs no more memory than it is of.
+            Mapped::NoRoom(file) => Ok((Arc::new(file), Io::Read)),
+        }
     }
 
     /// Opens a file that is in memory; `name` stands for it in errors.

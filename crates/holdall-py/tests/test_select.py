@@ -157,3 +157,18 @@ def test_verify_says_what_is_wrong_with_a_file(tmp_path, model):
     with pytest.raises(FileNotFoundError):
         holdall.verify(tmp_path / "none.zt")
     assert holdall.verify(model)
+
+
+def test_what_is_masked_is_not_chosen(tmp_path):
+    rows = [{"a": 1}, {}, {"a": 3}, {"a": -1}, {}]
+    schema = {"TypeDef:Struct": ["a"], "type": "object", "properties": {"a": {"TypeDef:Int64": True}}}
+    holdall.build(tmp_path / "r.mt", rows, schema)
+    with holdall.open(tmp_path / "r.mt") as f:
+        r = f["records"].records()
+        column = r.column("a")
+        assert isinstance(column, np.ma.MaskedArray)
+        for mask, condition in ((column > -5, "a > -5"), (column <= 1, "a <= 1"), (column == 0, "a = 0")):
+            places = [at for at, row in enumerate(rows) if "a" in row and (row["a"] in list(column[mask].compressed()))]
+            assert list(r[mask].places) == places
+            assert len(r[mask]) == len(r.where(condition))
+        assert list(r[np.ma.masked_array([0, 1, 2], [False, True, False])].places) == [0, 2]

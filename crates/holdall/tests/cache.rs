@@ -133,3 +133,31 @@ fn many_readers_share_one_cache() {
         }
     });
 }
+
+/// What killed fetches left of a linked file goes once the file is whole; what is being fetched stays.
+#[test]
+fn what_is_left_of_a_whole_linked_file_is_swept() {
+    use sha2::Digest as _;
+    let dir = tempfile::tempdir().unwrap();
+    let store = holdall::carton::links::Store::new(dir.path());
+    let sha256: [u8; 32] = sha2::Sha256::digest(b"whole").into();
+    let path = store.path(&sha256);
+    let folder = path.parent().unwrap();
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(&path, "whole").unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let left = [
+        format!(".{name}.part"),
+        format!(".{name}.from"),
+        format!(".{name}.123.part"),
+        format!(".{name}.123.from"),
+    ];
+    left.iter().for_each(|name| std::fs::write(folder.join(name), "who").unwrap());
+    let held = std::fs::File::create(folder.join(format!(".{name}.9.part"))).unwrap();
+    held.lock().unwrap();
+    assert_eq!(store.find(&sha256).unwrap().as_deref(), Some(&*path));
+    let mut there: Vec<_> =
+        folder.read_dir().unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    there.sort();
+    assert_eq!(there, [format!(".{name}.9.part"), name.to_owned()]);
+}

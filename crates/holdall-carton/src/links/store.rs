@@ -107,7 +107,29 @@ impl Store {
             return Ok(Held::Damaged);
         }
         self.note(sha256, before);
+        self.sweep(sha256);
         Ok(Held::Sound)
+    }
+
+    /// Removes what processes that were killed left of a file that is whole now.
+    fn sweep(&self, sha256: &[u8; 32]) {
+        let path = self.path(sha256);
+        let (own, folder) = (format!(".{}.", hex(sha256)), path.parent().unwrap_or(&self.root));
+        let Ok(entries) = folder.read_dir() else { return };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        for name in names.filter(|name| name.starts_with(&own) && name.ends_with(".part")) {
+            let part = folder.join(name);
+            let file = File::options().read(true).write(true).open(&part);
+            if let Some(_lock) = file.ok().filter(|file| file.try_lock().is_ok()) {
+                let _ = fs::remove_file(from_path(&part));
+                let _ = fs::remove_file(&part);
+            }
+        }
+        // The note of a part that has its name now.
+        let part = folder.join(format!("{own}part"));
+        if !part.exists() {
+            let _ = fs::remove_file(from_path(&part));
+        }
     }
 
     fn note(&self, sha256: &[u8; 32], stamp: Stamp) {

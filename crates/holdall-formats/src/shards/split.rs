@@ -29,6 +29,8 @@ impl Split {
                 let (stem, extension) = (stem.to_owned(), extension.to_owned());
                 Ok(Some(Split { stem, extension, count, tensors }))
             }
+            // What a merge left behind: all tensors are there.
+            _ if tensors.is_some_and(|said| said as usize == index.len()) => Ok(None),
             _ => {
                 let message = format!("it says that it is part 1 of {count}, its name does not");
                 Err(SPLIT.broken(message))

@@ -98,6 +98,11 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         file.data = vec![1; 64];
         file.finish()
     };
+    let reversed = |of| {
+        let mut file = Gguf { is_big: true, ..new() }.entry(b"w", &[32], of, 0);
+        file.data = vec![1; 64];
+        file.finish()
+    };
     let array =
         |of: u32, count: u64| [of.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()].concat();
     let two = |second| {
@@ -106,7 +111,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         file.finish()
     };
     let aligned = |of: u32, value: &[u8]| one().pair("general.alignment", of, value).finish();
-    let long = vec![b'n'; 64];
+    let long = vec![b'n'; 128];
     let cut = |from_end: usize| {
         let file = one().pair("general.name", 8, &new().string(b"a name"));
         let header = file.header();
@@ -145,7 +150,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("gguf.alignment.48", aligned(4, &48u32.to_le_bytes())),
         ("gguf.alignment.u64", aligned(10, &64u64.to_le_bytes())),
         ("gguf.alignment.text", aligned(8, &new().string(b"32"))),
-        ("gguf.name.64-bytes", entry(&long, &[4], 0, 0)),
+        ("gguf.name.128-bytes", entry(&long, &[4], 0, 0)),
         ("gguf.name.utf8", entry(b"\xff\xfe", &[4], 0, 0)),
         ("gguf.rank.five", entry(b"w", &[1, 1, 1, 1, 1], 0, 0)),
         (
@@ -157,8 +162,8 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
                 .collect(),
         ),
         ("gguf.rank.negative", entry(b"w", &[u64::MAX], 0, 0)),
-        ("gguf.dtype.removed", entry(b"w", &[32], 4, 0)),
-        ("gguf.dtype.most", entry(b"w", &[32], u32::MAX, 0)),
+        ("gguf.dtype.removed", reversed(4)),
+        ("gguf.dtype.most", reversed(u32::MAX)),
         ("gguf.rows.q4_0", entry(b"w", &[16, 2], 2, 0)),
         ("gguf.rows.q4_k", entry(b"w", &[128, 2], 12, 0)),
         ("gguf.rows.scalar", entry(b"w", &[], 8, 0)),

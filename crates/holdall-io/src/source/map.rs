@@ -22,6 +22,15 @@ pub struct MapSource {
     file: FileSource,
 }
 
+/// What becomes of a file that is to be mapped.
+#[derive(Debug)]
+pub enum Mapped {
+    /// Its map.
+    Map(MapSource),
+    /// The file as it is: the address space has no room for it, so it is to be read.
+    NoRoom(FileSource),
+}
+
 #[derive(Debug, Clone)]
 struct Shared(Arc<Mmap>);
 
@@ -37,19 +46,13 @@ impl MapSource {
     /// # Errors
     /// Io, when the operating system cannot map it.
     pub fn new(file: FileSource) -> Result<MapSource> {
-        if file.is_empty() {
-            // An empty range cannot be mapped.
-            return Ok(MapSource { bytes: Bytes::new(), map: None, file });
+        match Mapped::new(file)? {
+            Mapped::Map(map) => Ok(map),
+            Mapped::NoRoom(file) => {
+                let message = format!("mapping {} bytes", file.len());
+                Err(crate::error::io(std::io::ErrorKind::OutOfMemory.into(), message))
+            }
         }
-        // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
-        // nothing in this process writes through it. Another process may change the file under it:
-        // the bytes are handed out as plain data of which any bit pattern is valid. What is parsed
-        // (manifests, headers) is a copy that was read, see [`super::read_now`].
-        let map =
-            unsafe { memmap2::MmapOptions::new().len(file.len() as usize).map(file.as_file()) }
-                .map_err(|e| crate::error::io(e, "mapping the file"))?;
-        let map = Shared(Arc::new(map));
-        Ok(MapSource { bytes: Bytes::from_owner(map.clone()), map: Some(map), file })
     }
 
     /// Gets the pages of a range, which is in the file, ready to be touched.
@@ -62,6 +65,46 @@ impl MapSource {
         }
         let _ = range;
     }
+}
+
+impl Mapped {
+    /// Maps the whole file, if there is room for it in the address space.
+    ///
+    /// # Errors
+    /// Io, when the operating system cannot map it for another reason.
+    pub fn new(file: FileSource) -> Result<Mapped> {
+        if file.is_empty() {
+            // An empty range cannot be mapped.
+            return Ok(Mapped::Map(MapSource { bytes: Bytes::new(), map: None, file }));
+        }
+        let Ok(len) = usize::try_from(file.len()) else { return Ok(Mapped::NoRoom(file)) };
+        // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
+        // nothing in this process writes through it. Another process may change the file under it:
+        // the bytes are handed out as plain data of which any bit pattern is valid. What is parsed
+        // (manifests, headers) is a copy that was read, see [`super::read_now`].
+        let map = unsafe { memmap2::MmapOptions::new().len(len).map(file.as_file()) };
+        let map = match map {
+            Ok(map) => Shared(Arc::new(map)),
+            // `ENOMEM`: more than the address space, or a limit of it (`RLIMIT_AS`), has left.
+            Err(e) if e.kind() == std::io::ErrorKind::OutOfMemory => {
+                return Ok(Mapped::NoRoom(file));
+            }
+            Err(e) => return Err(crate::error::io(e, "mapping the file")),
+        };
+        let bytes = Bytes::from_owner(map.clone());
+        Ok(Mapped::Map(MapSource { bytes, map: Some(map), file }))
+    }
+}
+
+/// Maps a file, or reads it if the address space has no room for it.
+///
+/// # Errors
+/// As [`Mapped::new`].
+pub fn mapped_or_read(file: FileSource) -> Result<Arc<dyn ByteSource>> {
+    Ok(match Mapped::new(file)? {
+        Mapped::Map(map) => Arc::new(map),
+        Mapped::NoRoom(file) => Arc::new(file),
+    })
 }
 
 impl ByteSource for MapSource {

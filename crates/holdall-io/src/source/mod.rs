@@ -27,7 +27,7 @@ pub(crate) use http::Begin;
 pub use http::HttpSource;
 pub use joined::JoinedSource;
 pub use local::Local;
-pub use map::MapSource;
+pub use map::{MapSource, Mapped, mapped_or_read};
 pub use memory::MemorySource;
 #[cfg(feature = "quic")]
 pub use quic::QuicSource;

@@ -160,6 +160,7 @@ def place(places: range, key: Any, what: str, hint: str | None) -> int:
 
 def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
     """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
+    What is masked of either is left out.
 
     Raises:
         IndexError: a place is outside, or a mask is of another length.
@@ -170,6 +171,9 @@ def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
     is_list = isinstance(key, list) or (hasattr(key, "__array__") and getattr(key, "ndim", 0) > 0)
     if not is_list:
         return None
+    # What is absent is not chosen, as in a condition: the bytes below the mask of a masked array mean nothing.
+    if isinstance(key, np.ma.MaskedArray):
+        key = key.filled(False) if key.dtype.kind == "b" else key.compressed()
     # A list without anything in it has no type; it stands for no place.
     given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
     if isinstance(key, np.ma.MaskedArray):

@@ -173,6 +173,10 @@ impl See<'_> {
         shape.least = shape.least.min(n);
         shape.greatest = shape.greatest.max(n);
         shape.integers.add(self.line);
+        // It may be one of numbers with fractions.
+        if self.wants.width == Width::Tight && !shape.is_wide {
+            shape.is_wide = n.to_string() != format!("{:.0}", n as f32);
+        }
     }
 
     fn float(&mut self, text: &str, shape: &mut Shape) {

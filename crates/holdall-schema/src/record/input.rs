@@ -5,13 +5,15 @@ use holdall_json::{NUMBER, Reader, TYPE, Token, parse};
 use serde_json::{Map, Value};
 
 /// A number, as JSON has them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Number {
     /// From 0.
     Unsigned(u64),
     /// Below 0.
     Negative(i64),
-    /// With a point or an exponent, or of more than 64 bits: the nearest double.
+    /// An integer of more than 64 bits: its text, and the nearest double.
+    Long(Box<str>, f64),
+    /// With a point or an exponent: the nearest double.
     Float(f64),
 }
 
@@ -108,6 +110,9 @@ impl Input for Reader<'_> {
             return Ok(Number::Float(x));
         }
         match number.text.parse::<f64>() {
+            Ok(x) if x.is_finite() && is_long(number.is_integer, x) => {
+                Ok(Number::Long(number.text.into(), x))
+            }
             Ok(x) if x.is_finite() => Ok(Number::Float(x)),
             _ => {
                 let message = "the number passes the range of a double";
@@ -167,6 +172,12 @@ fn shortened(text: &str) -> String {
         Some(head) if text.len() > 44 => format!("{head}…"),
         _ => text.to_owned(),
     }
+}
+
+/// Returns whether a number is an integer that 64 bits do not hold.
+fn is_long(is_integer: bool, x: f64) -> bool {
+    // `-0` is a float.
+    is_integer && x != 0.0
 }
 
 /// The double nearest to a number of few digits without an exponent: both its digits and the power of
@@ -312,6 +323,7 @@ impl<'v> Input for ValueInput<'v> {
         match self.number()? {
             Number::Unsigned(n) => Ok(Integer::Unsigned(n)),
             Number::Negative(n) => Ok(Integer::Negative(n)),
+            Number::Long(text, _) => Ok(Integer::Other(shortened(&text))),
             Number::Float(x) => Ok(whole_double(x)
                 .and_then(Integer::of)
                 .unwrap_or_else(|| Integer::Other(format!("{x:?}")))),

@@ -100,14 +100,24 @@ impl Num {
             Num::U16 => put(out, integer(input, 0, u16::MAX)?.to_le_bytes()),
             Num::U32 => put(out, integer(input, 0, u32::MAX)?.to_le_bytes()),
             Num::U64 => put(out, integer(input, 0, u64::MAX)?.to_le_bytes()),
-            Num::F32 => put(out, single(float(input, text)?)?.to_le_bytes()),
-            Num::F64 => put(out, float(input, text)?.to_le_bytes()),
+            Num::F32 => {
+                let real = real(input, text)?;
+                let x = single(real.nearest())?;
+                real.check(f64::from(x), |out| out.push_str(&x.to_string()))?;
+                put(out, x.to_le_bytes());
+            }
+            Num::F64 => {
+                let real = real(input, text)?;
+                let x = real.nearest();
+                real.check(x, |out| out.push_str(&x.to_string()))?;
+                put(out, x.to_le_bytes());
+            }
             Num::Small8(kind) => {
-                let code = small(kind, float(input, text)?)?.to_le_bytes();
+                let code = small(kind, &real(input, text)?)?.to_le_bytes();
                 put(out, [code[0]]);
             }
             Num::Small16(kind) => {
-                let code = small(kind, float(input, text)?)?.to_le_bytes();
+                let code = small(kind, &real(input, text)?)?.to_le_bytes();
                 put(out, [code[0], code[1]]);
             }
             Num::Pair32 => pair(input, Num::F32, 4, out, text)?,
@@ -196,7 +206,7 @@ pub(super) fn small_code(
     input: &mut impl Input,
     text: &mut String,
 ) -> Result<u32> {
-    small(kind, float(input, text)?)
+    small(kind, &real(input, text)?)
 }
 
 /// Appends the JSON of a small float.
@@ -236,16 +246,65 @@ where
 
 /// Any float, those that JSON lacks as `{"$float": …}`.
 #[inline]
-fn float(input: &mut impl Input, text: &mut String) -> Result<f64> {
+fn real(input: &mut impl Input, text: &mut String) -> Result<Real> {
     match input.peek()? {
-        #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is wanted")]
-        Token::Number => Ok(match input.number()? {
+        Token::Number => Ok(Real(input.number()?)),
+        Token::Object => Ok(Real(Number::Float(odd_float(input, text)?))),
+        found => Err(not(found, "a number")),
+    }
+}
+
+/// A number where a float belongs. One that is written as an integer is held exactly, or refused.
+struct Real(Number);
+
+impl Real {
+    /// The nearest double.
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is wanted")]
+    fn nearest(&self) -> f64 {
+        match self.0 {
             Number::Unsigned(n) => n as f64,
             Number::Negative(n) => n as f64,
-            Number::Float(x) => x,
-        }),
-        Token::Object => odd_float(input, text),
-        found => Err(not(found, "a number")),
+            Number::Long(_, x) | Number::Float(x) => x,
+        }
+    }
+
+    /// Checks that `x`, which is written in its place, is the integer that was read: exactly, or because the digits that `shortest`
+    /// gives of it are the same, as those of a program that writes floats without a point.
+    ///
+    /// # Errors
+    /// [`RANGE`].
+    #[inline]
+    fn check(&self, x: f64, shortest: impl FnOnce(&mut String)) -> Result<()> {
+        /// Up to here all integers are doubles.
+        const EXACT: u64 = 1 << 53;
+        let is_same = match self.0 {
+            Number::Float(_) => return Ok(()),
+            Number::Unsigned(n) => n <= EXACT && self.nearest() == x,
+            Number::Negative(n) => n.unsigned_abs() <= EXACT && self.nearest() == x,
+            Number::Long(..) => false,
+        };
+        if is_same { Ok(()) } else { self.check_digits(x, shortest) }
+    }
+
+    #[cold]
+    fn check_digits(&self, x: f64, shortest: impl FnOnce(&mut String)) -> Result<()> {
+        let written = match &self.0 {
+            Number::Unsigned(n) => n.to_string(),
+            Number::Negative(n) => n.to_string(),
+            Number::Long(text, _) => text.to_string(),
+            Number::Float(_) => return Ok(()),
+        };
+        let mut short = String::new();
+        shortest(&mut short);
+        if written == short || written == format!("{x:.0}") {
+            return Ok(());
+        }
+        let written = written.get(..40).unwrap_or(&written);
+        let message = format!("{written} is an integer that its kind would hold as {short}");
+        Err(RANGE.broken(message).with_hint(
+            "give the member a kind of integers, or write the number with a point (`1.0`) to have it rounded",
+        ))
     }
 }
 
@@ -291,8 +350,11 @@ fn single(x: f64) -> Result<f32> {
     Ok(single)
 }
 
-fn small(kind: SmallFloat, x: f64) -> Result<u32> {
-    kind.code(x).ok_or_else(|| out_of_range(x, "not a number of its kind"))
+fn small(kind: SmallFloat, real: &Real) -> Result<u32> {
+    let x = real.nearest();
+    let code = kind.code(x).ok_or_else(|| out_of_range(x, "not a number of its kind"))?;
+    real.check(kind.number(code), |out| kind.shortest(code, out))?;
+    Ok(code)
 }
 
 fn pair(

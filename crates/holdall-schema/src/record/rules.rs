@@ -38,7 +38,7 @@ crate::error::rules! {
         "A record expands to at most `Limits::decoded_len` bytes, where shared bytes count each time."
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// A number that its kind does not have.
-    pub RANGE: Misuse "record/range" "A number is within the range of its kind.";
+    pub RANGE: Misuse "record/range" "A number is within the range of its kind, and one that is written as an integer is held exactly.";
     /// JSON of another type.
     pub TYPE: Misuse "record/type" "A value has the type that its kind requires.";
     /// A required member that is missing.

@@ -9,7 +9,8 @@ use holdall_io::items::{self, Item};
 use holdall_io::sink::FileSink;
 use holdall_io::{File, Tensor, external};
 use std::collections::HashSet;
-use std::path::Path;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 /// Bytes that a model has room for; a little less than the format has.
 const MOST: u64 = (1 << 31) - (1 << 20);
@@ -136,11 +137,13 @@ pub(super) fn write(
     write.work.begin(report.decoded_len);
     let to = FileSink::create(path, write.overwrite, write.durability)?;
     let (inside, beside) = into.split(items);
+    Claim::sweep(path);
     let old = if write.overwrite { external::beside(path) } else { Vec::new() };
     let mut external = External::default();
-    let mut data = None;
+    let (mut data, mut claim) = (None, None);
     if !beside.is_empty() {
         let (name, location) = names(path)?;
+        claim = Claim::new(path, &location);
         external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
         let sink = FileSink::create(&path.with_file_name(&location), false, write.durability)?;
         data = Some(write_items(file, sink, onnx::runs(), &write, beside)?.close_unread()?);
@@ -160,14 +163,62 @@ pub(super) fn write(
         if !location.is_empty() {
             let _ = std::fs::remove_file(path.with_file_name(location));
         }
+        drop(claim);
         return Err(e);
     }
+    drop(claim);
     // What the model that was there had beside it, as we name such files, is of no more use.
     for location in old.into_iter().filter(|old| *old != location && is_ours(path, old)) {
         let _ = std::fs::remove_file(path.with_file_name(location));
     }
     became(&mut report, casts, forming);
     Ok(report)
+}
+
+/// A note beside a model that is being written: which file beside it is no use without it. It is locked while somebody writes the model, so
+/// that what a process leaves that is killed is told from what is being written.
+struct Claim {
+    note: PathBuf,
+    _lock: std::fs::File,
+}
+
+impl Claim {
+    /// Notes that the file at `location` is to belong to the model at `path`. Failing to is no reason not to write.
+    fn new(path: &Path, location: &str) -> Option<Claim> {
+        let note = Claim::place(path)?;
+        let mut file = std::fs::File::create_new(&note).ok()?;
+        file.lock().ok()?;
+        file.write_all(location.as_bytes()).and_then(|()| file.sync_all()).ok()?;
+        Some(Claim { note, _lock: file })
+    }
+
+    /// Removes what a process left that was killed while it wrote the model at `path`.
+    fn sweep(path: &Path) {
+        let Some(note) = Claim::place(path) else { return };
+        let Ok(mut file) = std::fs::File::options().read(true).write(true).open(&note) else {
+            return;
+        };
+        let mut location = String::new();
+        if file.try_lock().is_err() || file.read_to_string(&mut location).is_err() {
+            return;
+        }
+        // It may have come to the end, but for the note.
+        if is_ours(path, &location) && !external::beside(path).contains(&location) {
+            let _ = std::fs::remove_file(path.with_file_name(&location));
+        }
+        let _ = std::fs::remove_file(note);
+    }
+
+    fn place(path: &Path) -> Option<PathBuf> {
+        let name = path.file_name()?.to_str()?;
+        Some(path.with_file_name(format!(".{name}.holdall-external")))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.note);
+    }
 }
 
 /// The name of a model's file, and of one beside it that is not there: no model loses what it has.
