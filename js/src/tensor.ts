@@ -326,6 +326,8 @@ export class Tensor {
   ): Promise<Uint8Array> {
     const { sources } = this.#file
     const isBare = this.isBare(number)
+    // All of it is compared with its digest, whether it was asked for as a range or not.
+    if (range?.[0] === 0 && range[1] === this.#told.components[number]!.decodedLen) range = undefined
     if (range !== undefined && !isBare) await this.#table(core, number, options)
     const want = this.#want(number, range, options)
     const own = termsOf(sources)

@@ -111,7 +111,7 @@ fn dense(reader: &Reader<'_>, info: &Message) -> Result<Vec<Message>, Stop> {
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
-    let records = tree::second(reader, names, BY_NAME)?;
+    let records = tree::second(reader, names, BY_NAME, None)?;
     // The id, the flags of the message, a number and a hash.
     let ids =
         records.iter().map(|record| slice(record, 0..(record.len() as u64).saturating_sub(9)));

@@ -170,8 +170,15 @@ impl Place<'_> {
     fn second_tree(&self, reader: &Reader<'_>, at: u64, out: &mut Vec<Chunk>) -> Result<(), Stop> {
         let rank = self.chunk.len() as u64;
         let kind = if self.has_filters { FILTERED } else { PLAIN };
-        for record in tree::second(reader, at, kind)? {
-            let places = rank.saturating_mul(8);
+        let places = rank.saturating_mul(8);
+        // A place comes last.
+        let place = |record: &Bytes| {
+            let mut cursor = Cursor::new(record);
+            cursor.take((record.len() as u64).saturating_sub(places));
+            (0..rank).map(|_| cursor.u64_le()).collect::<Option<Vec<u64>>>()
+        };
+        let compare = |a: &Bytes, b: &Bytes| place(a).cmp(&place(b));
+        for record in tree::second(reader, at, kind, Some(&compare))? {
             let entry_len = (record.len() as u64).saturating_sub(places);
             let (entry, place) = reader.read(at, "a chunk's record", &record, |cursor| {
                 let entry = self.entry(reader, cursor, entry_len)?;
@@ -179,7 +186,11 @@ impl Place<'_> {
                 Some((entry, place))
             })?;
             let Some(entry) = entry else { continue };
-            self.add(reader, self.number(place), entry, out)?;
+            let Some(number) = self.number(place.clone()) else {
+                let message = format!("chunk {place:?} lies outside of the dataset");
+                return Err(CHUNK.broken(message).at(reader.place(at, 0)?).into());
+            };
+            self.add(reader, Some(number), entry, out)?;
         }
         Ok(())
     }

@@ -220,7 +220,7 @@ impl Fractal {
     /// Where an object is that has a place of its own, by the tree of those.
     fn huge(&self, reader: &Reader<'_>, id: &Bytes) -> Result<Option<(Option<u64>, u64)>, Stop> {
         let Some(tree) = self.huge else { return Ok(None) };
-        for record in tree::second(reader, tree, 1)? {
+        for record in tree::second(reader, tree, 1, None)? {
             let found = reader.read(tree, "a record", &record, |cursor| {
                 let place = (reader.address(cursor)?, reader.length(cursor)?);
                 Some((place, cursor.take(reader.length.into())?))

@@ -140,7 +140,7 @@ fn dense(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop> {
     }
     let (Some(heap), Some(names)) = (heap, names) else { return Ok(Vec::new()) };
     let heap = Fractal::read(reader, heap)?;
-    let records = tree::second(reader, names, LINKS_BY_NAME)?;
+    let records = tree::second(reader, names, LINKS_BY_NAME, None)?;
     // A hash stands before the id.
     let ids = records.iter().map(|record| slice(record, 4..record.len() as u64));
     let objects = heap.objects(reader, ids)?;

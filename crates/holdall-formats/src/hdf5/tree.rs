@@ -19,7 +19,7 @@ pub(super) struct Keys<'a> {
     /// Bytes of each.
     pub(super) len: u64,
     /// Which of two keys comes first; `None` where their order does not matter.
-    pub(super) compare: Option<&'a dyn Fn(&Bytes, &Bytes) -> Ordering>,
+    pub(super) compare: Option<Compare<'a>>,
 }
 
 /// A node of a tree of version 1, and the keys on both sides of the entry that leads to it.
@@ -144,8 +144,17 @@ pub(super) fn slice(bytes: &Bytes, range: std::ops::Range<u64>) -> Bytes {
     bytes.slice(start..end)
 }
 
-/// All records of a tree of version 2 of the kind `of`, of the same length each.
-pub(super) fn second(reader: &Reader<'_>, at: u64, of: u8) -> Result<Vec<Bytes>, Stop> {
+/// Which of two keys, or records, comes first.
+pub(super) type Compare<'a> = &'a dyn Fn(&Bytes, &Bytes) -> Ordering;
+
+/// All records of a tree of version 2 of the kind `of`, of the same length each. With `compare` they MUST rise, each node's between
+/// those of the node above.
+pub(super) fn second(
+    reader: &Reader<'_>,
+    at: u64,
+    of: u8,
+    compare: Option<Compare<'_>>,
+) -> Result<Vec<Bytes>, Stop> {
     let sizes = u64::from(reader.offset).saturating_add(reader.length.into());
     let header = reader.block(at, sizes.saturating_add(22), b"BTHD")?;
     let read = reader.read(at, "a tree", &header, |cursor| {
@@ -184,7 +193,7 @@ pub(super) fn second(reader: &Reader<'_>, at: u64, of: u8) -> Result<Vec<Bytes>,
         }
     }
     let (mut seen, mut out) = (HashSet::default(), Vec::new());
-    let mut level = vec![(root, u64::from(count))];
+    let mut level = vec![(root, u64::from(count), None, None)];
     while !level.is_empty() {
         let pointer = pointers.pop();
         let signature = if pointer.is_some() { b"BTIN" } else { b"BTLF" };
@@ -194,30 +203,41 @@ pub(super) fn second(reader: &Reader<'_>, at: u64, of: u8) -> Result<Vec<Bytes>,
             let records = count.saturating_mul(record_len);
             PREFIX.saturating_add(4).saturating_add(records).saturating_add(pointers)
         };
-        for (at, _) in &level {
+        for (at, ..) in &level {
             if !seen.insert(*at) {
                 let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
                 return Err(e.at(reader.place(*at, 0)?).into());
             }
         }
-        reader.ask(level.iter().map(|(at, count)| (*at, len(*count))))?;
+        reader.ask(level.iter().map(|(at, count, ..)| (*at, len(*count))))?;
         let mut next = Vec::new();
-        for (at, count) in level {
+        for (at, count, low, high) in level {
             let bytes = reader.block(at, len(count), signature)?;
             let mut cursor = Cursor::new(&bytes);
             let cut = || reader.broken(at, "a tree's node ends before its last record");
             cursor.take(2).ok_or_else(cut)?;
+            // The records, between those on both sides of what leads to the node.
+            let mut bounds: Vec<Option<Bytes>> = vec![low];
             for _ in 0..count {
                 let from = cursor.position();
                 cursor.take(record_len).ok_or_else(cut)?;
-                out.push(slice(&bytes, from..cursor.position()));
+                let record = slice(&bytes, from..cursor.position());
+                bounds.push(Some(record.clone()));
+                out.push(record);
+            }
+            bounds.push(high);
+            let known: Vec<&Bytes> = bounds.iter().flatten().collect();
+            let rise = |compare: Compare<'_>| known.is_sorted_by(|a, b| compare(a, b).is_lt());
+            if compare.is_some_and(|compare| !rise(compare)) {
+                return Err(reader.broken(at, "the records of a tree do not rise").into());
             }
             let Some((_, below_len)) = pointer else { continue };
-            for _ in 0..=count {
+            for both in bounds.windows(2) {
                 let child = reader.address(&mut cursor).flatten().ok_or_else(cut)?;
                 let count = cursor.take(own_len).and_then(little).ok_or_else(cut)?;
                 cursor.take(below_len).ok_or_else(cut)?;
-                next.push((child, count));
+                let (low, high) = (both.first().cloned(), both.last().cloned());
+                next.push((child, count, low.flatten(), high.flatten()));
             }
         }
         level = next;

@@ -68,8 +68,8 @@ def open(
             ``get_range(start, end)``, ``read(start, end)``. Of an object with ``read`` alone everything is read.
         io: How bytes are read: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             without the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
-        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (also
-            SHA-256) or ``"all"``; only ``"all"`` checks views into the map.
+        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (all but SHA-256), ``"read"``
+            (all) or ``"all"``; only ``"all"`` checks views into the map. Parts of components are never checked.
         limits: The most that the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes): see :class:`holdall.Limits`.
         strict: Whether a tensor that cannot be read is an error of the file.
         allow: What is allowed besides https to public hosts: ``"http"``, ``"private-hosts"``.
