@@ -84,6 +84,7 @@ pub(crate) fn open(
     let mut options = RowsOptions::new()
         .with_limits(session.global.limits())
         .with_array_len(session.global.stdin_len())
+        .with_open_options(input::options(session))
         .with_work(work);
     if let Some(form) = form {
         options = options.with_form(form.into());

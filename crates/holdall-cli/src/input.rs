@@ -1,8 +1,8 @@
 //! Opening what the user named: a file, or standard input.
 
-use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
+use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::source::{FileSource, MapSource, MemorySource};
+use holdall::source::{FileSource, MapSource, MemorySource, SourceReader};
 use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,28 @@ pub(crate) const STDIN: &str = "<stdin>";
 /// first.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
     open_with(session, path, check_of(path))
+}
+
+/// Opens several files as one model, in this order.
+pub(crate) fn open_all(session: &Session, paths: &[PathBuf]) -> Result<File, Failure> {
+    let [path] = paths else {
+        if paths.iter().any(|path| path.as_os_str() == "-") {
+            let e = ARGUMENTS.broken("standard input is no file among the several of a model");
+            return Err(e.into());
+        }
+        let is_inside = paths.iter().any(|path| check_of(path) == Check::All);
+        let check = if is_inside { Check::All } else { Check::Read };
+        return Ok(options(session).with_check(check).open_all(paths)?);
+    };
+    open(session, path)
+}
+
+/// Returns the files of each model that was named: each file is one, or all together are.
+pub(crate) fn models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
+    match together {
+        true => vec![files],
+        false => files.chunks(1).collect(),
+    }
 }
 
 /// What is checked of a file: one inside a package is checked against its hash.
@@ -118,7 +140,7 @@ pub(crate) fn shown(path: &Path) -> String {
     holdall::http::shown(path)
 }
 
-/// A file, or standard input when it is `-`, to be read from its start; and its length in bytes.
+/// A file, an address, a file in an archive, or standard input when it is `-`, to be read from its start; and its length in bytes.
 /// What is not a plain file (a pipe) is read into memory, as standard input is.
 pub(crate) fn reader(
     session: &Session,
@@ -127,6 +149,11 @@ pub(crate) fn reader(
     let failed = |e: std::io::Error| holdall::error::io(e, "opening").in_source(path.display());
     let bytes = if path.as_os_str() == "-" {
         all(session, &mut std::io::stdin().lock(), STDIN)?
+    } else if let location = Location::new(path)
+        && location.as_path().is_none()
+    {
+        let (source, _) = options(session).source_at(&location)?;
+        return Ok((source.len(), Box::new(SourceReader::new(source))));
     } else {
         let mut file = std::fs::File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;

@@ -30,6 +30,10 @@ pub(crate) struct VerifyArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// Take all FILEs as one model, in this order: shards without an index
+    #[arg(long)]
+    together: bool,
+
     #[command(flatten)]
     select: Selecting,
 
@@ -41,14 +45,17 @@ pub(crate) struct VerifyArgs {
 /// Verifies each file.
 pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
-    session.each(&args.files, |path| {
+    session.each(&input::models(&args.files, args.together), |paths| {
+        let [path, ..] = paths else { return Ok(Status::Fine) };
+        let is_alone = paths.len() == 1;
         let strictness = match args.strict {
             true => Strictness::Strict,
             false => Strictness::Usual,
         };
         // Of a package that is all of its files, unless tensors are chosen.
         #[cfg(feature = "carton")]
-        if args.select.is_all()
+        if is_alone
+            && args.select.is_all()
             && let Some(package) = crate::package::open(session, path)?
         {
             return crate::package::verify::run(session, &package, strictness);
@@ -60,7 +67,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
             let e = e.with_hint("verify all of it, or `holdall pack` it first");
             return Err(e.in_source(path.display()).into());
         }
-        let file = input::open(session, path)?;
+        let file = input::open_all(session, paths)?;
         #[cfg(feature = "carton")]
         if args.select.is_all()
             && let Some(package) = crate::package::of_file(&file)?

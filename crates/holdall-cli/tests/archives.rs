@@ -4,7 +4,7 @@ use crate::command::{accept, holdall};
 use serde_json::json;
 
 /// A tar archive of these files.
-fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, bytes) in files {
         let mut header = [0u8; 512];

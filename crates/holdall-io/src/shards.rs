@@ -325,6 +325,12 @@ fn shard_warning(site: &Site) -> Option<Warning> {
 }
 
 impl File {
+    /// Whether this is a part of a split file that was opened from bytes, which have no folder with the other parts.
+    pub fn is_part_alone(&self) -> bool {
+        let is_bytes = |file: &ModelFile| matches!(file.location, Location::Bytes(_));
+        self.files().iter().any(is_bytes) && shards::part_of(self.index()).is_some()
+    }
+
     /// Adds a warning if the file is a part of a split one.
     pub(crate) fn with_part_warning(self) -> File {
         let Some(part) = shards::part_of(self.index()) else { return self };

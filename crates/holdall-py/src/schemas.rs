@@ -87,7 +87,9 @@ impl Source {
     /// Whether it is a tensor file, as far as its start tells.
     fn is_binary(&self) -> bool {
         match &self.from {
-            From::Path(path) => self.form.is_none() && records::is_binary(path),
+            From::Path(path) => {
+                self.form.is_none() && records::is_binary(path, &OpenOptions::new())
+            }
             From::Lines(_) => false,
         }
     }

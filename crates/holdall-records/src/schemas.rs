@@ -3,9 +3,9 @@
 use super::rows::{MARK, RecordForm};
 use super::rules::{SCHEMA_LEN, WHICH_DATASET};
 use holdall_core::{Layout, Limits, Result, Value};
-use holdall_io::OpenOptions;
 use holdall_io::error::io;
 use holdall_io::{File, Tensor};
+use holdall_io::{Location, OpenOptions};
 use holdall_schema::{Document, KIND_ATTRIBUTE, Reading, Root, SCHEMA_ATTRIBUTE};
 use std::io::Read as _;
 use std::path::Path;
@@ -39,8 +39,12 @@ impl SchemaOrFile {
         limits: &Limits,
     ) -> Result<SchemaOrFile> {
         let path = path.as_ref();
+        let location = Location::new(path);
+        if location.as_path().is_none() {
+            return SchemaOrFile::open_location(&location, reading, options, limits);
+        }
         let Ok(file) = std::fs::File::open(path) else {
-            // What is inside a package or behind an address is a tensor file, and so is what is missing.
+            // What is missing is told of by opening it.
             return Ok(SchemaOrFile::File(options.open(path)?));
         };
         let failed = |e| io(e, "reading").in_source(path.display());
@@ -59,6 +63,25 @@ impl SchemaOrFile {
             true => parse(&text, &path.display().to_string(), reading, limits),
             false => Ok(SchemaOrFile::File(options.open_bytes(text, path.display().to_string())?)),
         }
+    }
+
+    /// The same of what is not in the file system.
+    fn open_location(
+        location: &Location,
+        reading: Reading,
+        options: &OpenOptions,
+        limits: &Limits,
+    ) -> Result<SchemaOrFile> {
+        // A folder of a model, for example, has no bytes of its own.
+        if let Ok((source, name)) = options.source_at(location) {
+            let start = source.read_range(0..source.len().min(START))?;
+            if is_json(&start) || location.file_name().ends_with(".json") && !start.is_empty() {
+                // One byte more than may be there, so that what is too long is found to be.
+                let len = source.len().min(limits.header_len.saturating_add(4));
+                return parse(&source.read_range(0..len)?, &name, reading, limits);
+            }
+        }
+        Ok(SchemaOrFile::File(options.open_location(location)?))
     }
 
     /// The schema, or the tensor file, that these bytes are; `name` is what errors call them.
@@ -103,16 +126,27 @@ fn is_json(bytes: &[u8]) -> bool {
 }
 
 /// Whether a file can be read and starts with something other than text, as all tensor files do, and is no Parquet or Arrow file.
-pub fn is_binary(path: impl AsRef<Path>) -> bool {
-    let mut start = Vec::new();
-    let Ok(file) = std::fs::File::open(path) else { return false };
-    // A pipe could not be read a second time.
-    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+/// What is not in the file system is opened under these options.
+pub fn is_binary(path: impl AsRef<Path>, options: &OpenOptions) -> bool {
+    let path = path.as_ref();
+    let location = Location::new(path);
+    let start = match location.as_path() {
+        Some(path) => start_of(path),
+        None => options.source_at(&location).ok().and_then(|(source, _)| {
+            let start = source.read_range(0..source.len().min(START)).ok()?;
+            Some(start.to_vec())
+        }),
+    };
     let is_text = |b: &u8| *b >= 0x20 || matches!(b, b'\t' | b'\n' | b'\r');
-    is_file
-        && file.take(START).read_to_end(&mut start).is_ok()
-        && !start.iter().all(is_text)
-        && RecordForm::of_bytes(&start).is_none()
+    start.is_some_and(|start| !start.iter().all(is_text) && RecordForm::of_bytes(&start).is_none())
+}
+
+/// Returns the first bytes of a file. A pipe could not be read a second time.
+fn start_of(path: &Path) -> Option<Vec<u8>> {
+    let file = std::fs::File::open(path).ok()?;
+    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+    let mut start = Vec::new();
+    (is_file && file.take(START).read_to_end(&mut start).is_ok()).then_some(start)
 }
 
 /// The schema that a file has among its attributes.

@@ -16,6 +16,7 @@ use holdall_core::{
     Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
     Warning,
 };
+use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
 use holdall_io::error::{CANNOT_HOLD, SHARDS_PLACE};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
@@ -341,6 +342,11 @@ struct Prepared {
 
 /// Decides everything, and refuses what cannot be done.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
+    if file.is_part_alone() {
+        let message = "this is a part of a model, and bytes have no other parts beside them";
+        let hint = "open the first part by its path, beside the others";
+        return Err(SPLIT.broken(message).with_hint(hint).in_source(file.name()));
+    }
     let mut write = options.write.clone();
     write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
     if options.shard_limits().is_some() {
@@ -433,6 +439,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     };
     let mut warnings = file.index().warnings_of(&|name| options.select.takes(name));
     warnings.extend(over);
+    warnings.extend(file.warnings().iter().filter(|warning| warning.code == PART).cloned());
     Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into })
 }
 

@@ -31,6 +31,7 @@ const WARNINGS: [&str; 43] = [
     "hdf5/restore",
     "folder/config",
     "shards/extra",
+    "shards/part",
     "shards/total-size",
     "shards/two-models",
     "gguf/big-endian",

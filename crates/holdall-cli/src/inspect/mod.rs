@@ -38,6 +38,10 @@ pub(crate) struct InspectArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// Take all FILEs as one model, in this order: shards without an index
+    #[arg(long)]
+    together: bool,
+
     #[command(flatten)]
     select: Selecting,
 
@@ -92,15 +96,17 @@ enum Sort {
 pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
     let mut first = true;
-    session.each(&args.files, |path| {
+    session.each(&input::models(&args.files, args.together), |paths| {
+        let [path, ..] = paths else { return Ok(Status::Fine) };
+        let is_alone = paths.len() == 1;
         #[cfg(feature = "carton")]
-        if let Some(form) = args.form() {
+        if let Some(form) = args.form().filter(|_| is_alone) {
             let page = crate::package::expect(session, path)?.page(form)?;
             session.out().write_all(page.as_bytes())?;
             return Ok(Status::Fine);
         }
         #[cfg(feature = "carton")]
-        if args.is_about_files() {
+        if is_alone && args.is_about_files() {
             match crate::package::open(session, path) {
                 Ok(Some(package)) => {
                     if !std::mem::take(&mut first) && !session.json() {
@@ -113,8 +119,13 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             }
         }
         // What is shown is not all of a file: of one inside a package no more is read than that.
-        let file = match input::open_with(session, path, Check::Read) {
+        let opened = match is_alone {
+            true => input::open_with(session, path, Check::Read),
+            false => input::open_all(session, paths),
+        };
+        let file = match opened {
             Ok(file) => file,
+            Err(e) if !is_alone => return Err(e),
             Err(e) => return archive(session, path, e, &mut first),
         };
         #[cfg(feature = "carton")]
@@ -127,7 +138,10 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             return crate::package::show(session, &package).map(|()| Status::Fine);
         }
         let tensors = chosen(&file, args)?;
-        let folder = ModelFolder::of(path, file.limits())?;
+        let folder = match is_alone {
+            true => ModelFolder::of(path, file.limits())?,
+            false => None,
+        };
         if session.json() {
             json::write(session, &file, folder.as_ref(), &tensors, args.digests, args.stats)?;
         } else if args.plain {

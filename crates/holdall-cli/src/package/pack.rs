@@ -10,13 +10,14 @@ use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
-use holdall::Error;
 use holdall::carton::rules::RUNNER;
 use holdall::carton::{
     Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
 };
 use holdall::fields;
 use holdall::plain::ToPlain as _;
+use holdall::source::SourceReader;
+use holdall::{Check, Error, Location};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ The same files give the same package, byte for byte. Files are stored as they \
 are, so that they can be mapped where they lie:
 `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
-    /// An unpacked package, a folder with a model's files, or one model file
+    /// An unpacked package, a folder with a model's files, or one model file; also at an address, or in an archive
     #[arg(value_name = "DIR|FILE")]
     from: PathBuf,
 
@@ -123,11 +124,12 @@ enum Compress {
 
 /// Packs.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
-    let to = args.output.clone().unwrap_or_else(|| package_path(&args.from));
+    let source = Source::new(session, &args.from)?;
+    let to = args.output.clone().unwrap_or_else(|| source.to.clone());
     let mut recipe = recipe(session, args)?;
     let cases = cases::Cases::new(&args.self_tests, &args.examples);
     cases.say(&mut recipe);
-    let prepared = recipe.prepare(&args.from).map_err(advised)?;
+    let prepared = recipe.prepare(&source.path).map_err(advised)?;
     prepared.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     if let Some((name, why)) = &prepared.undeclared {
         let (name, why) = (escape(name), printable(why));
@@ -160,6 +162,60 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     tell(session, &to, &report)?;
     Ok(Status::Fine)
+}
+
+/// What is packed, in the file system.
+struct Source {
+    /// The file or folder.
+    path: PathBuf,
+    /// The package to write unless another is named.
+    to: PathBuf,
+    /// Has copies of files that are elsewhere, until the package is written.
+    _copies: Option<tempfile::TempDir>,
+}
+
+impl Source {
+    /// Finds what is packed. The files of a model at an address or in an archive are copied first.
+    fn new(session: &Session, from: &Path) -> Result<Source, Failure> {
+        let location = Location::new(from);
+        if let Some(path) = location.as_path() {
+            return Ok(Source { path: path.to_owned(), to: package_path(path), _copies: None });
+        }
+        let options = input::options(session).with_check(Check::All);
+        let files: Vec<Location> = match options.open_location(&location) {
+            Ok(model) => model.files().iter().map(|file| file.location.clone()).collect(),
+            // A model need not be a file of tensors.
+            Err(_) => vec![location.clone()],
+        };
+        let io = |e, what| holdall::error::io(e, what).in_source(&location);
+        let copies = tempfile::tempdir().map_err(|e| io(e, "making a temporary folder"))?;
+        let base = files.first().and_then(|file| file.sibling("")).unwrap_or(location.clone());
+        let base = base.to_path_buf();
+        let mut path = copies.path().to_owned();
+        for file in &files {
+            let (source, _) = options.source_at(file)?;
+            let text = file.to_path_buf();
+            let below =
+                text.to_str().zip(base.to_str()).and_then(|(text, base)| text.strip_prefix(base));
+            let name = match (files.len(), below) {
+                (1, _) | (_, None) => file.file_name(),
+                (_, Some(below)) => below,
+            };
+            let target = copies.path().join(name);
+            if let Some(folder) = target.parent() {
+                std::fs::create_dir_all(folder).map_err(|e| io(e, "making a folder"))?;
+            }
+            let mut out = std::fs::File::create(&target).map_err(|e| io(e, "copying"))?;
+            std::io::copy(&mut SourceReader::new(source), &mut out)
+                .map_err(|e| io(e, "copying"))?;
+            if files.len() == 1 {
+                path = target;
+            }
+        }
+        let stem = Path::new(location.file_name()).file_stem().unwrap_or("model".as_ref());
+        let to = PathBuf::from(stem).with_extension("carton");
+        Ok(Source { path, to, _copies: Some(copies) })
+    }
 }
 
 /// What the options say of the package.

@@ -87,7 +87,7 @@ fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckR
     let Some(path) = &args.records else { return Ok(CheckReport::default()) };
     let work = session.work("checking");
     let dataset = args.path.as_deref();
-    if args.form.is_none() && records::is_binary(path) {
+    if args.form.is_none() && records::is_binary(path, &input::options(session)) {
         let file = input::open(session, path)?;
         return Ok(records::check_file(&file, &schema, dataset, &limits, &work)?);
     }

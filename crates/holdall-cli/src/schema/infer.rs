@@ -62,7 +62,9 @@ pub(crate) struct InferArgs {
 
 /// Infers.
 pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure> {
-    let schema = match args.form.is_none() && records::is_binary(&args.file) {
+    let schema = match args.form.is_none()
+        && records::is_binary(&args.file, &input::options(session))
+    {
         true => convert::infer_schema(&input::open(session, &args.file)?)?,
         false => {
             let members = args.files.members.iter().map(|member| member.parse());

@@ -12,6 +12,7 @@ mod map;
 mod memory;
 #[cfg(feature = "quic")]
 mod quic;
+mod reader;
 mod slice;
 
 pub(crate) use chunked::ChunkedSource;
@@ -28,6 +29,7 @@ pub use map::MapSource;
 pub use memory::MemorySource;
 #[cfg(feature = "quic")]
 pub use quic::QuicSource;
+pub use reader::SourceReader;
 pub use slice::SliceSource;
 
 use bytes::Bytes;

@@ -31,8 +31,8 @@ use super::rules::ARRAY_LEN;
 use crate::batched::Batched;
 use holdall_core::{Error, Limits, Result};
 use holdall_io::error::io;
-use holdall_io::source::{FileSource, MemorySource};
-use holdall_io::{ByteSource, Work, with_work};
+use holdall_io::source::{FileSource, MemorySource, SourceReader};
+use holdall_io::{ByteSource, Location, OpenOptions, Work, with_work};
 use holdall_json::{Reader, Token};
 use lines::Lines;
 use serde_json::Value;
@@ -127,6 +127,7 @@ impl RecordForm {
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
     form: Option<RecordForm>,
+    opening: OpenOptions,
     limits: Limits,
     array_len: u64,
     work: Work,
@@ -143,6 +144,7 @@ impl RowsOptions {
     pub fn new() -> RowsOptions {
         RowsOptions {
             form: None,
+            opening: OpenOptions::new(),
             limits: Limits::default(),
             array_len: 4 << 30,
             work: Work::default(),
@@ -167,12 +169,23 @@ impl RowsOptions {
         self
     }
 
-    /// Opens a file of records, or a pipe.
+    /// Opens addresses and files in archives under these options.
+    pub fn with_open_options(mut self, options: OpenOptions) -> RowsOptions {
+        self.opening = options;
+        self
+    }
+
+    /// Opens a file of records, a pipe, an address, or a file in an archive: what [`OpenOptions::open`] takes.
     ///
     /// # Errors
     /// As [`RowsOptions::read`]; Io.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Rows> {
         let path = path.as_ref();
+        let location = Location::new(path);
+        if location.as_path().is_none() {
+            let (source, name) = self.opening.source_at(&location)?;
+            return self.open_source(source, name, Path::new(location.file_name()));
+        }
         let failed = |e: io::Error| io(e, "opening").in_source(path.display());
         let file = std::fs::File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
@@ -192,6 +205,18 @@ impl RowsOptions {
             );
         }
         self.start(Box::new(file), form, path.display().to_string())
+    }
+
+    /// Opens records that a source has, whose file is called `file`.
+    fn open_source(&self, source: Arc<dyn ByteSource>, name: String, file: &Path) -> Result<Rows> {
+        self.work.begin(source.len());
+        let start = source.read_range(0..source.len().min(8))?;
+        let by_bytes = || RecordForm::of_bytes(&start);
+        let form = self.form.or_else(by_bytes).unwrap_or_else(|| RecordForm::of(file));
+        match form.has_types() {
+            true => self.batched(source, form, name),
+            false => self.start(Box::new(SourceReader::new(source)), form, name),
+        }
     }
 
     /// Reads records from `from`, lines of JSON unless told otherwise. `name` is what errors call it.
