@@ -91,7 +91,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   name_format: 'name the format: `{ format: "ztensor" }`',
   open_inside: '`openArchive` of `holdall/archive` reads files in zips; unpack other archives',
   open_index: 'open it by a path or an address that ends in `.index.json`, or among the files that it names',
-  name_files: 'the command `holdall convert FILE… OUT` takes the files without their index',
+  name_files: 'the command `holdall convert FILE OUT --also FILE…` takes the files without their index',
   fetch_links: 'the command `holdall fetch` gets what the package links to',
   fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
   // What only those can do who write files, run models, or have files and a network of their own.

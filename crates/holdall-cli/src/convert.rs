@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
   holdall convert tuned.safetensors new.onnx --graph old.onnx    weights into a graph
   holdall convert arrays/ model.safetensors                      a folder of .npy files
-  holdall convert model-0000*.safetensors model.zt               files of one model, without their index
+  holdall convert a-1.safetensors a.zt --also a-2.safetensors    files of one model, without an index
   holdall convert train.mt train.parquet                         the dataset in it, as columns
   holdall convert train.parquet train.mt                         and back
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
@@ -53,6 +53,10 @@ pub(crate) struct ConvertArgs {
     /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder
     #[arg(value_name = "OUT")]
     output: PathBuf,
+
+    /// More files of the same model, which no index names with IN: shards in their order
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    also: Vec<PathBuf>,
 
     /// The output format, with a version if wanted: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`,
     /// `safetensors`, `gguf`, `pytorch`, `hdf5`, `npz`, `onnx`, `ztensor2` [default: by OUT's extension, newest
@@ -204,11 +208,11 @@ struct Target {
 /// was asked for.
 fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failure> {
     let to = tables::target(args.to.as_deref(), &args.output);
-    let (input, from) = match &*args.input {
-        [input] => (input, tables::source(input)),
+    if !args.also.is_empty() {
         // Only files of tensors are one model.
-        _ => return Ok(None),
-    };
+        return Ok(None);
+    }
+    let from = tables::source(&args.input);
     let refused = |what: String, hint: &'static str| -> Result<Option<Status>, Failure> {
         Err(ARGUMENTS.broken(what).with_hint(hint).into())
     };
@@ -263,7 +267,8 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         (_, true) => Some(writing::Output::begin_folder(session, &args.output, args.force)?),
         (_, false) => Some(writing::Output::begin(session, &args.output, args.force)?),
     };
-    let file = input::open_all(session, &args.input)?;
+    let all: Vec<PathBuf> = std::iter::once(&args.input).chain(&args.also).cloned().collect();
+    let file = input::open_all(session, &all)?;
     writing::idle_renames(session, &renames, &file);
     let options = with_schema(session, args, &target, &file, options)?;
     let options = with_graph(session, args, &target, options)?;

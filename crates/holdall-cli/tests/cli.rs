@@ -16,6 +16,7 @@ mod kills;
 mod layouts;
 mod limits;
 mod links;
+mod locations;
 mod many_records;
 mod matrix;
 mod migrate;

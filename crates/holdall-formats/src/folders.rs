@@ -194,7 +194,7 @@ fn indexed(all: &[String]) -> Option<Chosen<'_>> {
 
 fn files(all: &[String]) -> Option<Chosen<'_>> {
     let (tensors, _) = counted(all);
-    let Some(first) = tensors.first() else { return None };
+    let first = tensors.first()?;
     let is_root = |name: &str| {
         format_by(name).is_some_and(|format| matches!(format.shards, Some(Shards::Root)))
     };

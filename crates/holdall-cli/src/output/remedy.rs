@@ -70,7 +70,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             "an index of several files is opened under a name that ends in `.index.json`, beside them"
         }
         Remedy::NameFiles => {
-            "name the files themselves, without their index: `holdall convert FILE… OUT`, `holdall inspect --together FILE…`"
+            "name the files themselves, without their index: `holdall convert FILE OUT --also FILE…`, `holdall inspect --together FILE…`"
         }
         Remedy::PackFile => {
             "`holdall inspect` shows what is in it, `holdall pack` makes a package of it"

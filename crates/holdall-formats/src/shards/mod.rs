@@ -23,7 +23,7 @@ rules! {
         "The index of a model in several files is a JSON object of at most 10 MiB whose `weight_map` names the file of each tensor.";
     /// A file of a model that is elsewhere.
     pub SHARD_OUTSIDE: Malformed "shards/outside"
-        "The files that an index names are in or below its folder.";
+        "The files that an index names are in or below its folder, and no symbolic link leads out of that.";
     /// A file of a model that is not there.
     pub SHARD_MISSING: NotFound "shards/missing" "All files of a model are there."
         hint "the download may not be complete"

@@ -1,0 +1,144 @@
+//! Commands take what the user names wherever it is: on the disk, at an address, in an archive; and several files as one model.
+#![cfg(all(feature = "http", feature = "carton"))]
+
+use crate::archives::tar;
+use crate::command::{Ran, command, holdall, holdall_with, ran};
+use crate::server::{Reply, Server};
+use std::path::{Path, PathBuf};
+
+fn models(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdall/tests/models").join(name)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A folder, in itself, in an archive and on a server.
+struct Places {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Places {
+    fn new(files: &[(&str, Vec<u8>)]) -> Places {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("files");
+        std::fs::create_dir(&folder).unwrap();
+        for (name, bytes) in files {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+        std::fs::write(dir.path().join("files.tar"), tar(files)).unwrap();
+        let server = Server::new(move |request| {
+            match std::fs::read(folder.join(request.target.trim_start_matches('/'))) {
+                Ok(bytes) => Reply::file(&bytes, "\"v1\"", request),
+                Err(_) => Reply::new(404, ""),
+            }
+        });
+        Places { dir, server }
+    }
+
+    /// The names of a file in each place.
+    fn of(&self, name: &str) -> [String; 3] {
+        let at = |of: &str| format!("{}{of}{name}", self.dir.path().display());
+        [at("/files/"), at("/files.tar!/"), self.server.url(&format!("/{name}"))]
+    }
+
+    /// Runs the command in a folder, with a cache of its own.
+    fn run(&self, args: &[&str]) -> Ran {
+        let mut command = command(args);
+        command.args(["--allow", "http", "--allow", "private-hosts"]);
+        command.current_dir(self.dir.path()).env("HOLDALL_CACHE", self.dir.path().join("cache"));
+        ran(command.output().unwrap())
+    }
+}
+
+#[test]
+fn records_schemas_and_elements_come_from_everywhere() {
+    let lines = b"{\"x\": 1}\n{\"x\": 2}\n".to_vec();
+    let npy = std::fs::read(models("../../../../corpus/accept/numpy/made-plain.npy"));
+    let npy = npy.unwrap_or_else(|_| {
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+        let header = format!("{header:<117}\n");
+        [&b"\x93NUMPY\x01\x00\x76\x00"[..], header.as_bytes(), &[0; 8]].concat()
+    });
+    let schema = holdall_with(["schema", "infer", "-"], &lines).ends_with(0).out.into_bytes();
+    let places = Places::new(&[("r.ndjson", lines), ("s.json", schema), ("a.npy", npy)]);
+    let inferred: Vec<String> = places
+        .of("r.ndjson")
+        .iter()
+        .map(|path| places.run(&["schema", "infer", path]).ends_with(0).out)
+        .collect();
+    assert!(inferred.iter().all(|one| *one == inferred[0]), "{inferred:?}");
+    for (schema, records) in places.of("s.json").iter().zip(&places.of("r.ndjson")) {
+        places.run(&["schema", "check", schema, records]).ends_with(0);
+        let build = ["build", "--schema", schema, "--records", records, "-o", "out.mt", "-f"];
+        places.run(&build).ends_with(0);
+        let rows = places.run(&["records", "out.mt"]).ends_with(0).out;
+        assert!(rows.contains('2'), "{rows}");
+    }
+    for path in places.of("a.npy") {
+        places.run(&["convert", &places.of("a.npy")[0], "t.zt", "-f"]).ends_with(0);
+        places.run(&["edit", "t.zt", "add", "new", "--from", &path]).ends_with(0);
+        assert!(places.run(&["inspect", "t.zt"]).ends_with(0).out.contains("new"));
+    }
+}
+
+#[test]
+fn a_model_is_packed_from_everywhere() {
+    let bytes = std::fs::read(models("onnx_inside.carton")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let package = dir.path().join("p.carton");
+    std::fs::write(&package, bytes).unwrap();
+    let unpacked = dir.path().join("unpacked");
+    holdall(["unpack", text(&package), "-o", text(&unpacked)]).ends_with(0);
+    let read = |name: &str| std::fs::read(unpacked.join("model").join(name)).unwrap();
+    let places =
+        Places::new(&[("enc.onnx", read("enc.onnx")), ("enc.onnx_data", read("enc.onnx_data"))]);
+    let [_, inside, address] = places.of("enc.onnx");
+    for path in [&inside, &address] {
+        let runner = ["--runner", "onnx", "--framework-version", ">=1", "-f"];
+        places.run(&[&["pack", path][..], &runner].concat()).ends_with(0);
+        let found = places.run(&["inspect", "enc.carton!/model/enc.onnx"]).ends_with(0).out;
+        assert!(found.contains("enc.w") && !found.contains("unreadable"), "{found}");
+    }
+}
+
+#[test]
+fn several_files_are_one_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let shard = |no: u32| models("stale").join(format!("model-0000{no}-of-00002.safetensors"));
+    let (a, b, out) = (shard(1), shard(2), dir.path().join("out.safetensors"));
+    holdall(["convert", text(&a), text(&out), "--also", text(&b)]).ends_with(0);
+    let tensors = |args: &[&str]| {
+        let found = holdall(args).ends_with(0).json();
+        found["tensors"].as_array().unwrap().len()
+    };
+    assert_eq!(tensors(&["inspect", "--json", text(&out)]), 4);
+    assert_eq!(tensors(&["inspect", "--json", "--together", text(&a), text(&b)]), 4);
+    holdall(["verify", "--together", text(&a), text(&b)]).ends_with(0);
+    // The index is of another division, and the error says what helps.
+    let e = holdall(["convert", text(&models("stale")), text(&out), "-f"]);
+    assert!(e.err.contains("another division") && e.err.contains("--together"), "{}", e.err);
+    let twice = holdall(["convert", text(&a), text(&out), "-f", "--also", "-"]);
+    assert!(twice.err.contains("[usage/arguments]"), "{}", twice.err);
+}
+
+#[test]
+fn a_part_from_standard_input_is_not_taken_for_the_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.safetensors");
+    let part = models("gguf_part_missing").join("m-00001-of-00003.gguf");
+    let bytes = std::fs::read(&part).unwrap();
+    let refused = holdall_with(["convert", "-", text(&out)], &bytes);
+    assert!(refused.err.contains("[shards/split]"), "{}", refused.err);
+    assert!(!out.exists());
+    let shown = holdall_with(["inspect", "-"], &bytes).ends_with(0);
+    assert!(shown.out.contains("part 1 of 3"), "{}", shown.out);
+    // On the disk, another part is itself, and says so.
+    let last = models("gguf_part_missing").join("m-00003-of-00003.gguf");
+    let told = holdall(["convert", text(&last), text(&out), "--dense"]).ends_with(0);
+    assert!(told.err.contains("part 3 of 3") || told.out.contains("part 3 of 3"), "{}", told.err);
+    let missing = holdall(["inspect", text(&part)]);
+    assert!(missing.err.contains("`m-00002-of-00003.gguf`"), "{}", missing.err);
+}
