@@ -301,7 +301,7 @@ impl Scan {
         let len = window.len();
         window.all([0..len.min(HEAD), len.saturating_sub(TAIL)..len])?;
         let (head, tail) = (window.head(HEAD)?, window.tail(TAIL)?);
-        let is_zip = zip::starts(&head) || memchr::memmem::find(&tail, b"PK\x05\x06").is_some();
+        let is_zip = zip::starts(&head) || zip::may_end(&tail, window)?;
         let is_tar = tar::starts(&head);
         let packing = packing(&head);
         found.report.files = found.report.files.saturating_add(1);
