@@ -318,7 +318,7 @@ def main() -> None:
             scan()
     scan()
     for name, said in failed:
-        print(name, said["verdict"], *[".".join(i) for i in said["imports"]][:40], *said["unread"][:2], sep="\t")
+        print(name, said["verdict"], *said["blamed"][:10], *said["unread"][:2], sep="\t")
     for why, count in excused.items():
         print(f"{count:>9}  not counted: {why}")
     judged = sum(counts.values()) - sum(excused.values())

@@ -297,6 +297,8 @@ fn other_files_have_none_or_cannot_be_told() {
         (b"I1\n.", "one.pkl", Verdict::Safe),
         (b"\x80\x02\0\0\0\0\0\0", "weights.bin", Verdict::NoPickles),
         (b"not a pickle", "model.pkl", Verdict::NoPickles),
+        (b"\x89HDF\r\n\x1a\n\0\0\0\0", "model.h5", Verdict::NoPickles),
+        (b"\x89HDF\r\n\x1a\n\0\0PYTABLES_FORMAT_VERSION\0", "frame.h5", Verdict::Unknown),
         (b"7z\xbc\xaf\x27\x1c...", "model.pt", Verdict::Unknown),
         (b"\xfd7zXZ\0...", "model.json.xz", Verdict::Unknown),
         (b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0...", "x", Verdict::Unknown),
@@ -786,6 +788,14 @@ fn types_that_take_addresses_are_not_called() {
                 .concat();
         assert_eq!(of(&base).0, Verdict::Suspicious, "{}", base.escape_ascii());
     }
+    // Through an object whose `__new__` is such a class.
+    let base = [
+        &b"\x80\x04ccopyreg\n_reconstructor\nccollections\nOrderedDict\ncargparse\nNamespace\n)\x81}"[..],
+        &text("__new__"),
+        b"cnumpy\nmatrix\nsbN\x87R.",
+    ]
+    .concat();
+    assert_eq!(of(&base).0, Verdict::Suspicious);
     // A call with nothing makes an empty object, whose state is set.
     let frame = b"\x80\x04cpandas\nDataFrame\n)\x81}b.";
     assert_eq!(of(frame).0, Verdict::Safe);

@@ -110,15 +110,15 @@ pub(super) enum Arguments {
     FirstIsCalled,
     /// The first is a class that is called with the others: it has to be one of that package.
     FirstIsOf(&'static str),
-    /// Those behind the first may be called.
-    RestIsCalled,
+    /// The first is a class, and the second makes objects of it: it has to be a name that may be called with anything.
+    SecondIsCalled,
 }
 
 /// What the arguments of `name` in `module` have to be.
 pub(super) fn arguments_of(module: &str, name: &str) -> Arguments {
     match (module, name) {
         ("torch._tensor", _) | ("jax._src.array", _) => Arguments::FirstIsCalled,
-        ("copyreg" | "copy_reg", _) => Arguments::RestIsCalled,
+        ("copyreg" | "copy_reg", _) => Arguments::SecondIsCalled,
         (_, "newObj") => Arguments::FirstIsOf("sklearn"),
         (_, "__pyx_unpickle_NDArrayBacked") => Arguments::FirstIsOf("pandas"),
         (module, name) if module.starts_with("pandas.") && name.starts_with("_new_") => {

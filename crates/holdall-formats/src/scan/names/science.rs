@@ -67,8 +67,7 @@ pub(super) fn is_class(module: &str, name: &str) -> bool {
 /// Whether a class of pandas holds arrays, which it makes of what it is given.
 fn is_container(name: &str) -> bool {
     matches!(name, "DataFrame" | "Series" | "Categorical")
-        || name.ends_with("Index")
-        || name.ends_with("Array")
+        || !name.starts_with('_') && (name.ends_with("Index") || name.ends_with("Array"))
 }
 
 /// Modules, and the names in them, that only make values of what they are given.

@@ -396,17 +396,15 @@ impl<'a> Machine<'a> {
             Some(Value::Import(id)) => *id,
             _ => NOT_KEPT,
         };
-        let is_refused = |item: &Value| match item {
-            Value::Import(id) => self.use_of(*id) != Some(Use::Call),
-            Value::Tuple { items, .. } => items.shares,
-            Value::Shared(_) | Value::Unknown => true,
+        let second_is_called = match items.get(1) {
+            Some(Value::Import(id)) => self.use_of(*id) == Some(Use::Call),
             _ => false,
         };
         Items {
             first,
             is_empty: items.is_empty(),
             shares: items.iter().any(|item| item.is_shared()),
-            has_refused: items.iter().skip(1).any(is_refused),
+            second_is_called,
         }
     }
 

@@ -44,14 +44,14 @@ pub(super) struct Items {
     pub(super) is_empty: bool,
     /// Whether one of them may be something that other code has, too.
     pub(super) shares: bool,
-    /// Whether one behind the first may be something that is not to be called with whatever there is.
-    pub(super) has_refused: bool,
+    /// Whether the second is an import that may be called with anything.
+    pub(super) second_is_called: bool,
 }
 
 impl Items {
     /// Of what nothing is known.
     pub(super) const UNKNOWN: Items =
-        Items { first: NOT_KEPT, is_empty: false, shares: true, has_refused: true };
+        Items { first: NOT_KEPT, is_empty: false, shares: true, second_is_called: false };
 }
 
 /// Containers whose items are kept, for descriptions of arrays.

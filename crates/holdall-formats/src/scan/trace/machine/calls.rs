@@ -221,7 +221,7 @@ impl<'a> Machine<'a> {
                         is_own(&i.module) && use_of(&i.module, &i.name) != Use::Refer
                     })
                 }
-                Arguments::RestIsCalled => !items.has_refused,
+                Arguments::SecondIsCalled => first.is_some() && items.second_is_called,
             },
         }
     }
