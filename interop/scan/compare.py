@@ -151,7 +151,10 @@ def picklescan() -> Callable[[pathlib.Path], str]:
 
     def tell(path: pathlib.Path) -> str:
         found = scan_file_path(str(path))
-        return "alarm" if found.issues_count else "cannot tell" if found.scan_err or not found.scanned_files else "nothing"
+        if found.issues_count:
+            return "alarm"
+        # Names that it calls suspicious are no issues, unless it is told to be strict.
+        return "cannot tell" if found.scan_err or found.suspicious_count or not found.scanned_files else "nothing"
 
     return tell
 
@@ -170,15 +173,13 @@ def modelscan() -> Callable[[pathlib.Path], str]:
 
 
 def fickling() -> Callable[[pathlib.Path], str]:
-    from fickling.analysis import Severity, check_safety
-    from fickling.fickle import StackedPickle
+    from fickling.loader import scan_file, scan_zip_archive
 
     def tell(path: pathlib.Path) -> str:
-        with path.open("rb") as file:
-            pickles = StackedPickle.load(file, fail_on_decode_error=False)
-        if not len(pickles):
-            return "cannot tell"
-        return "alarm" if any(check_safety(one).severity > Severity.LIKELY_SAFE for one in pickles) else "nothing"
+        found = list(scan_zip_archive(str(path)).values()) if zipfile.is_zipfile(path) else [scan_file(str(path))]
+        if any(not one.is_safe for one in found):
+            return "alarm"
+        return "nothing" if found and not any(one.errors for one in found) else "cannot tell"
 
     return tell
 
