@@ -32,6 +32,7 @@ pub(crate) fn whole(args: &[String]) -> Outcome {
         program(&python).args([root().join("interop/scan").join(name)]).args([&scanner])
     };
     script("differential.py").args(["--count", ALL]).args(args).run()?;
+    program(&python).args([root().join("interop/scan/audit.py")]).run()?;
     // Those that are known not to be judged so are counted by the script.
     let benign = folder.join("benign");
     if benign.exists() {

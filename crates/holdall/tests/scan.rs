@@ -120,10 +120,6 @@ fn what_is_dangerous_suspicious_and_safe() {
     for (module, name) in [
         ("collections", "OrderedDict"),
         ("torch._utils", "_rebuild_tensor_v2"),
-        ("torch", "float8_e4m3fn"),
-        ("torch", "BFloat16Storage"),
-        ("torch.cuda", "FloatStorage"),
-        ("torch.cuda.sparse", "FloatTensor"),
         ("numpy", "dtype"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("pathlib", "PosixPath"),
@@ -131,6 +127,18 @@ fn what_is_dangerous_suspicious_and_safe() {
         ("_codecs", "encode"),
     ] {
         assert_eq!(global(module, name), Verdict::Safe, "{module}.{name}");
+    }
+    // Types that nothing calls.
+    for (module, name) in [
+        ("torch", "float8_e4m3fn"),
+        ("torch", "BFloat16Storage"),
+        ("torch.cuda", "FloatStorage"),
+        ("torch.cuda.sparse", "FloatTensor"),
+        ("numpy", "float32"),
+    ] {
+        let named = format!("c{module}\n{name}\n.");
+        assert_eq!(of(named.as_bytes()).0, Verdict::Safe, "{module}.{name}");
+        assert_eq!(global(module, name), Verdict::Suspicious, "{module}.{name}");
     }
 }
 

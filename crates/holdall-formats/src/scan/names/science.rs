@@ -1,9 +1,12 @@
 //! What models of scikit-learn, frames of pandas and random generators of NumPy are made of.
 //!
-//! Each name was read in the source of the newest release (NumPy 2.4, pandas 3.1, SciPy 1.17, scikit-learn 1.9), and is here because
-//! neither a call with any arguments that a pickle can make, nor BUILD with any state, imports, opens or runs something that the
+//! Each is here because neither a call with arguments that a pickle can make, nor BUILD with any state, imports, opens or runs something that the
 //! pickle does not name itself. What a pickle names is judged by its own name, so that calling it, as some of these do, does no more.
 //! How a model behaves when it is used, and whether compiled code checks all that it is given, is not part of that.
+//!
+//! The functions, and the methods `__setstate__`, were read in the newest releases (NumPy 2.4, pandas 3.1, SciPy 1.17, scikit-learn 1.9). Constructors
+//! were tried: `interop/scan/audit.py` calls every name that there is with objects that pretend to be arrays, classes and functions.
+//! Names of older releases that it does not find were left only where they are another place of the same class.
 //!
 //! - `numpy.random`: the constructors look a name up in a dict of four classes, or call the class that they are given with
 //!   nothing; a second function may be given, whose result is used only if it is a generator. States are numbers.
@@ -18,16 +21,18 @@
 //!   that of `IsotonicRegression` makes an interpolation of two arrays, that of `Bunch` does nothing. Attributes that are
 //!   functions (`FunctionTransformer.func`, `FeatureAgglomeration.pooling_func`) are called when a model is used.
 //! - scikit-learn's losses and links: constructors take numbers.
+//! - Importing any module of scikit-learn runs what is at its top, which is its own: names are accepted wherever in it they are.
 //! - scikit-learn's trees (`Tree`, `KDTree`, `BallTree`, `TreePredictor`, distances), in C: `newObj(class)` is `class.__new__(class)`, and has to be given
 //!   a class of scikit-learn; `__setstate__` takes arrays whose types and shapes it compares. `BallTree` calls a function that it is
-//!   given as `metric`.
+//!   given as `metric`; distances take numbers and arrays.
 //! - Functions of numbers are attributes of models, and are not called ([`Use::Refer`]).
 
 use super::Use;
 
 /// Whether `name` in `module` is in the lists below.
 pub(super) fn is_safe(module: &str, name: &str) -> bool {
-    // Where a class is within scikit-learn differs between versions. Its name is of one class only; copies of other packages are not its own.
+    // Where a class is within scikit-learn differs between versions. Only `Interval` and `Tree` are names of two classes, of which
+    // the others hold numbers and labels; copies of other packages are not its own.
     if let Some(inside) = module.strip_prefix("sklearn.") {
         let is_own = !inside.split('.').any(|part| part == "externals");
         let is_new = name == "newObj"
@@ -215,7 +220,7 @@ const SKLEARN: &[&str] = &[
     "CCA",
     "CalibratedClassifierCV",
     "CategoricalNB",
-    "ChebyshevDistance",
+    "ChebyshevDistance64",
     "ClassicalMDS",
     "ClassifierChain",
     "ColumnTransformer",
@@ -320,7 +325,7 @@ const SKLEARN: &[&str] = &[
     "MDS",
     "MLPClassifier",
     "MLPRegressor",
-    "ManhattanDistance",
+    "ManhattanDistance64",
     "Matern",
     "MaxAbsScaler",
     "MeanShift",
@@ -330,7 +335,7 @@ const SKLEARN: &[&str] = &[
     "MiniBatchKMeans",
     "MiniBatchNMF",
     "MiniBatchSparsePCA",
-    "MinkowskiDistance",
+    "MinkowskiDistance64",
     "MissingIndicator",
     "ModifiedHuber",
     "MultiLabelBinarizer",
@@ -417,7 +422,6 @@ const SKLEARN: &[&str] = &[
     "SpectralCoclustering",
     "SpectralEmbedding",
     "SplineTransformer",
-    "SquaredLoss",
     "StackingClassifier",
     "StackingRegressor",
     "StandardScaler",
@@ -450,6 +454,6 @@ const SKLEARN: &[&str] = &[
 /// Functions that models of scikit-learn refer to.
 const FUNCTIONS: &[&str] = &["_kmeans_single_lloyd", "chi2", "f_classif", "f_regression"];
 
-/// Names of NumPy, which modules of scikit-learn have no others of: where joblib has an array of objects, `pickle.load` takes a
+/// Names of NumPy, which no module of scikit-learn has: where joblib has an array of objects, `pickle.load` takes a
 /// text of the model for the module that these are in.
 const OF_NUMPY: &[&str] = &["_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"];
