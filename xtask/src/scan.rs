@@ -2,27 +2,49 @@
 
 use crate::command::{Outcome, below, program, root, target};
 use crate::interop::skipped;
-use crate::python::with_packages;
+use crate::python::{pip, with_packages};
 use std::path::PathBuf;
 
 /// What writes and reads the containers that Python itself does not know, and what writes benign files.
-const PACKAGES: [&str; 5] =
-    ["zstandard==0.25.0", "numpy>=2", "pandas>=2", "scikit-learn>=1.5", "joblib>=1.4"];
+const PACKAGES: [&str; 6] =
+    ["zstandard==0.25.0", "numpy>=2", "pandas>=2", "scikit-learn>=1.5", "joblib>=1.4", "lz4>=4"];
+/// torch, without what it needs for accelerators.
+const TORCH: [&str; 3] = ["--index-url", "https://download.pytorch.org/whl/cpu", "torch"];
+/// Other scanners, which are in no way used but to be compared.
+const OTHERS: [&str; 4] =
+    ["picklescan==1.0.5", "modelscan==0.8.8", "fickling==0.1.12", "typing_extensions>=4"];
 /// Files that `cargo xtask test` compares, always the same ones.
 const SOME: &str = "10000";
 /// Files of the whole task.
 const ALL: &str = "1000000";
 
-/// `cargo xtask scan-differential`: a million files, or as many as `--count` says, and then files that are known to be benign.
+/// `cargo xtask scan-differential`: a million files, or as many as `--count` says; then files that are known to be benign, and a
+/// table of what other scanners say about both.
 pub(crate) fn whole(args: &[String]) -> Outcome {
     let scanner = scanner()?;
-    let python = with_packages(&target().join("scan"), &PACKAGES)?;
+    let folder = target().join("scan");
+    let python = with_packages(&folder, &PACKAGES)?;
+    let torch = program(&python).args(["-c", "import torch"]);
+    if !torch.succeeds() && pip(&python).args(TORCH).run().is_err() {
+        skipped("files of torch, for it cannot be had here");
+    }
     let script = |name: &str| {
         program(&python).args([root().join("interop/scan").join(name)]).args([&scanner])
     };
     script("differential.py").args(["--count", ALL]).args(args).run()?;
-    // Those that are known not to be judged so are listed by the script.
-    script("benign.py").args(["--packages"]).args([packages(&python)?]).run()
+    program(&python).args([root().join("interop/scan/audit.py")]).run()?;
+    // Those that are known not to be judged so are counted by the script.
+    let benign = folder.join("benign");
+    if benign.exists() {
+        std::fs::remove_dir_all(&benign).map_err(|e| format!("{}: {e}", benign.display()))?;
+    }
+    // An environment of the same kind, for what is in one of torch is too much.
+    let others = with_packages(&target().join("scan-others"), &[&PACKAGES[..], &OTHERS].concat())?;
+    { script("benign.py").args(["--packages"]).args([packages(&others)?]) }
+        .args(["--keep"])
+        .args([&benign])
+        .run()?;
+    { program(&others).args([root().join("interop/scan/compare.py"), scanner, benign]) }.run()
 }
 
 /// A stage of `cargo xtask test`: some files, with what Python has by itself.

@@ -120,10 +120,6 @@ fn what_is_dangerous_suspicious_and_safe() {
     for (module, name) in [
         ("collections", "OrderedDict"),
         ("torch._utils", "_rebuild_tensor_v2"),
-        ("torch", "float8_e4m3fn"),
-        ("torch", "BFloat16Storage"),
-        ("torch.cuda", "FloatStorage"),
-        ("torch.cuda.sparse", "FloatTensor"),
         ("numpy", "dtype"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("pathlib", "PosixPath"),
@@ -131,6 +127,18 @@ fn what_is_dangerous_suspicious_and_safe() {
         ("_codecs", "encode"),
     ] {
         assert_eq!(global(module, name), Verdict::Safe, "{module}.{name}");
+    }
+    // Types that nothing calls.
+    for (module, name) in [
+        ("torch", "float8_e4m3fn"),
+        ("torch", "BFloat16Storage"),
+        ("torch.cuda", "FloatStorage"),
+        ("torch.cuda.sparse", "FloatTensor"),
+        ("numpy", "float32"),
+    ] {
+        let named = format!("c{module}\n{name}\n.");
+        assert_eq!(of(named.as_bytes()).0, Verdict::Safe, "{module}.{name}");
+        assert_eq!(global(module, name), Verdict::Suspicious, "{module}.{name}");
     }
 }
 
@@ -297,11 +305,20 @@ fn other_files_have_none_or_cannot_be_told() {
         (b"I1\n.", "one.pkl", Verdict::Safe),
         (b"\x80\x02\0\0\0\0\0\0", "weights.bin", Verdict::NoPickles),
         (b"not a pickle", "model.pkl", Verdict::NoPickles),
+        (b"\x89HDF\r\n\x1a\n\0\0\0\0", "model.h5", Verdict::NoPickles),
+        (b"\x89HDF\r\n\x1a\n\0\0PYTABLES_FORMAT_VERSION\0", "frame.h5", Verdict::Unknown),
         (b"7z\xbc\xaf\x27\x1c...", "model.pt", Verdict::Unknown),
         (b"\xfd7zXZ\0...", "model.json.xz", Verdict::Unknown),
         (b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0...", "x", Verdict::Unknown),
         (b"\x1f\x8b\x08\0...", "model.json.gz", Verdict::NoPickles),
         (b"x^2 + y^2 = z^2", "equation.txt", Verdict::NoPickles),
+        (b"click-8.1.dist-info/INSTALLER,sha256=x,4\nclick-8.1\n", "RECORD", Verdict::NoPickles),
+        // A program that reads zips has the mark of an end record in it; no reader finds an entry from there.
+        (
+            b"const END = \"PK\x05\x06\", 22, const ENTRY = \"PK\x01\x02\", 46",
+            "zip.pyc",
+            Verdict::NoPickles,
+        ),
     ] {
         let report = scanned(bytes, name);
         assert_eq!(report.verdict(), wanted, "{name}: {report:?}");
@@ -678,10 +695,14 @@ fn arrays_of_joblib_are_passed_over() {
         whole(&[&one, &plain, &[0xff; 4], &floats, &elements, b"e."]).verdict(),
         Verdict::Safe
     );
-    // Objects are a pickle of their own, in the middle of which it ends for `pickle.load`.
+    // Objects are a pickle of their own, in the middle of which it ends for `pickle.load`: both ends are followed.
     let objects = wrapper("O8", b"K\x02\x85", b"K\x10");
-    assert_eq!(whole(&[&one, &objects, b"\x80\x04N.", b"e."]).verdict(), Verdict::Unknown);
+    assert_eq!(whole(&[&one, &objects, b"\x80\x04N.", b"e."]).verdict(), Verdict::Safe);
     assert_eq!(whole(&[&one, &objects, BAD, b"e."]).verdict(), Verdict::Dangerous);
+    let after = [&b"\x80\x04N."[..], b"(0e.", BAD].concat();
+    assert_eq!(whole(&[&one, &objects, &after]).verdict(), Verdict::Dangerous);
+    let only_pickle = [&b"\x80\x04N."[..], b"(cos\nsystem\n)R1(e."].concat();
+    assert_eq!(whole(&[&one, &objects, &only_pickle]).verdict(), Verdict::Dangerous);
     // A length that cannot be told.
     let strange = wrapper("f8", b"G\0\0\0\0\0\0\0\0\x85", b"K\x10");
     assert_eq!(whole(&[&one, &strange, &elements, b"e."]).verdict(), Verdict::Unknown);
@@ -732,4 +753,62 @@ fn frames_that_end_in_an_opcode_are_not_followed() {
     ] {
         assert_eq!(scanned(&bytes, "x").verdict(), wanted, "{}", bytes.escape_ascii());
     }
+}
+
+/// Names that are harmless where others refer to them are not where they are called, however the call is spelt: these take an address.
+#[test]
+fn types_that_take_addresses_are_not_called() {
+    let address = [&text("allocator")[..], b"J\x41\x41\x41\x41s"].concat();
+    let by_name = |class: &[u8]| [b"\x80\x04", class, b")}", &address, b"\x92."].concat();
+    for class in [
+        &b"ctorch\nUntypedStorage\n"[..],
+        b"ctorch\nFloatStorage\n",
+        b"ctorch.storage\nUntypedStorage\n",
+        b"ctorch.cuda\nFloatTensor\n",
+        b"ctorch\nTensor\n",
+        b"cnumpy\nuint8\n",
+        b"cnumpy.matrixlib.defmatrix\nmatrix\n",
+        b"cml_dtypes\nbfloat16\n",
+        b"cpandas\nSeries\n",
+        b"cscipy.sparse._csr\ncsr_matrix\n",
+    ] {
+        assert_eq!(of(&by_name(class)).0, Verdict::Suspicious, "{}", class.escape_ascii());
+        let by_order = [b"\x80\x04", class, b"K\x01\x85R."].concat();
+        assert_eq!(of(&by_order).0, Verdict::Suspicious, "{}", class.escape_ascii());
+        let named = [b"\x80\x04", class, b"."].concat();
+        assert_eq!(of(&named).0, Verdict::Safe, "{}", class.escape_ascii());
+        // Through what calls its argument.
+        for caller in [
+            &b"cpandas.core.indexes.base\n_new_Index\n"[..],
+            b"csklearn.neighbors._kd_tree\nnewObj\n",
+            b"cpandas._libs.arrays\n__pyx_unpickle_NDArrayBacked\n",
+            b"ctorch._tensor\n_rebuild_from_type_v2\n",
+            b"cjax._src.array\n_reconstruct_array\n",
+        ] {
+            if class.starts_with(b"cpandas") && caller.starts_with(b"cpandas") {
+                continue;
+            }
+            let through = [b"\x80\x04", caller, class, b"}", &address, b"\x86R."].concat();
+            assert_eq!(of(&through).0, Verdict::Suspicious, "{}", through.escape_ascii());
+        }
+        let base =
+            [b"\x80\x04ccopyreg\n_reconstructor\nccollections\nOrderedDict\n", class, b"N\x87R."]
+                .concat();
+        assert_eq!(of(&base).0, Verdict::Suspicious, "{}", base.escape_ascii());
+    }
+    // Through an object whose `__new__` is such a class.
+    let base = [
+        &b"\x80\x04ccopyreg\n_reconstructor\nccollections\nOrderedDict\ncargparse\nNamespace\n)\x81}"[..],
+        &text("__new__"),
+        b"cnumpy\nmatrix\nsbN\x87R.",
+    ]
+    .concat();
+    assert_eq!(of(&base).0, Verdict::Suspicious);
+    // A call with nothing makes an empty object, whose state is set.
+    let frame = b"\x80\x04cpandas\nDataFrame\n)\x81}b.";
+    assert_eq!(of(frame).0, Verdict::Safe);
+    let rebuilt = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n)}tR.";
+    assert_eq!(of(rebuilt).0, Verdict::Safe);
+    let identity = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch.jit._pickle\nbuild_intlist\nctorch\nTensor\n)}tR.";
+    assert_eq!(of(identity).0, Verdict::Suspicious);
 }

@@ -125,6 +125,10 @@ pub struct Pickle {
 const HEAD: u64 = 4 << 10;
 /// Bytes at the end of a file that a zip's end may be in: its record, and the longest comment.
 const TAIL: u64 = (64 << 10) + 22;
+/// Where HDF5 may begin, behind a block of its user.
+const HDF5: [usize; 4] = [0, 512, 1024, 2048];
+/// Bytes of a file of HDF5 that are looked through for the mark of PyTables, which is an attribute of the outermost group.
+const MARKED: u64 = 1 << 20;
 /// How many archives and compressed files may be inside of each other.
 const MAX_DEPTH: usize = 4;
 
@@ -301,10 +305,18 @@ impl Scan {
         let len = window.len();
         window.all([0..len.min(HEAD), len.saturating_sub(TAIL)..len])?;
         let (head, tail) = (window.head(HEAD)?, window.tail(TAIL)?);
-        let is_zip = zip::starts(&head) || memchr::memmem::find(&tail, b"PK\x05\x06").is_some();
+        let is_zip = zip::starts(&head) || zip::may_end(&tail, window)?;
         let is_tar = tar::starts(&head);
         let packing = packing(&head);
         found.report.files = found.report.files.saturating_add(1);
+        if HDF5
+            .iter()
+            .any(|start| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n")))
+            && memchr::memmem::find(&window.head(MARKED)?, b"PYTABLES_FORMAT_VERSION").is_some()
+        {
+            let message = "PyTables wrote it, which unpickles attributes and objects in it";
+            found.unread(job, PACKED.broken(message));
+        }
         if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
             let message = format!("it is inside of {MAX_DEPTH} archives, and is not opened");
             found.unread(job, PACKED.broken(message));

@@ -62,9 +62,82 @@ pub fn danger_of(module: &str, name: &str) -> Danger {
 
 /// Whether Python can import a module of that name at all: importing begins with what stands before the first dot, which is a name
 /// of letters, digits, `_` and `-`. Most texts that begin like a pickle have something else there.
+///
+/// Two names are none, though there might be a file that is called so: one with `-` and then `/`, which lists of files begin with
+/// (`click-8.1.dist-info/RECORD`); and `NumpyArrayWrapper`, joblib's class, which stands where a module does when
+/// `pickle.load` reads an array of objects of joblib.
 pub(super) fn may_be_module(module: &str) -> bool {
-    let first = module.split('.').next().unwrap_or_default();
-    !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    let (first, rest) = module.split_once('.').unwrap_or((module, ""));
+    let is_listed_file = first.contains('-') && rest.contains('/');
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    !first.is_empty() && first.chars().all(is_name) && !is_listed_file && module != WRAPPER
+}
+
+/// The class that describes an array in a pickle of joblib.
+const WRAPPER: &str = "NumpyArrayWrapper";
+
+/// What a harmless name is made for. Whatever else is done with it is not harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It may be called with anything.
+    Call,
+    /// It may be called with nothing, as unpickling does before it sets the state. What it is given may be an object that has the attribute
+    /// `__array_interface__`, the address of an array: items that are added to what it gives are written there.
+    CallWithNothing,
+    /// It is a type or a function that others refer to, and is not called: types of tensors and storages take addresses (`cdata`,
+    /// `allocator`), types of numbers take `__array_interface__`.
+    Refer,
+}
+
+/// What [`Use`] `name` in `module` is made for, if it is harmless at all.
+pub(super) fn use_of(module: &str, name: &str) -> Use {
+    match module {
+        "torch" if matches!(name, "Size" | "device") => Use::Call,
+        "torch" | "torch.cuda" | "torch.storage" | "torch.sparse" | "torch.cuda.sparse" => {
+            Use::Refer
+        }
+        "numpy" if name != "dtype" => Use::Refer,
+        "ml_dtypes" | "numpy.matrixlib.defmatrix" => Use::Refer,
+        _ => science::use_of(module, name),
+    }
+}
+
+/// What the arguments of a harmless name have to be for its call to be harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arguments {
+    Any,
+    /// The first is called with the second, or with its items: it has to be a name that may be called with anything.
+    FirstIsCalled,
+    /// The first is a class that is called with the others: it has to be one of that package.
+    FirstIsOf(&'static str),
+    /// The first is a class, and the second makes objects of it: it has to be a name that may be called with anything.
+    SecondIsCalled,
+}
+
+/// What the arguments of `name` in `module` have to be.
+pub(super) fn arguments_of(module: &str, name: &str) -> Arguments {
+    match (module, name) {
+        ("torch._tensor", _) | ("jax._src.array", _) => Arguments::FirstIsCalled,
+        ("copyreg" | "copy_reg", _) => Arguments::SecondIsCalled,
+        (_, "newObj") => Arguments::FirstIsOf("sklearn"),
+        (_, "__pyx_unpickle_NDArrayBacked") => Arguments::FirstIsOf("pandas"),
+        (module, name) if module.starts_with("pandas.") && name.starts_with("_new_") => {
+            Arguments::FirstIsOf("pandas")
+        }
+        _ => Arguments::Any,
+    }
+}
+
+/// Whether a call of `name` in `module` never gives a text, so that what it gives names nothing.
+pub(super) fn gives_no_text(module: &str, name: &str) -> bool {
+    match module {
+        "collections" => true,
+        "numpy" => name == "dtype",
+        "numpy.core.multiarray" | "numpy._core.multiarray" => name == "_reconstruct",
+        "numpy.core.numeric" | "numpy._core.numeric" => name == "_frombuffer",
+        "joblib.numpy_pickle" => name == "NumpyArrayWrapper",
+        _ => science::is_class(module, name),
+    }
 }
 
 /// Whether a call of `name` in `module` may give one of its arguments, or something that there is once in a process: whoever sets
@@ -217,6 +290,7 @@ const SAFE: &[(&[&str], &[&str])] = &[
     (&["torch.distributed.checkpoint.filesystem"], &["_StorageInfo"]),
     (&["numpy.core.multiarray", "numpy._core.multiarray"], &["_reconstruct", "scalar"]),
     (&["numpy.core.numeric", "numpy._core.numeric"], &["_frombuffer"]),
+    (&["numpy.matrixlib.defmatrix"], &["matrix"]),
     (&["jax._src.array"], &["_reconstruct_array"]),
     (
         &["ml_dtypes"],
@@ -246,6 +320,8 @@ const SAFE: &[(&[&str], &[&str])] = &[
             "int64",
             "int8",
             "longdouble",
+            "matrix",
+            "mean",
             "ndarray",
             "str_",
             "timedelta64",

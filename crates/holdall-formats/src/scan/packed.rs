@@ -52,9 +52,9 @@ pub(super) fn packing(head: &[u8]) -> Option<Result<Packing, &'static str>> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packing::Zstd),
         _ => None,
     };
-    // The first byte of LZMA's data is 0, and behind bzip2's mark is the size of its blocks.
+    // Behind bzip2's mark is the size of its blocks. The first byte of LZMA's data is 0, which old readers do not ask for.
     let is_closed = |(magic, what): &&(&[u8], &str)| match *what {
-        "LZMA" => head.get(13) == Some(&0) && (head.starts_with(magic) || is_lzma(head)),
+        "LZMA" => head.starts_with(magic) || head.get(13) == Some(&0) && is_lzma(head),
         "bzip2" => {
             head.starts_with(b"BZh") && head.get(3).is_some_and(|b| (b'1'..=b'9').contains(b))
         }

@@ -119,8 +119,12 @@ impl Elements {
 }
 
 /// How NumPy writes the type of objects.
-const OBJECTS: [&[u8]; 2] =
-    [b"{'descr': '|O', 'fortran_order': ", b"{'descr': 'O', 'fortran_order': "];
+const OBJECTS: [&[u8]; 4] = [
+    b"{'descr': '|O', 'fortran_order': ",
+    b"{'descr': 'O', 'fortran_order': ",
+    b"{'descr': '|O8', 'fortran_order': ",
+    b"{'descr': '|O4', 'fortran_order': ",
+];
 
 /// Whether the header begins with `text`, and has no second type in it.
 fn has_once(header: &[u8], text: &[u8]) -> bool {

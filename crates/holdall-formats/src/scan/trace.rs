@@ -21,6 +21,8 @@ use machine::Machine;
 const MAX_NESTED: u32 = 4;
 /// How many of them are reported.
 const MAX_INNER: usize = 1000;
+/// How often what follows a pickle is followed for `pickle.load` and for joblib, where it does not end at the same byte for both.
+const MAX_BRANCHES: u32 = 64;
 /// How many pickles that follow each other are reported.
 const MAX_IN_SEQUENCE: usize = 1 << 16;
 
@@ -67,6 +69,8 @@ pub struct Trace {
     pub arrays: Vec<(u64, Trace)>,
     /// Why some of the pickles in its texts and bytes are not in `inner`.
     pub skipped: Option<Error>,
+    /// Where it ends for `pickle.load`, if that is not where it ends for joblib: more may follow both.
+    other_end: Option<u64>,
     says_protocol: bool,
     is_first: bool,
 }
@@ -131,8 +135,7 @@ impl Trace {
         {
             trace.end = plain.end;
         } else if matches!(plain.end, End::Finished) {
-            let e = BROKEN.broken("it ends at one byte for pickle and at another for joblib");
-            trace.end = End::Unfollowed(e);
+            trace.other_end = Some(plain.len);
         }
         trace
     }
@@ -172,6 +175,11 @@ impl Trace {
 /// The pickles at the start of `input`, one after the other, and where each is, until one raises or is not followed to its
 /// end. One that raises before it imports anything is not among them.
 pub fn all(input: Input<'_>) -> Vec<(u64, Trace)> {
+    let mut branches = MAX_BRANCHES;
+    all_from(input, &mut branches)
+}
+
+fn all_from(input: Input<'_>, branches: &mut u32) -> Vec<(u64, Trace)> {
     let (mut out, mut at) = (Vec::new(), 0u64);
     while let Some(rest) = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..))
         && !rest.is_empty()
@@ -187,6 +195,10 @@ pub fn all(input: Input<'_>) -> Vec<(u64, Trace)> {
                 TOO_MANY.broken(format!("more than {MAX_IN_SEQUENCE} pickles follow each other")),
             );
         }
+        if let Some(end) = found.other_end {
+            let others = follow_other(input, at.saturating_add(end), &mut found, branches);
+            out.extend(others);
+        }
         let start = at;
         at = at.saturating_add(found.len);
         let ends = !matches!(found.end, End::Finished);
@@ -196,4 +208,46 @@ pub fn all(input: Input<'_>) -> Vec<(u64, Trace)> {
         }
     }
     out
+}
+
+/// What follows the other end of `found`, which is at byte `at` of the input. `found` is not followed to its end where that is not.
+fn follow_other(
+    input: Input<'_>,
+    at: u64,
+    found: &mut Trace,
+    branches: &mut u32,
+) -> Vec<(u64, Trace)> {
+    let rest = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
+    let total = input.total.saturating_sub(at);
+    let unfollowed = || {
+        let e = BROKEN.broken("it ends at one byte for pickle and at another for joblib");
+        End::Unfollowed(e)
+    };
+    let Some(left) = branches.checked_sub(1) else {
+        found.end = unfollowed();
+        return Vec::new();
+    };
+    *branches = left;
+    let others = all_from(Input { bytes: rest, total, is_first: false, ..input }, branches);
+    let last = others.last().map(|(start, last)| (start.saturating_add(last.len), &last.end));
+    match last {
+        Some((_, End::Cut)) => {
+            found.end = End::Cut;
+            return Vec::new();
+        }
+        Some((_, End::Unfollowed(_))) => found.end = unfollowed(),
+        Some((_, End::Raised(_))) => {}
+        // An array may follow.
+        Some((_, End::Finished)) | None => {
+            let end = last.map_or(0, |(end, _)| end);
+            let end = usize::try_from(end).ok().and_then(|end| rest.get(end..)).unwrap_or_default();
+            let is_cut = input.total > input.bytes.len() as u64;
+            match end.is_empty() && is_cut {
+                true => found.end = End::Cut,
+                false if end.starts_with(b"\x93") => found.end = unfollowed(),
+                false => {}
+            }
+        }
+    }
+    others.into_iter().map(|(start, other)| (at.saturating_add(start), other)).collect()
 }

@@ -16,6 +16,41 @@ pub(super) fn starts(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
+/// End records that are looked at.
+const MAX_ENDS: usize = 64;
+
+/// Whether there is an end record in `tail`, the last bytes of the file, that leads to the record of an entry, as readers go
+/// there: by its offset, or from where it is itself by the length of the directory. Programs that read zips have such a record in them,
+/// and are none.
+pub(super) fn may_end(tail: &[u8], window: &Window) -> Result<bool, Stop> {
+    let start = window.len().saturating_sub(tail.len() as u64);
+    let (mut places, mut count) = (Vec::new(), 0usize);
+    for at in memchr::memmem::find_iter(tail, b"PK\x05\x06") {
+        count = count.saturating_add(1);
+        let before = at.checked_sub(20).and_then(|at| tail.get(at..));
+        let is_64 = before.is_some_and(|bytes| bytes.starts_with(b"PK\x06\x07"));
+        if is_64 || count > MAX_ENDS {
+            return Ok(true);
+        }
+        let fields =
+            tail.get(at.saturating_add(12)..).and_then(|fields| fields.first_chunk::<10>());
+        let Some([a, b, c, d, e, f, g, h, ..]) = fields else { continue };
+        let len = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
+        let at = start.saturating_add(at as u64);
+        places.push(u64::from(u32::from_le_bytes([*e, *f, *g, *h])));
+        places.extend(at.checked_sub(len));
+    }
+    let records = || places.iter().map(|at| *at..at.saturating_add(4));
+    let records = || records().filter(|place| place.end <= window.len());
+    window.all(records())?;
+    for place in records() {
+        if window.bytes(place)?.starts_with(b"PK\x01\x02") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Scan {
     pub(super) fn zip(&self, job: &Job, window: &Window, found: &mut Found) -> Result<(), Stop> {
         let zip = self.steps;

@@ -1,8 +1,38 @@
 //! What models of scikit-learn, frames of pandas and random generators of NumPy are made of.
+//!
+//! Each is here because neither a call with arguments that a pickle can make, nor BUILD with any state, imports, opens or runs something that the
+//! pickle does not name itself. What a pickle names is judged by its own name, so that calling it, as some of these do, does no more.
+//! How a model behaves when it is used, and whether compiled code checks all that it is given, is not part of that.
+//!
+//! The functions, and the methods `__setstate__`, were read in the newest releases (NumPy 2.4, pandas 3.1, SciPy 1.17, scikit-learn 1.9). Constructors
+//! were tried: `interop/scan/audit.py` calls every name that there is with objects that pretend to be arrays, classes and functions.
+//! Names of older releases that it does not find were left only where they are another place of the same class.
+//!
+//! - `numpy.random`: the constructors look a name up in a dict of four classes, or call the class that they are given with
+//!   nothing; a second function may be given, whose result is used only if it is a generator. States are numbers.
+//! - `pandas`: the functions `_new_…` call a class that they are given with names and values, and `__pyx_unpickle_NDArrayBacked` does
+//!   without: these have to be pandas' own ([`Arguments::FirstIsOf`](super::Arguments)). Constructors of what holds arrays make
+//!   arrays of their arguments, and are called with nothing ([`Use::CallWithNothing`]). BUILD sets attributes, or calls `__setstate__`, which takes
+//!   blocks and axes from a dict or a tuple. Types and offsets take numbers and short texts.
+//! - `scipy.sparse`, `BSpline`: BUILD sets attributes; constructors make arrays, and are called with nothing. `asarray` is
+//!   an attribute of `BSpline`, and makes an array of anything, so that it is not called.
+//! - scikit-learn's estimators, kernels and vectorizers: constructors set attributes of the same names as their
+//!   arguments, and nothing else. BUILD takes `_sklearn_version` out of the state, warns if it is another, and sets attributes;
+//!   that of `IsotonicRegression` makes an interpolation of two arrays, that of `Bunch` does nothing. Attributes that are
+//!   functions (`FunctionTransformer.func`, `FeatureAgglomeration.pooling_func`) are called when a model is used.
+//! - scikit-learn's losses and links: constructors take numbers.
+//! - Importing any module of scikit-learn runs what is at its top, which is its own: names are accepted wherever in it they are.
+//! - scikit-learn's trees (`Tree`, `KDTree`, `BallTree`, `TreePredictor`, distances), in C: `newObj(class)` is `class.__new__(class)`, and has to be given
+//!   a class of scikit-learn; `__setstate__` takes arrays whose types and shapes it compares. `BallTree` calls a function that it is
+//!   given as `metric`; distances take numbers and arrays.
+//! - Functions of numbers are attributes of models, and are not called ([`Use::Refer`]).
+
+use super::Use;
 
 /// Whether `name` in `module` is in the lists below.
 pub(super) fn is_safe(module: &str, name: &str) -> bool {
-    // Where a class is within scikit-learn differs between versions. Its name is of one class only; copies of other packages are not its own.
+    // Where a class is within scikit-learn differs between versions. Only `Interval` and `Tree` are names of two classes, of which
+    // the others hold numbers and labels; copies of other packages are not its own.
     if let Some(inside) = module.strip_prefix("sklearn.") {
         let is_own = !inside.split('.').any(|part| part == "externals");
         let is_new = name == "newObj"
@@ -10,9 +40,39 @@ pub(super) fn is_safe(module: &str, name: &str) -> bool {
                 inside,
                 "neighbors._kd_tree" | "neighbors._ball_tree" | "metrics._dist_metrics"
             );
-        return is_own && (is_new || SKLEARN.contains(&name));
+        return is_own
+            && (is_new
+                || SKLEARN.contains(&name)
+                || FUNCTIONS.contains(&name)
+                || OF_NUMPY.contains(&name));
     }
     LISTED.iter().any(|(modules, names)| modules.contains(&module) && names.contains(&name))
+}
+
+/// What the names of these packages are made for.
+pub(super) fn use_of(module: &str, name: &str) -> Use {
+    match module.split('.').next() {
+        Some("sklearn") if FUNCTIONS.contains(&name) || name == "ndarray" => Use::Refer,
+        Some("scipy") if name == "asarray" => Use::Refer,
+        Some("scipy") => Use::CallWithNothing,
+        Some("pandas") if is_container(name) => Use::CallWithNothing,
+        _ => Use::Call,
+    }
+}
+
+/// Whether a name is one of a class whose calls give objects of that class.
+pub(super) fn is_class(module: &str, name: &str) -> bool {
+    match module.split('.').next() {
+        Some("sklearn") => SKLEARN.contains(&name),
+        Some("pandas") => is_container(name),
+        _ => false,
+    }
+}
+
+/// Whether a class of pandas holds arrays, which it makes of what it is given.
+fn is_container(name: &str) -> bool {
+    matches!(name, "DataFrame" | "Series" | "Categorical")
+        || !name.starts_with('_') && (name.ends_with("Index") || name.ends_with("Array"))
 }
 
 /// Modules, and the names in them, that only make values of what they are given.
@@ -132,6 +192,8 @@ const LISTED: &[(&[&str], &[&str])] = &[
     (&["scipy.sparse._csr", "scipy.sparse.csr", "scipy.sparse"], &["csr_matrix", "csr_array"]),
     (&["scipy.sparse._csc", "scipy.sparse.csc"], &["csc_matrix", "csc_array"]),
     (&["scipy.sparse._coo", "scipy.sparse.coo"], &["coo_matrix", "coo_array"]),
+    (&["scipy.interpolate._bsplines"], &["BSpline"]),
+    (&["scipy._lib.array_api_compat.numpy._aliases"], &["asarray"]),
 ];
 
 /// Classes of scikit-learn, and functions of numbers that its models refer to.
@@ -158,7 +220,7 @@ const SKLEARN: &[&str] = &[
     "CCA",
     "CalibratedClassifierCV",
     "CategoricalNB",
-    "ChebyshevDistance",
+    "ChebyshevDistance64",
     "ClassicalMDS",
     "ClassifierChain",
     "ColumnTransformer",
@@ -263,7 +325,7 @@ const SKLEARN: &[&str] = &[
     "MDS",
     "MLPClassifier",
     "MLPRegressor",
-    "ManhattanDistance",
+    "ManhattanDistance64",
     "Matern",
     "MaxAbsScaler",
     "MeanShift",
@@ -273,7 +335,7 @@ const SKLEARN: &[&str] = &[
     "MiniBatchKMeans",
     "MiniBatchNMF",
     "MiniBatchSparsePCA",
-    "MinkowskiDistance",
+    "MinkowskiDistance64",
     "MissingIndicator",
     "ModifiedHuber",
     "MultiLabelBinarizer",
@@ -360,7 +422,6 @@ const SKLEARN: &[&str] = &[
     "SpectralCoclustering",
     "SpectralEmbedding",
     "SplineTransformer",
-    "SquaredLoss",
     "StackingClassifier",
     "StackingRegressor",
     "StandardScaler",
@@ -388,8 +449,11 @@ const SKLEARN: &[&str] = &[
     "_CFSubcluster",
     "_CalibratedClassifier",
     "_SigmoidCalibration",
-    "_kmeans_single_lloyd",
-    "chi2",
-    "f_classif",
-    "f_regression",
 ];
+
+/// Functions that models of scikit-learn refer to.
+const FUNCTIONS: &[&str] = &["_kmeans_single_lloyd", "chi2", "f_classif", "f_regression"];
+
+/// Names of NumPy, which no module of scikit-learn has: where joblib has an array of objects, `pickle.load` takes a
+/// text of the model for the module that these are in.
+const OF_NUMPY: &[&str] = &["_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"];

@@ -3,8 +3,9 @@
 mod calls;
 
 use super::arrays::Array;
-use super::value::{Kept, NOT_KEPT, Value};
+use super::value::{Items, Kept, NOT_KEPT, Value};
 use super::{Certainty, End, Input, Trace};
+use crate::scan::names::Use;
 use holdall_collections::HashMap;
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::line;
@@ -46,6 +47,7 @@ impl<'a> Machine<'a> {
             inner: Vec::new(),
             arrays: Vec::new(),
             skipped: None,
+            other_end: None,
             says_protocol: false,
             is_first: input.is_first,
         };
@@ -280,15 +282,14 @@ impl<'a> Machine<'a> {
             (b'i', Argument::Lines(module, name)) => {
                 let has_mark = self.marks > 0;
                 let certainty = if has_mark { Certainty::All } else { Certainty::Slow };
-                if has_mark {
-                    self.pop_mark()?;
-                }
+                let items = if has_mark { self.pop_mark()? } else { Vec::new() };
                 self.lines(module, name, certainty)?;
                 if !has_mark {
                     return Err(self.raises("there is no mark on the stack"));
                 }
                 let of = self.pop()?;
-                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+                let items = self.items(&items);
+                self.call(of, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (0x93, _) => self.stack_global()?,
             // An extension, by a number that a program registers.
@@ -301,7 +302,8 @@ impl<'a> Machine<'a> {
                 let Some(class) = items.first() else {
                     return Err(self.raises("an opcode finds nothing on the stack"));
                 };
-                self.call(*class, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+                let items = self.items(items.get(1..).unwrap_or_default());
+                self.call(*class, Value::Tuple { kept: NOT_KEPT, items })?;
             }
             (b'R' | 0x81, _) => {
                 let (arguments, of) = (self.pop()?, self.pop()?);
@@ -309,7 +311,8 @@ impl<'a> Machine<'a> {
             }
             (0x92, _) => {
                 let (_, _, of) = (self.pop()?, self.pop()?, self.pop()?);
-                self.call(of, Value::Tuple { kept: NOT_KEPT, shares: true })?;
+                // What is given by name may be anything.
+                self.call(of, Value::Tuple { kept: NOT_KEPT, items: Items::UNKNOWN })?;
             }
             (b'b', _) => self.build()?,
             (b'P', Argument::Line(line)) => {
@@ -383,9 +386,26 @@ impl<'a> Machine<'a> {
     }
 
     fn tuple(&mut self, items: &[Value]) {
-        let shares = items.iter().any(|item| item.is_shared());
         let kept = if self.keeps { self.kept.tuple(items) } else { NOT_KEPT };
-        self.stack.push(Value::Tuple { kept, shares });
+        let items = self.items(items);
+        self.stack.push(Value::Tuple { kept, items });
+    }
+
+    fn items(&self, items: &[Value]) -> Items {
+        let first = match items.first() {
+            Some(Value::Import(id)) => *id,
+            _ => NOT_KEPT,
+        };
+        let second_is_called = match items.get(1) {
+            Some(Value::Import(id)) => self.use_of(*id) == Some(Use::Call),
+            _ => false,
+        };
+        Items {
+            first,
+            is_empty: items.is_empty(),
+            shares: items.iter().any(|item| item.is_shared()),
+            second_is_called,
+        }
     }
 
     fn dict(&mut self) -> u32 {

@@ -12,10 +12,10 @@ pub(super) enum Value {
     Set,
     /// A dict, and its number among those that are kept, [`NOT_KEPT`] of others.
     Dict(u32),
-    /// A tuple, its number among those that are kept, and whether an item may be something that other code has, too.
+    /// A tuple, and its number among those that are kept.
     Tuple {
         kept: u32,
-        shares: bool,
+        items: Items,
     },
     /// A text, by where its opcode is.
     Text(u64),
@@ -34,6 +34,25 @@ pub(super) enum Value {
 
 /// The number of what is not kept.
 pub(super) const NOT_KEPT: u32 = u32::MAX;
+
+/// What is known of the items of a tuple, which a call may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Items {
+    /// The import that is the first item; [`NOT_KEPT`] where that is something else.
+    pub(super) first: u32,
+    /// Whether there are none.
+    pub(super) is_empty: bool,
+    /// Whether one of them may be something that other code has, too.
+    pub(super) shares: bool,
+    /// Whether the second is an import that may be called with anything.
+    pub(super) second_is_called: bool,
+}
+
+impl Items {
+    /// Of what nothing is known.
+    pub(super) const UNKNOWN: Items =
+        Items { first: NOT_KEPT, is_empty: false, shares: true, second_is_called: false };
+}
 
 /// Containers whose items are kept, for descriptions of arrays.
 #[derive(Debug, Default)]

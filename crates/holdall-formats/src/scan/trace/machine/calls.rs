@@ -1,9 +1,10 @@
 //! What a pickle imports, calls and sets the state of, and what is in its texts and bytes.
 
 use super::{Machine, Step};
-use crate::scan::names::{Danger, danger_of, may_be_module, shares};
+use crate::scan::names::{Arguments, Danger, Use, arguments_of, gives_no_text};
+use crate::scan::names::{danger_of, may_be_module, shares, use_of};
 use crate::scan::trace::arrays::{self, Array};
-use crate::scan::trace::value::{NOT_KEPT, Value};
+use crate::scan::trace::value::{Items, NOT_KEPT, Value};
 use crate::scan::trace::{Certainty, End, Import, Input, MAX_INNER, MAX_NESTED};
 use holdall_core::wire::cursor::Cursor;
 use holdall_core::wire::pickle::line;
@@ -105,8 +106,15 @@ impl<'a> Machine<'a> {
 
     pub(super) fn stack_global(&mut self) -> Step {
         let (name, module) = (self.pop()?, self.pop()?);
-        let is_callable = |value: Value| matches!(value, Value::Import(_));
-        if [name, module].iter().any(|value| value.is_plain() || is_callable(*value)) {
+        let is_no_text = |value: Value| match value {
+            Value::Import(_) => true,
+            Value::Made { import, .. } => {
+                let import = self.out.imports.get(import as usize);
+                import.is_some_and(|i| gives_no_text(&i.module, &i.name))
+            }
+            value => value.is_plain(),
+        };
+        if [name, module].iter().any(|value| is_no_text(*value)) {
             return Err(self.raises("an import is not named by two texts"));
         }
         let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
@@ -188,6 +196,36 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// What an import is made for.
+    pub(super) fn use_of(&self, id: u32) -> Option<Use> {
+        self.out.imports.get(id as usize).map(|i| use_of(&i.module, &i.name))
+    }
+
+    /// Whether an import that is harmless may be called with this.
+    fn may_call(&self, id: u32, items: Items) -> bool {
+        let Some(import) = self.out.imports.get(id as usize) else { return false };
+        let first = self.out.imports.get(items.first as usize);
+        match use_of(&import.module, &import.name) {
+            Use::Refer => false,
+            Use::CallWithNothing => items.is_empty,
+            Use::Call => match arguments_of(&import.module, &import.name) {
+                Arguments::Any => true,
+                Arguments::FirstIsCalled => first.is_some_and(|i| {
+                    use_of(&i.module, &i.name) == Use::Call
+                        && !shares(&i.module, &i.name)
+                        && arguments_of(&i.module, &i.name) == Arguments::Any
+                }),
+                Arguments::FirstIsOf(package) => {
+                    let is_own = |module: &str| module.split('.').next() == Some(package);
+                    first.is_some_and(|i| {
+                        is_own(&i.module) && use_of(&i.module, &i.name) != Use::Refer
+                    })
+                }
+                Arguments::SecondIsCalled => first.is_some() && items.second_is_called,
+            },
+        }
+    }
+
     /// Calls a value, and leaves what that gives.
     pub(super) fn call(&mut self, of: Value, arguments: Value) -> Step {
         if of.is_plain() || matches!(of, Value::Text(_)) {
@@ -211,7 +249,14 @@ impl<'a> Machine<'a> {
             },
         };
         self.mark_called(id);
-        let hands_through = !matches!(arguments, Value::Tuple { shares: false, .. })
+        let items = match arguments {
+            Value::Tuple { items, .. } => items,
+            _ => Items::UNKNOWN,
+        };
+        if !self.may_call(id, items) {
+            self.suspect(id);
+        }
+        let hands_through = items.shares
             && self.out.imports.get(id as usize).is_some_and(|i| shares(&i.module, &i.name));
         let kept = match self.keeps {
             true => self.kept.object(arguments),
