@@ -34,6 +34,7 @@ mod hdf5;
 mod http;
 mod interop;
 mod layouts;
+mod ledger;
 mod matrix;
 mod messages;
 mod metatensor;

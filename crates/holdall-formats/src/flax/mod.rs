@@ -45,6 +45,7 @@ pub static FORMAT: Format = Format {
     index_location: IndexLocation::Start,
     attributes_are_values: true,
     stands_beside_weights: true,
+    framework: Some("flax"),
     rules: RULES,
     ..Format::read_by(decode::detect, decode::decode)
 };
