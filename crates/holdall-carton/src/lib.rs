@@ -7,6 +7,7 @@
 mod declared;
 mod diff;
 mod inferred;
+mod ledger;
 pub mod links;
 mod mend;
 mod pack;

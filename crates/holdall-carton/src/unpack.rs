@@ -1,5 +1,6 @@
 //! Writing a package's files into a folder.
 
+use super::ledger::{self, Entry};
 use super::rules::PLACE;
 use super::{Package, PackageFile};
 use holdall_core::Result;
@@ -81,6 +82,7 @@ pub(super) fn unpack(
     options.work.begin(files.iter().filter_map(|(file, _)| file.len).sum());
     // The longest first, so that no thread is left with one at the end.
     files.sort_by_key(|(file, _)| std::cmp::Reverse(file.len));
+    let listed = files.clone();
     options.work.for_each(
         files,
         || vec![0; PIECE],
@@ -89,6 +91,18 @@ pub(super) fn unpack(
                 .map_err(|e| e.in_source(package.inside(&file.path)))
         },
     )?;
+    let source = listed.iter().map(|(file, path)| Entry {
+        path,
+        // A symbolic link has the length of its text, or that of what it leads to.
+        len: file.len.filter(|_| file.target.is_none()),
+        sha256: None,
+    });
+    let written = listed.iter().filter_map(|(file, path)| {
+        let meta = root.join(path).symlink_metadata().ok()?;
+        let len = (file.target.is_none() && file.len.is_some()).then(|| meta.len());
+        Some(Entry { path, len, sha256: None })
+    });
+    ledger::check(source, written)?;
     sink.finish(Durability::System)
 }
 

@@ -261,6 +261,12 @@ pub trait Encode: Send {
         true
     }
 
+    /// The file attributes of which the encoder writes other values than it is given, because they say how it writes: an alignment
+    /// that was asked for.
+    fn own_attributes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Checks that the format can hold these attributes and this tensor.
     ///
     /// # Errors

@@ -48,6 +48,10 @@ pub struct Format {
     pub merges_attributes: bool,
     /// Whether the file's attributes are values that stand among its tensors, under names of the same kind.
     pub attributes_are_values: bool,
+    /// What safetensors calls the framework whose files these are: `pt`.
+    pub framework: Option<&'static str>,
+    /// The file attribute that names the framework of the file that the tensors are from. Libraries refuse files without it.
+    pub framework_key: Option<&'static str>,
     /// Whether a file with an extension of the format is a model or a part of one, by its name and the names of all files in its folder.
     pub is_model_file: fn(name: &str, all: &[String]) -> bool,
     /// Whether files of it often have the same weights as a file of another format in the same folder, which is then the model.
@@ -93,6 +97,8 @@ impl Format {
             shards: None,
             merges_attributes: false,
             attributes_are_values: false,
+            framework: None,
+            framework_key: None,
             is_model_file: |_, _| true,
             stands_beside_weights: false,
             beside: None,

@@ -97,6 +97,10 @@ holdall_core::error::rules! {
     pub NOT_CAST: Misuse "convert/not-cast"
         "A tensor that is named for conversion to another float type is dense and holds floats, and one of floats of 8 bits has no scales in another tensor."
         hint "a pattern in place of the name takes those of its tensors that are";
+    /// A weight that would lose its scale.
+    pub SCALED: Unsupported "convert/scaled-weight"
+        "A weight of at most 8 bits whose scale is another tensor of the file (`NAME_scale_inv`, `NAME_scale`) keeps its elements: other ones would be of no use without the scale."
+        hint "a rule that says `keep` for such tensors leaves them as they are";
     /// A rule about the form of tensors.
     pub FORM_RULE: Misuse "convert/form-rule"
         "Forms that tensors are written in are given as `FORM`, once, or as `PATTERN=FORM`, each `csr`, `coo`, \

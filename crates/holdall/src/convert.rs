@@ -3,6 +3,7 @@
 mod expected;
 #[cfg_attr(not(feature = "onnx"), path = "convert/no_graph.rs")]
 mod graph;
+mod scaled;
 mod schema;
 mod shards;
 
@@ -358,9 +359,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         return Err(SPLIT.broken(message).with_hint(hint).in_source(file.name()));
     }
     let mut write = options.write.clone();
-    write.attributes = options.attributes_of(file);
+    write.attributes = options.attributes_of(file, write.format_for(path).ok());
     if options.shard_limits().is_some() {
         write = shards::check(file, path, write)?;
+        write.attributes = options.attributes_of(file, write.format_for(path).ok());
     }
     let into = graph::of(file, path, options)?;
     let encoder = match &into {
@@ -393,6 +395,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         if let Some(e) = tensor.fault() {
             refused.push(e.with_remedy(Remedy::LeaveOut));
+            continue;
+        }
+        if let Some(e) = options.scaled(&tensor) {
+            refused.push(e);
             continue;
         }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {

@@ -367,7 +367,8 @@ impl Edit {
         }
         let items = items_of(entries, &*encoder)?;
         #[cfg(unix)]
-        if let Some(patch) = Patch::of(&self.file, &target, &items, encoder, &write) {
+        if let Some(mut patch) = Patch::of(&self.file, &target, &items, encoder, &write) {
+            patch.read_back(&target, &self.path)?;
             let left_behind = ledger::close(&self.file, &patch.record, &expected)?;
             let name = self.path.display().to_string();
             let written = patch.apply(&target, &name, write.durability)?;

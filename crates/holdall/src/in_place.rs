@@ -5,7 +5,9 @@ use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{self, Item, Keep, Sharing};
+use holdall_io::ledger;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
+use holdall_io::source::{ByteSource, FileSource, SliceSource};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -109,20 +111,32 @@ impl Hole {
         write.work.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
         let mut writer = Writer::resumed(self, encoder, record, write);
         items::write(&mut writer, items, &write.work)?;
-        let (hole, mut encoder, record) = writer.into_parts()?;
+        let (hole, mut encoder, mut record) = writer.into_parts()?;
         let data_end = hole.len.next_multiple_of(PAGE);
         // A multiple of the page needs no padding, so this is the manifest and the footer alone.
         let tail = encoder.finish(data_end)?;
         let checked = check(&record)?;
-        Ok((hole.publish(data_end, &tail, write.durability)?, checked))
+        let read_back = |source: &dyn ByteSource| ledger::read_back(source, &mut record, &*encoder);
+        Ok((hole.publish(data_end, &tail, write.durability, read_back)?, checked))
     }
 
-    fn publish(mut self, data_end: u64, tail: &[u8], durability: Durability) -> Result<u64> {
+    fn publish(
+        mut self,
+        data_end: u64,
+        tail: &[u8],
+        durability: Durability,
+        read_back: impl FnOnce(&dyn ByteSource) -> Result<()>,
+    ) -> Result<u64> {
         let tail_len = tail.len() as u64;
         let new_end = data_end + tail_len.next_multiple_of(PAGE);
         self.grow(new_end)?;
         let at = new_end - tail_len;
         self.file.write_all_at(tail, at).map_err(|e| self.failed(e))?;
+        let file = self.file.try_clone().map_err(|e| self.failed(e))?;
+        // The new file ends here, and the old manifest follows.
+        let whole: Arc<dyn ByteSource> =
+            Arc::new(FileSource::from_file(file, Path::new(&self.name))?);
+        read_back(&SliceSource::new(whole, 0..new_end)?)?;
         // What the hole has too much lies between the new footer and the old manifest, and is cut off
         // with it.
         if durability == Durability::Disk {

@@ -1,12 +1,16 @@
 //! Editing a header in place: see [`crate::edit`] for when that is safe at any instant.
 
+use bytes::Bytes;
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Encode, Encoding, Result, Stored};
 use holdall_io::error::io;
 use holdall_io::items::{Feed, Item};
 use holdall_io::sink::Durability;
-use holdall_io::{File, WriteOptions};
+use holdall_io::source::{ByteSource, FileSource};
+use holdall_io::{File, WriteOptions, ledger};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes that a disk has all of or none of, and the system too.
@@ -19,6 +23,7 @@ pub(crate) struct Patch {
     bytes: Vec<u8>,
     /// What was given to the encoder.
     pub(crate) record: Record,
+    encoder: Box<dyn Encode>,
 }
 
 impl Patch {
@@ -79,8 +84,20 @@ impl Patch {
         let is_one_step = last <= first || first as u64 / SECTOR == (last as u64 - 1) / SECTOR;
         is_one_step.then(|| {
             let bytes = header[first..last].to_vec();
-            Patch { at: first as u64, bytes, record }
+            Patch { at: first as u64, bytes, record, encoder }
         })
+    }
+
+    /// Compares what a reader would find in `target` with what was given to the encoder.
+    ///
+    /// # Errors
+    /// As [`ledger::read_back`].
+    pub(crate) fn read_back(&mut self, target: &std::fs::File, path: &Path) -> Result<()> {
+        let failed = |e| io(e, "reading").in_source(path.display());
+        let file = target.try_clone().map_err(failed)?;
+        let file = FileSource::from_file(file, path)?;
+        let patched = Patched { file, at: self.at, bytes: &self.bytes };
+        ledger::read_back(&patched, &mut self.record, &*self.encoder)
     }
 
     /// Writes it. Gives how many bytes.
@@ -96,5 +113,33 @@ impl Patch {
             target.sync_all().map_err(failed)?;
         }
         Ok(self.bytes.len() as u64)
+    }
+}
+
+/// A file with other bytes in one place.
+struct Patched<'a> {
+    file: FileSource,
+    at: u64,
+    bytes: &'a [u8],
+}
+
+impl ByteSource for Patched<'_> {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let one = |range: &Range<u64>| {
+            let mut bytes = self.file.read_range(range.clone())?.to_vec();
+            let start = range.start.max(self.at);
+            let end = range.end.min(self.at + self.bytes.len() as u64);
+            if start < end {
+                let new = &self.bytes[(start - self.at) as usize..(end - self.at) as usize];
+                bytes[(start - range.start) as usize..(end - range.start) as usize]
+                    .copy_from_slice(new);
+            }
+            Ok(bytes.into())
+        };
+        ranges.iter().map(one).collect()
     }
 }

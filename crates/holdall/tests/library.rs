@@ -36,6 +36,7 @@ mod http;
 mod interop;
 mod kept;
 mod layouts;
+mod ledger;
 mod locations;
 mod matrix;
 mod messages;

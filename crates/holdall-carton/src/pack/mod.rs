@@ -15,7 +15,7 @@ use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
 use parts::{Part, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::Out;
 
@@ -211,6 +211,7 @@ impl Packer {
         let mut out = Out::new(sink, total, &work);
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
         let mut linked = 0;
+        let mut outside = BTreeSet::new();
         for (path, part) in &files {
             let linked_to = |hash: [u8; 32]| links.urls.iter().any(|(of, _)| *of == hash);
             let known = match part.sha256 {
@@ -224,6 +225,7 @@ impl Packer {
             let stays = matches!(part.source, Source::Link(..));
             if let Some(hash) = known.filter(|hash| !stays && linked_to(*hash)) {
                 linked += 1;
+                outside.insert(path.clone());
                 rows.push((path.clone(), hash));
                 continue;
             }
@@ -235,6 +237,8 @@ impl Packer {
             rows.push((path.clone(), hash));
         }
         let count = rows.len() as u64;
+        let left_out = |path: &&String| !outside.contains(*path);
+        let inside: Vec<String> = files.keys().filter(left_out).cloned().collect();
         let text = match manifest {
             Some(text) => text,
             None => write::manifest(&super::Manifest { rows }).into(),
@@ -244,7 +248,7 @@ impl Packer {
             out.add_bytes("LINKS", write::links(&links).as_bytes(), Packing::Stored)?;
         }
         out.add_bytes("MANIFEST", &text, Packing::Stored)?;
-        let len = out.finish()?;
+        let len = out.finish(inside.iter().map(String::as_str).chain(["MANIFEST"]))?;
         Ok(PackReport { hash, len, files: count, linked, warnings })
     }
 }

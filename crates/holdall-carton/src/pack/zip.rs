@@ -1,18 +1,20 @@
 //! Entries of a zip on their way to a file.
 
+use super::super::ledger;
 use super::Packing;
 use super::parts::{Part, Source};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
-use holdall_core::wire::zip::{EntryKind, Method};
-use holdall_core::{Error, Result};
+use holdall_core::wire::zip::{Directory, EntryKind, Method};
+use holdall_core::{Error, Result, Window};
 use holdall_io::Work;
 use holdall_io::error::CHANGED;
+use holdall_io::ledger::unlimited;
 use holdall_io::package::origin::Stored;
 use holdall_io::package::read::{fill, reading};
 use holdall_io::sink::{FileSink, Sink};
-use holdall_io::source::read_part;
+use holdall_io::source::{fetched, read_part};
 use holdall_package::{Sum, sha256};
 use std::io::{self, Read, Write};
 
@@ -198,11 +200,26 @@ impl<'a> Out<'a> {
         Ok(hash)
     }
 
-    /// Writes the directory and publishes the file; returns its length.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    /// Writes the directory, checks that a reader finds each of `paths` and every entry that was added, and publishes the file;
+    /// returns its length.
+    pub(super) fn finish<'p>(mut self, paths: impl Iterator<Item = &'p str>) -> Result<u64> {
         let end = directory(&self.entries, self.sink.len());
         self.sink.append(&end)?;
         let len = self.sink.len();
+        if let Some(source) = self.sink.read_back()? {
+            let mut window = Window::new(source.len());
+            let directory =
+                fetched(&*source, &mut window, |window| Directory::read(window, &unlimited()))?;
+            let file = |path, len| ledger::Entry { path, len, sha256: None };
+            let added = self.entries.iter().map(|entry| file(entry.name.as_str(), Some(entry.len)));
+            let found = || {
+                let all = directory.entries();
+                all.map(|entry| file(entry.name(), Some(entry.decoded_len())))
+            };
+            ledger::check(added, found())?;
+            let names = directory.entries().map(|entry| file(entry.name(), None));
+            ledger::check(paths.map(|path| file(path, None)), names)?;
+        }
         self.sink.finish()?;
         Ok(len)
     }

@@ -19,6 +19,7 @@ pub use record::{Record, Side};
 use crate::diff::{family, same_value};
 use crate::error::{Result, list};
 use crate::layout::is_parameter;
+use crate::layout::quantized::SPELLED;
 use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
 use record::{Entry, Part};
 
@@ -163,7 +164,10 @@ impl Pair<'_> {
 
     /// Compares the types of the elements themselves, in whichever component they are.
     fn element_type(&mut self, parts: &[Part], others: &[Part]) {
-        let (Some(old), Some(new)) = (main(parts), main(others)) else { return };
+        let Some(old) = main(parts) else { return };
+        // Of a layout that is not known, no component is the main one: those of one role are compared.
+        let same_role = others.iter().find(|other| other.role == old.role);
+        let Some(new) = same_role.or_else(|| main(others)) else { return };
         let was = (old.dtype, old.logical_type.as_ref());
         let is = (new.dtype, new.logical_type.as_ref());
         let is_computed = self.source.layout().is_computed()
@@ -171,10 +175,12 @@ impl Pair<'_> {
             || matches!(self.source.layout(), Layout::Other(_));
         let is_cast =
             |(dtype, logical): &(DType, Option<LogicalType>)| (*dtype, logical.as_ref()) == is;
+        let asked = self.change.element_type.as_ref().map(|(dtype, _)| *dtype);
+        let is_storage_of = |dtype| dtype == old.dtype || asked == Some(dtype);
         let is_accounted = was == is
             || (self.change.layout && is_computed)
             || self.change.element_type.as_ref().is_some_and(is_cast)
-            || (self.change.stored_elements && old.dtype == new.dtype && is.1.is_none());
+            || (self.change.stored_elements && is.1.is_none() && is_storage_of(new.dtype));
         if !is_accounted {
             self.unaccounted(Lost::ElementType(old.type_name()));
         }
@@ -229,8 +235,10 @@ impl Pair<'_> {
                 let other = self.target.attributes().get(key);
                 other.is_some_and(|other| same_value(value, other))
             };
+            // What says the same in other words may be said in others again.
+            let is_spelling = *old == Layout::QuantizedGroup && key == SPELLED;
             let is_asked = self.change.attributes.iter().any(|changed| changed == key);
-            if is_asked || (is_other_layout && is_parameter(old, key)) || is_kept() {
+            if is_asked || is_spelling || (is_other_layout && is_parameter(old, key)) || is_kept() {
                 continue;
             }
             let is_replaced = is_other_layout && is_parameter(new, key);

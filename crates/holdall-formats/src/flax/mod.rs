@@ -49,6 +49,7 @@ pub static FORMAT: Format = Format {
     index_location: IndexLocation::Start,
     attributes_are_values: true,
     stands_beside_weights: true,
+    framework: Some("flax"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

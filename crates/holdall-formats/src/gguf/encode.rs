@@ -58,6 +58,10 @@ impl Encode for Encoder {
         true
     }
 
+    fn own_attributes(&self) -> &'static [&'static str] {
+        &[ALIGN_KEY]
+    }
+
     /// The offset of a tensor is where the one before it ends.
     fn can_share(&self) -> bool {
         false

@@ -5,7 +5,7 @@ use super::fit::{check_tensor, limits_of_schemas};
 use super::metadata::{Parts, own_attributes};
 use super::plan::Plan;
 use super::rules::*;
-use super::{DIALECT, KIND_ATTRIBUTE};
+use super::{DIALECT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 use crate::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use bytes::Bytes;
 use holdall_core::encode::UNKNOWN_VERSION;
@@ -42,6 +42,10 @@ struct Encoder {
 impl Encode for Encoder {
     fn header_first(&self) -> bool {
         true
+    }
+
+    fn own_attributes(&self) -> &'static [&'static str] {
+        if self.align.is_some() { &[SCHEMA_ATTRIBUTE] } else { &[] }
     }
 
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {

@@ -67,6 +67,7 @@ pub static FORMAT: Format = Format {
     is_model_file: is_known_name,
     attributes_are_values: true,
     stands_beside_weights: true,
+    framework: Some("pt"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

@@ -81,6 +81,7 @@ pub static FORMAT: Format = Format {
     encode: writer(encode::encoder),
     index_location: IndexLocation::Start,
     shards: Some(Shards::Index),
+    framework_key: Some("format"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

@@ -52,6 +52,7 @@ pub static FORMAT: Format = Format {
     }),
     is_model_file: has_data,
     stands_beside_weights: true,
+    framework: Some("tf"),
     rules: RULES,
     ..Format::read_by(detect::detect, decode::decode)
 };

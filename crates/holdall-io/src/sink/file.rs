@@ -350,7 +350,7 @@ impl Sink for FileSink {
         // The system's cache has what is read, whichever way it was written.
         set_direct(self.as_file(), false);
         let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
-        let source = FileSource::of_file(file, &self.named)?;
+        let source = FileSource::from_file(file, &self.named)?;
         // Not as a local file, which may be opened a second time by its path.
         Ok(Some(Arc::new(Unnamed(source))))
     }

@@ -41,11 +41,14 @@ impl FileSource {
             return Err(NOT_REGULAR.broken("this is a pipe or a device, not a regular file"));
         }
         let file = File::open(path).map_err(|e| io(e, "opening"))?;
-        FileSource::of_file(file, path)
+        FileSource::from_file(file, path)
     }
 
     /// A source of a file that is open already; `path` names it in errors.
-    pub(crate) fn of_file(file: File, path: &Path) -> Result<FileSource> {
+    ///
+    /// # Errors
+    /// Io.
+    pub fn from_file(file: File, path: &Path) -> Result<FileSource> {
         let meta = file.metadata().map_err(|e| io(e, "opening"))?;
         let (file, stamp) = (Arc::new(file), Stamp::from(&meta));
         let (path, direct) = (path.to_owned(), OnceLock::new());

@@ -1,9 +1,9 @@
 //! A file that has all its bytes and is not published yet.
 
-use crate::index::decode_index;
+use crate::ledger::read_back;
 use crate::sink::Sink;
-use holdall_core::ledger::{self, Expected, Record, Side};
-use holdall_core::{Encode, Index, LIMITS, Limits, Result};
+use holdall_core::ledger::Record;
+use holdall_core::{Encode, Result};
 
 /// A file that has all its bytes, and is what was written as far as a reader can tell. Dropped before
 /// [`Finished::publish`], it leaves nothing behind.
@@ -21,16 +21,11 @@ impl<S: Sink> Finished<S> {
         encoder: &dyn Encode,
         reads_back: bool,
     ) -> Result<Finished<S>> {
-        let source = if reads_back { sink.read_back()? } else { None };
-        let written = match source {
-            Some(source) => Some(decode_index(&*source, &unlimited())?),
-            None => None,
-        };
         if !encoder.writes_attributes() {
-            record.set_attributes(written.as_ref().map(|index| index.attributes().clone()));
+            record.set_attributes(None);
         }
-        if let Some(index) = &written {
-            compare(&record, index, encoder)?;
+        if let (true, Some(source)) = (reads_back, sink.read_back()?) {
+            read_back(&*source, &mut record, encoder)?;
         }
         let len = sink.len();
         Ok(Finished { sink, record, len })
@@ -66,27 +61,4 @@ impl<S: Sink> Finished<S> {
     pub fn publish(self) -> Result<S::Done> {
         self.sink.finish()
     }
-}
-
-/// Compares what was given to the encoder with what a decoder finds in the file: nothing may be missing.
-fn compare(record: &Record, index: &Index, encoder: &dyn Encode) -> Result<()> {
-    let mut expected = Expected::new();
-    if encoder.needs_digest().is_some() {
-        // Checksums that belong to the container: a decoder may use them without giving them out.
-        expected.choose_digests();
-    }
-    let mut ledger = ledger::compare(Side::Record(record), Side::Index(index), &expected);
-    ledger.unaccounted.append(&mut ledger.left_behind);
-    ledger.check().map(drop)
-}
-
-/// Limits for a file that was just written: whatever its source was opened with, it is as large as it is.
-fn unlimited() -> Limits {
-    const MOST: u64 = 1 << 40;
-    let mut limits = Limits::default();
-    for limit in LIMITS {
-        // At most what the table allows.
-        let _ = limit.set(&mut limits, limit.most.min(MOST));
-    }
-    limits
 }

@@ -66,16 +66,25 @@ impl Convert {
     }
 
     /// The file attributes that the target gets, before it is known which it can hold.
-    pub(super) fn attributes_of(&self, file: &File) -> Attributes {
+    pub(super) fn attributes_of(&self, file: &File, target: Option<&Format>) -> Attributes {
         if let Some(given) = &self.attributes {
             return given.clone();
         }
-        let kept = file.attributes().iter().filter(|(key, _)| self.keeps_attribute(file, key));
-        let pair = |(key, value): (&str, &Value)| (key.to_owned(), value.clone());
-        match self.select.is_all() {
+        let mut attributes = match self.select.is_all() {
             true => file.attributes().clone(),
-            false => kept.map(pair).collect(),
+            false => {
+                let all = file.attributes().iter();
+                let kept = all.filter(|(key, _)| self.keeps_attribute(file, key));
+                kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+            }
+        };
+        let framework = holdall_formats::by_name(file.format()).and_then(|format| format.framework);
+        if let (Some(key), Some(name)) = (target.and_then(|format| format.framework_key), framework)
+            && attributes.get(key).is_none()
+        {
+            attributes.set(key, Value::Text(name.to_owned()));
         }
+        attributes
     }
 
     /// Whether a file attribute is of the tensors that are written, or of the file: one that stands among the values of
