@@ -46,9 +46,9 @@ use std::path::{Path, PathBuf};
 What the target cannot express is refused before a byte is written. An existing file is replaced \
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
-    /// A file, an .npy file or a folder of them, or `-` for standard input; several files are one model, in this order
-    #[arg(value_name = "IN", required = true)]
-    input: Vec<PathBuf>,
+    /// A file, an .npy file or a folder of them, or `-` for standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
 
     /// The file to write, or `-` for standard output; with --max-shard-size or --max-shard-tensors, the folder
     #[arg(value_name = "OUT")]
@@ -226,7 +226,8 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
     }
     match (from, to) {
         (Some(form), None) => {
-            let mut build = BuildArgs::of_table(input, form, &args.output, args.writing.clone());
+            let mut build =
+                BuildArgs::of_table(&args.input, form, &args.output, args.writing.clone());
             build.schema.clone_from(&args.schema);
             build.to.clone_from(&args.to);
             build.force = args.force;
@@ -238,7 +239,7 @@ fn table(session: &Session, args: &ConvertArgs) -> Result<Option<Status>, Failur
                 let hint = "convert without it; `holdall records --schema` shows records under another schema";
                 return refused(format!("`{option}` is not for files of columns"), hint);
             }
-            let file = crate::input::open(session, input)?;
+            let file = crate::input::open(session, &args.input)?;
             let records = records::dataset(&file, None)?.records()?;
             let all = Columns::Records(&records, records.query(), &[]);
             tables::write(session, all, form, &args.output, args.force).map(Some)
