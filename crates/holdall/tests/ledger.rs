@@ -465,6 +465,7 @@ fn a_weight_is_not_converted_without_the_scale_beside_it() {
         ("l.weight", "l.weight_scale_inv"),
         ("l.weight", "l.weight_scale"),
         ("l.weight", "l.scale_weight"),
+        ("l.weight", "l.weight.scale"),
         ("experts.gate_up_proj", "experts.gate_up_proj_scale"),
     ] {
         let from = dir.path().join("from.safetensors");

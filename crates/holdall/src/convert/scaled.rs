@@ -10,7 +10,7 @@ use holdall_io::Tensor;
 use holdall_io::error::SCALED;
 
 /// What the name of a scale has at its end, after the name of its weight.
-const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
+const SUFFIXES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale_inv", ".scale", ".scales"];
 /// What it has there in place of `weight`.
 const IN_PLACE: [&str; 2] = ["weight_scale", "scale_weight"];
 
