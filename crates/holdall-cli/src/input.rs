@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
+use holdall::operations::{self, Operation, PlaceKind};
 use holdall::source::{FileSource, MapSource, MemorySource};
 use holdall::{ByteSource, Check, File, Io, OpenOptions};
 use std::io::{Cursor, Read};
@@ -15,6 +16,14 @@ pub(crate) const STDIN: &str = "<stdin>";
 /// first.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
     open_with(session, path, check_of(path))
+}
+
+/// Refuses a place that an operation does not work with, before it does anything.
+pub(crate) fn check_place(operation: Operation, path: &Path) -> holdall::Result<()> {
+    match path.as_os_str() == "-" {
+        true => operations::check_kind(operation, PlaceKind::StandardInput, STDIN),
+        false => operations::check(operation, path),
+    }
 }
 
 /// What is checked of a file: one inside a package is checked against its hash.

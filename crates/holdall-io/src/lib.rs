@@ -35,6 +35,7 @@ pub mod held;
 pub mod http;
 mod index;
 pub mod items;
+pub mod journal;
 mod load;
 pub mod lock;
 mod model;

@@ -95,6 +95,16 @@ impl OpenOptions {
         self.with_parts(file, path)
     }
 
+    /// Opens a file on a disk by itself, whatever it is a part of: without its shards or parts.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_alone(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let main = vec![ModelFile::new(FileRole::Main, path, Some(0))];
+        Ok(self.open_one(path)?.with_files(main))
+    }
+
     /// Opens one file, whatever it is a part of.
     fn open_one(&self, path: &Path) -> Result<File> {
         if let Some(url) = crate::address::is_url(path) {
@@ -310,7 +320,7 @@ pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> 
 }
 
 /// How often a file that changes while it is opened is opened again.
-const ATTEMPTS: u32 = 100;
+pub(crate) const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.
 const PAUSE: Duration = Duration::from_millis(2);
 

@@ -5,7 +5,10 @@ use crate::arrays::Reopened;
 use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
+use crate::journal;
+use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
+use crate::open::ATTEMPTS;
 use crate::options::OpenOptions;
 use crate::source::{ByteSource, FileSource};
 use crate::workers;
@@ -240,15 +243,31 @@ impl OpenOptions {
                 self.of_index(home, name, &*source, more, shown)
             }
             (Chosen::Whole(name, warning), _) => {
-                self.joined(vec![self.shard(home, name)?], vec![warning], shown)
+                let main = ModelFile::new(FileRole::Main, home.join(name), Some(0));
+                let file = self.joined(vec![self.shard(home, name)?], vec![warning], shown)?;
+                Ok(file.with_files(vec![main]))
             }
             (Chosen::Checkpoint(_), _) => self.open_checkpoint(home),
             (Chosen::File(name), _) => self.open(home.join(name)),
-            // All the others are what it names.
-            (Chosen::Root(root, names), _) => match self.open(home.join(root)) {
-                Ok(file) if file.all_sources().len() == names.len() => Ok(file),
-                _ => Err(too_many(&names).in_source(shown)),
-            },
+            // All the others are what it names, or what an edit is about to add or remove.
+            (Chosen::Root(root, names), _) => {
+                let passing = match home {
+                    Home::Folder(_) => journal::files_for(&home.join(root)),
+                    Home::Web(..) => Vec::new(),
+                };
+                match self.open(home.join(root)) {
+                    Ok(file)
+                        if names.iter().all(|name| {
+                            let path = home.join(name);
+                            file.files().iter().any(|own| own.location == path)
+                                || passing.contains(&path)
+                        }) =>
+                    {
+                        Ok(file)
+                    }
+                    _ => Err(too_many(&names).in_source(shown)),
+                }
+            }
             (Chosen::Several(names), _) => Err(too_many(&names).in_source(shown)),
             // Which may be in folders of it.
             (Chosen::Arrays, Home::Folder(folder)) => self.open_arrays(folder),
@@ -268,8 +287,18 @@ impl OpenOptions {
         shown: String,
     ) -> Result<File> {
         let path = folder.join(name);
+        let home = Home::Folder(folder.to_owned());
+        // An edit may take an index, and then the shards that it names, away while they are opened: the new index is there before.
+        for _ in 1..ATTEMPTS {
+            let before = Stamp::of(&path)?;
+            let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
+            let opened = self.of_index(&home, name, &source, more.clone(), shown.clone());
+            if opened.is_ok() || Stamp::of(&path)? == before {
+                return opened;
+            }
+        }
         let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
-        self.of_index(&Home::Folder(folder.to_owned()), name, &source, more, shown)
+        self.of_index(&home, name, &source, more, shown)
     }
 
     /// The model that an index file describes; `more` is a warning besides those about it.

@@ -23,6 +23,7 @@ mod diff;
 mod docs;
 mod dtype;
 mod edit;
+mod edit_several;
 mod evolution;
 mod example_file;
 mod faults;

@@ -3,12 +3,14 @@
 
 mod map;
 mod split;
+mod text;
 
 pub(crate) use map::KERAS;
 pub(crate) use split::are_parts;
 
 pub use map::{Checked, MAX_INDEX, Map};
 pub use split::{Split, part_name};
+pub use text::{ChangedShard, IndexText, index_text};
 
 use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _, rules};
