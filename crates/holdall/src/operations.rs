@@ -298,13 +298,13 @@ pub static OPERATIONS: &[OperationRow] = &[
         operation: Operation::Edit,
         name: "edit",
         places: IN_PLACE,
-        files: [Changes, Changes, Follows, Alone],
+        files: [Changes, Changes, Follows, Changes],
     },
     OperationRow {
         operation: Operation::Compact,
         name: "edit compact",
         places: IN_PLACE,
-        files: [Changes, Changes, Follows, Alone],
+        files: [Changes, Changes, Follows, Changes],
     },
     OperationRow {
         operation: Operation::Pack,
