@@ -16,6 +16,7 @@ use holdall::carton::{
     Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
 };
 use holdall::fields;
+use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -38,7 +39,7 @@ The same files give the same package, byte for byte. Files are stored as they \
 are, so that they can be mapped where they lie:
 `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
-    /// An unpacked package, a folder with a model's files, or one model file
+    /// An unpacked package, a folder with a model's files, or a model's file, with which the files that it names are packed
     #[arg(value_name = "DIR|FILE")]
     from: PathBuf,
 
@@ -123,6 +124,7 @@ enum Compress {
 
 /// Packs.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
+    input::check_place(Operation::Pack, &args.from)?;
     let to = args.output.clone().unwrap_or_else(|| package_path(&args.from));
     let mut recipe = recipe(session, args)?;
     let cases = cases::Cases::new(&args.self_tests, &args.examples);
