@@ -3,6 +3,7 @@
 
 use crate::command::{Outcome, built, holdall, program, root};
 use crate::{derived, limits};
+use holdall::operations::{OPERATIONS, PlaceKind, Support};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ pub(crate) fn write(args: &[String]) -> Outcome {
     let pages = [
         ("docs/rules.md", rules_page(rules)),
         ("docs/formats.md", formats_page()),
+        ("docs/matrix.md", matrix_page()),
         ("docs/spec/index.md", with_limits("docs/spec/index.md", &limits::specification(&caps))?),
         ("docs/cli.md", with_limits("docs/cli.md", &limits::command())?),
         ("docs/javascript.md", with_limits("docs/javascript.md", &limits::javascript())?),
@@ -84,6 +86,55 @@ fn wire() -> Result<String, String> {
     let from = "crates/holdall-run/src/process/wire.py";
     std::fs::read_to_string(root().join(from)).map_err(|e| format!("{from}: {e}"))
 }
+
+/// The page of what each operation does with each place and file.
+fn matrix_page() -> String {
+    let mut out = format!("# What works where\n\n{GENERATED}\n");
+    out.push_str(MATRIX_INTRODUCTION);
+    let mut notes: Vec<String> = Vec::new();
+    let mut noted = |text: String| {
+        let at = notes.iter().position(|own| *own == text).unwrap_or_else(|| {
+            notes.push(text);
+            notes.len() - 1
+        });
+        at + 1
+    };
+    out.push_str("\n## Places\n\n| operation |");
+    PlaceKind::ALL.iter().for_each(|place| out.push_str(&format!(" {} |", place.as_str())));
+    out.push_str("\n| --- |");
+    PlaceKind::ALL.iter().for_each(|_| out.push_str(" --- |"));
+    for row in OPERATIONS {
+        out.push_str(&format!("\n| `{}` |", row.name));
+        for place in PlaceKind::ALL {
+            let cell = match row.support(place) {
+                Support::As(how) => format!("yes ({})", noted(how.to_owned())),
+                Support::Partly(what, rule) => {
+                    format!("in part ({})", noted(format!("{what}; else `{}`", rule.code)))
+                }
+                Support::No(rule, instead) => {
+                    format!("no ({})", noted(format!("`{}`: {instead}", rule.code)))
+                }
+                _ => "yes".to_owned(),
+            };
+            out.push_str(&format!(" {cell} |"));
+        }
+    }
+    out.push_str("\n\n");
+    for (at, note) in notes.iter().enumerate() {
+        out.push_str(&format!("{}. {note}\n", at + 1));
+    }
+    out.push_str("\n## Files of a model\n\n| operation | the only file | shards | index | files with bytes of another |\n");
+    out.push_str("| --- | --- | --- | --- | --- |\n");
+    for row in OPERATIONS {
+        let cells = row.files.map(|of| of.as_str()).join(" | ");
+        out.push_str(&format!("| `{}` | {cells} |\n", row.name));
+    }
+    out
+}
+
+const MATRIX_INTRODUCTION: &str = "What each operation does with each place that a model can be in, and with each file of a model in several. \
+An operation that does not work with a place refuses it before anything is written, with the rule that the note names. \
+A model in several files is named by its folder, by its index, or by the first part of a split GGUF file.\n";
 
 /// One rule as the docs show it.
 struct Row {

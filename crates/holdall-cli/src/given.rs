@@ -5,6 +5,7 @@ use crate::input;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Work;
+use holdall::operations::Operation;
 use holdall::records::{FillOptions, Rows, RowsOptions};
 use holdall::schema::{Null, Unknown};
 use std::path::{Path, PathBuf};
@@ -81,6 +82,7 @@ pub(crate) fn open(
     form: Option<Form>,
     work: Work,
 ) -> Result<Rows, Failure> {
+    input::check_place(Operation::Build, path)?;
     let mut options = RowsOptions::new()
         .with_limits(session.global.limits())
         .with_array_len(session.global.stdin_len())

@@ -2,6 +2,7 @@
 
 use crate::exit::{ARGUMENTS, Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
+use holdall::operations::{self, Operation, PlaceKind};
 use holdall::source::{FileSource, MemorySource, SourceReader, mapped_or_read};
 use holdall::{ByteSource, Check, File, Io, Location, OpenOptions};
 use std::io::{Cursor, Read};
@@ -36,6 +37,14 @@ pub(crate) fn models(files: &[PathBuf], together: bool) -> Vec<&[PathBuf]> {
     match together {
         true => vec![files],
         false => files.chunks(1).collect(),
+    }
+}
+
+/// Refuses a place that an operation does not work with, before it does anything.
+pub(crate) fn check_place(operation: Operation, path: &Path) -> holdall::Result<()> {
+    match path.as_os_str() == "-" {
+        true => operations::check_kind(operation, PlaceKind::StandardInput, STDIN),
+        false => operations::check(operation, path),
     }
 }
 

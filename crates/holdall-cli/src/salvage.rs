@@ -8,6 +8,7 @@ use crate::output::text::{Grouped, Size, count, escape, printable};
 use crate::session::Session;
 use crate::writing;
 use clap::Args;
+use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
 use holdall::{FileSink, SalvageReport, WriteOptions, fields};
 use std::io::Write as _;
@@ -44,6 +45,7 @@ const SHOWN: usize = 20;
 
 /// Salvages one file.
 pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
+    input::check_place(Operation::Salvage, &args.input)?;
     FileSink::check(&args.output, args.force)?;
     let write = WriteOptions::new().with_work(session.work("salvaging"));
     let write = writing::in_format(write.with_overwrite(args.force), args.to.as_deref())?;

@@ -329,3 +329,43 @@ fn attributes_that_a_tensor_is_read_with_stay() {
         .ends_with(0);
     holdall(["verify", &path]).ends_with(0);
 }
+
+/// A model in several files is changed in its files, whatever name it is given by; and what a killed edit left goes, but nothing that
+/// the model names.
+#[test]
+fn a_model_in_several_files_is_edited_in_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    let from = accept("../../examples/tiny.zt");
+    let model_of = |to: &str| {
+        let _ = std::fs::remove_dir_all(&model);
+        let to = ["--to", to, "--max-shard-size", "4KB", "--dense"];
+        holdall([&["convert", &from, model.to_str().unwrap()], &to[..]].concat()).ends_with(0);
+    };
+    for (to, entry) in [("safetensors", "model.safetensors.index.json"), ("ztensor2", "model.zt")] {
+        model_of(to);
+        let names = || {
+            let all = model.read_dir().unwrap().map(|e| e.unwrap().file_name());
+            let mut all: Vec<String> = all.map(|name| name.into_string().unwrap()).collect();
+            all.sort();
+            all
+        };
+        let before = names();
+        let shards: Vec<&String> = before.iter().filter(|name| name.contains("-of-")).collect();
+        assert!(shards.len() > 2, "{before:?}");
+        let listed =
+            json!(shards.into_iter().map(String::as_str).chain(["stray"]).collect::<Vec<_>>());
+        for given in [entry, "."] {
+            std::fs::write(model.join("stray"), "").unwrap();
+            std::fs::write(model.join(format!(".{entry}.holdall-edit")), listed.to_string())
+                .unwrap();
+            let args = ["edit", given, "set", "note=x", "--json"];
+            let out = command::command(args).current_dir(&model).output().unwrap();
+            let ran = command::ran(out).ends_with(0);
+            assert_eq!(ran.json()["files"].as_array().unwrap().len(), 1, "{ran:?}");
+            assert_eq!(names(), before, "{to}, {given}");
+        }
+        let found = holdall(["inspect", "--json", model.to_str().unwrap()]).ends_with(0).json();
+        assert_eq!(found["attributes"]["note"], "x");
+    }
+}

@@ -266,6 +266,59 @@ fn compact() {
     );
 }
 
+/// Edits of several files of a model: whatever instant it is killed at, the old model opens or the new one, and the next edit removes
+/// what was left.
+fn edits_several(what: &str, seed: u64, format: &str, entry: &str) {
+    let mut place = Place::new(seed);
+    let from = place.write("from.zt", "ztensor", 64, 1);
+    let folder = |name: &str| {
+        let path = place.path(name);
+        let args = ["convert", text(&from), text(&path), "--to", format, "--max-shard-size", "1MB"];
+        holdall(args.into_iter().chain(["--no-sync"])).ends_with(0);
+        path
+    };
+    let (old, new, edited) = (folder("old"), folder("new"), place.path("edited"));
+    let args = |path: &Path| {
+        let rest = ["rename", "w0=first", "w7=second", "w11=third"];
+        let path = text(path).to_owned();
+        ["edit".to_owned(), path].into_iter().chain(rest.map(str::to_owned)).collect::<Vec<_>>()
+    };
+    holdall(args(&new)).ends_with(0);
+    let named = args(&edited);
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    place.kill(
+        what,
+        &named,
+        || {
+            let _ = std::fs::remove_dir_all(&edited);
+            std::fs::create_dir(&edited).unwrap();
+            for entry in old.read_dir().unwrap().map(|entry| entry.unwrap()) {
+                copy(&entry.path(), &edited.join(entry.file_name()));
+            }
+        },
+        || {
+            let left = which(&edited, &old, &new);
+            assert_eq!(which(&edited.join(entry), &old, &new), left);
+            holdall(["edit", text(&edited), "set", "after=1"]).ends_with(0);
+            holdall(["edit", text(&edited), "unset", "after"]).ends_with(0);
+            assert_eq!(which(&edited, &old, &new), left);
+            let count = |path: &Path| path.read_dir().unwrap().count();
+            assert_eq!(count(&edited), count(&old));
+            left
+        },
+    );
+}
+
+#[test]
+fn edit_of_shards_with_an_index() {
+    edits_several("edit of shards", 10, "safetensors", "model.safetensors.index.json");
+}
+
+#[test]
+fn edit_of_shards_with_a_root() {
+    edits_several("edit of shards of zTensor 2", 11, "ztensor2", "model.zt");
+}
+
 /// Ctrl-C, which can be taken: not even a temporary folder stays.
 #[test]
 fn an_interrupted_folder_leaves_nothing() {

@@ -143,6 +143,17 @@ holdall_core::error::rules! {
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and new names that are not taken.";
+    /// Changes of several files that nothing commits at once.
+    pub SEVERAL_FILES: Unsupported "edit/several-files"
+        "An edit of a model in several files without an index changes one of its files."
+        hint "convert the model with the changes into another folder or file, as `holdall convert` does, or edit what that gives";
+    /// Names of tensors in a shard that was opened by itself.
+    pub NAMED_ELSEWHERE: Misuse "edit/named-elsewhere"
+        "An edit of a shard by itself leaves the names of its tensors, which another file gives, as they are."
+        hint "edit the model through that file: it follows";
+    /// A place that an operation does not work with.
+    pub PLACE: Misuse "operation/place"
+        "An operation is given a place that it works with; the documentation has a table of them.";
     /// Nothing can be taken out of a damaged file.
     pub NOTHING_SOUND: Malformed "salvage/nothing-sound"
         "A damaged file that is salvaged has at least one sound tensor.";

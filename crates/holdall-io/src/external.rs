@@ -58,6 +58,19 @@ pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Resu
     fetched(source, &mut window, |window| ztensor2::objects_of(window, limits, shard))
 }
 
+/// Returns what a file of zTensor 2 states of its shards, or `None` if it has tensors besides them.
+///
+/// # Errors
+/// What is wrong with the file.
+#[cfg(feature = "ztensor2")]
+pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
+    let Some(source) = model.all_sources().first() else { return Ok(None) };
+    let mut window = Window::new(source.len());
+    fetch_ends(&**source, &mut window)?;
+    let read = |window: &Window| ztensor2::Root::read(window, model.limits());
+    fetched(&**source, &mut window, read).map_err(|e| e.in_source(model.name()))
+}
+
 /// A model into which weights are to be written.
 ///
 /// # Errors

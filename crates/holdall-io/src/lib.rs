@@ -33,6 +33,7 @@ pub mod held;
 pub mod http;
 mod index;
 pub mod items;
+pub mod journal;
 pub mod ledger;
 mod load;
 pub mod location;

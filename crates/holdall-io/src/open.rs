@@ -82,6 +82,16 @@ impl OpenOptions {
         self.with_parts(file, site)
     }
 
+    /// Opens a file on a disk by itself, whatever it is a part of: without its shards or parts.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_alone(&self, path: impl AsRef<Path>) -> Result<File> {
+        let site = Site::new(self, &Location::new(path))?;
+        let main = vec![ModelFile::new(FileRole::Main, site.location.clone(), Some(0))];
+        Ok(self.open_one(&site)?.with_files(main))
+    }
+
     /// Opens one file, whatever it is a part of.
     fn open_one(&self, site: &Site) -> Result<File> {
         let Location::Path(path) = &site.location else {
@@ -315,7 +325,7 @@ pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> 
 }
 
 /// How often a file that changes while it is opened is opened again.
-const ATTEMPTS: u32 = 100;
+pub(crate) const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.
 const PAUSE: Duration = Duration::from_millis(2);
 

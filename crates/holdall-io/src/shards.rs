@@ -4,8 +4,11 @@
 use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
+use crate::journal;
 use crate::location::{Folder, Found, Location, Site};
+use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
+use crate::open::ATTEMPTS;
 use crate::options::OpenOptions;
 use crate::source::ByteSource;
 use holdall_core::error::Shown as _;
@@ -158,11 +161,22 @@ impl OpenOptions {
             Chosen::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
             Chosen::Checkpoint(_) => self.open_checkpoint(folder),
             Chosen::File(name) => self.open_in(folder, name),
-            // All the others are what it names.
-            Chosen::Root(root, names) => match self.open_in(folder, root) {
-                Ok(file) if file.all_sources().len() == names.len() => Ok(file),
-                _ => Err(folders::too_many(&names).in_source(shown)),
-            },
+            // All the others are what it names, or what an edit is about to add or remove.
+            Chosen::Root(root, names) => {
+                let passing = match folder {
+                    Folder::Disk(path) => journal::files_for(&path.join(root)),
+                    Folder::Address(_) | Folder::Inside(_) => Vec::new(),
+                };
+                let is_known = |file: &File, name: &str| {
+                    let location = folder.locate(name);
+                    file.files().iter().any(|own| own.location == location)
+                        || location.as_path().is_some_and(|path| passing.iter().any(|p| p == path))
+                };
+                match self.open_in(folder, root) {
+                    Ok(file) if names.iter().all(|name| is_known(&file, name)) => Ok(file),
+                    _ => Err(folders::too_many(&names).in_source(shown)),
+                }
+            }
             // Which may be in folders of it.
             Chosen::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
             other => Err(no_model(&other).in_source(shown)),
@@ -190,6 +204,29 @@ impl OpenOptions {
     /// Opens the model that the index file of that name describes, which is called `shown`, or else by its own name. `more` is a
     /// warning besides those about the index.
     fn open_index_file(
+        &self,
+        folder: &Folder,
+        name: &str,
+        more: Option<Warning>,
+        shown: Option<String>,
+    ) -> Result<File> {
+        let Folder::Disk(home) = folder else {
+            return self.open_index_once(folder, name, more, shown);
+        };
+        let path = home.join(name);
+        // An edit may take an index, and then the shards that it names, away while they are opened: the new index is there before.
+        for _ in 1..ATTEMPTS {
+            let before = Stamp::of(&path)?;
+            let opened = self.open_index_once(folder, name, more.clone(), shown.clone());
+            if opened.is_ok() || Stamp::of(&path)? == before {
+                return opened;
+            }
+        }
+        self.open_index_once(folder, name, more, shown)
+    }
+
+    /// Opens the model of an index file as its files are now.
+    fn open_index_once(
         &self,
         folder: &Folder,
         name: &str,

@@ -30,14 +30,11 @@ pub mod error;
 mod form;
 pub mod formats;
 pub mod http;
-#[cfg(target_os = "linux")]
-mod in_place;
 pub mod json;
 pub mod layout;
 pub mod ledger;
 pub mod npy;
-#[cfg(unix)]
-mod overwrite;
+pub mod operations;
 pub mod plain;
 pub mod read;
 pub mod records;

@@ -203,3 +203,103 @@ fn keys_that_are_not_known_are_kept() {
         assert_eq!(named[key], as_it_is[key], "{key}");
     }
 }
+
+/// A model's file is packed with the files that it names, or not at all.
+#[cfg(all(feature = "onnx", feature = "gguf", feature = "safetensors", feature = "ztensor2"))]
+mod named {
+    use holdall::carton::{Follow, Package, Recipe};
+    use holdall::{Convert, DType, File, TensorSpec, WriteOptions, Writer, convert, formats};
+    use std::path::{Path, PathBuf};
+
+    fn recipe() -> Recipe {
+        let mut recipe = Recipe::new();
+        recipe.runner = Some("python".into());
+        recipe.framework_version = Some(">=3.10".into());
+        recipe
+    }
+
+    fn weights(path: &Path) -> File {
+        let mut writer = Writer::create(path, &WriteOptions::new()).unwrap();
+        let specs: Vec<TensorSpec> =
+            (0..4).map(|i| TensorSpec::dense(format!("w{i}"), DType::F32, [8])).collect();
+        writer.declare(&specs).unwrap();
+        specs.into_iter().for_each(|spec| writer.add(spec, &[&[7; 32]]).unwrap());
+        writer.finish().unwrap();
+        holdall::open(path).unwrap()
+    }
+
+    /// A model in several files, of each kind: by which file it is opened.
+    fn models(dir: &Path) -> Vec<PathBuf> {
+        let weights = weights(&dir.join("w.safetensors"));
+        let mut all = Vec::new();
+        for (format, entry) in [
+            ("safetensors", "model.safetensors.index.json"),
+            ("gguf", "model-00001-of-00004.gguf"),
+            ("ztensor2", "model.zt"),
+        ] {
+            let write = WriteOptions::new().with_format(formats::by_name(format).unwrap());
+            let folder = dir.join(format);
+            convert(&weights, &folder, &Convert::new(write).with_max_shard_len(32)).unwrap();
+            all.push(folder.join(entry));
+        }
+        let accepted = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/onnx");
+        let from = accepted.read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let mut from: Vec<PathBuf> =
+            from.filter(|p| p.extension().is_some_and(|e| e == "onnx")).collect();
+        from.sort();
+        let path = dir.join("onnx").join("model.onnx");
+        std::fs::create_dir(dir.join("onnx")).unwrap();
+        let external = Convert::new(WriteOptions::new().with_overwrite(true))
+            .with_external(holdall::ExternalData::AtLeast(1));
+        let has_external = from.iter().any(|from| {
+            let file = holdall::open(from).unwrap();
+            file.faults().next().is_none()
+                && convert(&file, &path, &external).is_ok_and(|report| report.files.len() == 2)
+        });
+        assert!(has_external, "no model of the corpus has weights");
+        all.push(path);
+        all
+    }
+
+    #[test]
+    fn a_model_is_packed_with_the_files_that_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        for model in models(dir.path()) {
+            let folder = model.parent().unwrap();
+            let package = dir.path().join("p.carton");
+            recipe().prepare(&model).unwrap().packer.write(&package, true).unwrap();
+            let packed = Package::open(&package).unwrap();
+            let whole = holdall::open(&model).unwrap();
+            assert!(whole.files().len() > 1);
+            for file in whole.files() {
+                let name = file.location.file_name().unwrap().to_str().unwrap();
+                let inside = packed.read(&format!("model/{name}")).unwrap();
+                assert!(inside == std::fs::read(folder.join(name)).unwrap(), "{name}");
+            }
+            // One that is missing, and one that is elsewhere.
+            let last = whole.files().last().unwrap().location.clone();
+            let last: &Path = last.as_ref();
+            let away = dir.path().join("away");
+            std::fs::rename(last, &away).unwrap();
+            let e = recipe().prepare(&model).unwrap_err();
+            assert_eq!(e.code(), "package/part", "{}: {e}", model.display());
+            let e = recipe().prepare(folder).err();
+            // The other parts of a split file say which they are.
+            assert!(e.is_some_and(|e| e.code() == "package/part"), "{}", model.display());
+            #[cfg(unix)]
+            {
+                std::os::unix::fs::symlink(&away, last).unwrap();
+                let e = recipe().prepare(&model).unwrap_err();
+                assert!(["package/link-out", "package/part"].contains(&e.code()), "{e}");
+                if !model.ends_with("model.onnx") && !model.ends_with("model.zt") {
+                    let mut follow = recipe();
+                    follow.follow = Follow::All;
+                    follow.prepare(&model).unwrap();
+                }
+                std::fs::remove_file(last).unwrap();
+            }
+            std::fs::rename(&away, last).unwrap();
+            recipe().prepare(folder).unwrap();
+        }
+    }
+}

@@ -138,6 +138,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("http/redirect-target", FETCHED),
     ("http/too-long", FETCHED),
     ("write/address", WRITING),
+    ("edit/several-files", SEVERAL),
     ("stores/not-built", STORED),
     ("stores/read-only", STORED),
     ("stores/many", STORED),

@@ -24,6 +24,7 @@ mod diff;
 mod docs;
 mod dtype;
 mod edit;
+mod edit_several;
 mod evolution;
 mod example_file;
 mod faults;

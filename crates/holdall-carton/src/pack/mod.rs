@@ -1,6 +1,7 @@
 //! Writing a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
 //! pass that writes it.
 
+mod named;
 mod parts;
 mod recipe;
 mod zip;

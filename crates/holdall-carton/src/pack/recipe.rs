@@ -1,6 +1,6 @@
 //! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
 
-use super::{Content, Follow, Packer};
+use super::{Content, Follow, Packer, named};
 use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
@@ -71,11 +71,11 @@ impl Recipe {
         Recipe::default()
     }
 
-    /// What packs the model at `path`: one file, which becomes `model/NAME`; a folder with `carton.toml` and
+    /// What packs the model at `path`: one file, which becomes `model/NAME`, with the files that it names (external data, shards, parts); a folder with `carton.toml` and
     /// `model/`, or with `model/` alone; or a folder with the model's files, which go under `model/`.
     ///
     /// # Errors
-    /// `package/part` for a package, and for a folder without files of a model; `package/runner` where nothing
+    /// `package/part` for a package, for a model that names a file which is missing or not in its folder, and for a folder without files of a model; `package/runner` where nothing
     /// says what runs the model, or with versions that are not a requirement; the `carton/…` rules; what is
     /// wrong with the model's file; Io.
     pub fn prepare(&self, path: impl AsRef<Path>) -> Result<Prepared> {
@@ -89,11 +89,17 @@ impl Recipe {
             if !description.inputs.is_empty() && !description.outputs.is_empty() {
                 undeclared = None;
             }
-            let packer = Packer::new(description);
-            let packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
+            let mut packer = Packer::new(description);
+            packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
+            for (name, from) in named::files_named(path, &self.open, self.follow)? {
+                packer = packer.with_file(format!("model/{name}"), Content::Path(from));
+            }
             return Ok(Prepared { packer, warnings, undeclared });
         }
         let packer = Packer::from_folder(path, self.follow)?;
+        let inner = path.join("model");
+        let model = holdall_io::model_file(if inner.is_dir() { &inner } else { path }).ok();
+        named::check_all(&packer.files, model.as_deref(), &self.open, self.follow)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {
             return Ok(Prepared { packer, warnings, undeclared: None });

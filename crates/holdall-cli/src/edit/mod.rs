@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use from::From;
 use holdall::error::Shown as _;
 use holdall::fields;
+use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
 use holdall::{Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions};
 use std::borrow::Cow;
@@ -32,9 +33,10 @@ use value::ValueType;
   holdall edit model.zt replace embed.weight --from embed.npy
 
 The file is changed in place where its format and file system allow that, and written anew where \
-not; what was done is said. Killed at any instant, it is the old file or the new one.")]
+not; what was done is said. Killed at any instant, it is the old file or the new one. Of a model in several \
+files, named by its folder, its index or its first part, those files are written that change.")]
 pub(crate) struct EditArgs {
-    /// The file to change
+    /// The file or model to change
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -122,9 +124,11 @@ enum Action {
 
 /// Changes one file.
 pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure> {
-    if args.file.as_os_str() == "-" {
-        return Err(ARGUMENTS.broken("standard input cannot be edited").into());
-    }
+    let operation = match &args.action {
+        Action::Compact { .. } => Operation::Compact,
+        _ => Operation::Edit,
+    };
+    input::check_place(operation, &args.file)?;
     let options = input::options(session);
     if session.global.io == IoChoice::Map {
         let e = ARGUMENTS.broken("`--io map` is given, but a file that is edited cannot be mapped");
@@ -334,10 +338,19 @@ fn tell(
         writeln!(session.out(), "{}", as_json(&fields!(source: &name).and(report.to_plain())))?;
         return Ok(());
     }
-    let how = match (report.in_place, report.written) {
-        (true, 0) => "nothing to write".to_owned(),
-        (true, written) => format!("in place, {} written", Size(written)),
-        (false, written) => format!("the file was written anew, {}", Size(written)),
+    let how = match (report.in_place, report.written, &*report.files) {
+        (true, 0, _) => "nothing to write".to_owned(),
+        (true, written, [file]) => {
+            format!("in place in {}, {} written", file_name(file), Size(written))
+        }
+        (true, written, _) => format!("in place, {} written", Size(written)),
+        (false, written, []) => format!("the file was written anew, {}", Size(written)),
+        (false, written, [file]) => {
+            format!("{} was written anew, {}", file_name(file), Size(written))
+        }
+        (false, written, files) => {
+            format!("{} were written anew, {}", count(files.len() as u64, "file"), Size(written))
+        }
     };
     let mut text = format!("{}: {done}; {how}", printable(&name));
     if report.dead > 0 {
@@ -349,4 +362,8 @@ fn tell(
     session.note(text);
     writing::left_behind(session, &report.left_behind);
     Ok(())
+}
+
+fn file_name(path: &Path) -> String {
+    printable(&path.file_name().unwrap_or_default().to_string_lossy())
 }

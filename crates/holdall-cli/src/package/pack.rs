@@ -15,6 +15,7 @@ use holdall::carton::{
     Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
 };
 use holdall::fields;
+use holdall::operations::Operation;
 use holdall::plain::ToPlain as _;
 use holdall::source::SourceReader;
 use holdall::{Check, Error, Location};
@@ -39,7 +40,8 @@ The same files give the same package, byte for byte. Files are stored as they \
 are, so that they can be mapped where they lie:
 `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
-    /// An unpacked package, a folder with a model's files, or one model file; also at an address, or in an archive
+    /// An unpacked package, a folder with a model's files, or a model's file, with which the files that it names are packed; also at an address,
+    /// or in an archive
     #[arg(value_name = "DIR|FILE")]
     from: PathBuf,
 
@@ -124,6 +126,7 @@ enum Compress {
 
 /// Packs.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
+    input::check_place(Operation::Pack, &args.from)?;
     let source = Source::new(session, &args.from)?;
     let to = args.output.clone().unwrap_or_else(|| source.to.clone());
     let mut recipe = recipe(session, args)?;

@@ -9,6 +9,7 @@ use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::fields;
+use holdall::operations::Operation;
 use holdall::plain::Plain;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
@@ -103,6 +104,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Serves until a signal comes.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
+    args.paths.iter().try_for_each(|path| crate::input::check_place(Operation::Serve, path))?;
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
     let files: Arc<dyn Shelf> = Arc::new(files);
     let tokens = match &args.token_file {

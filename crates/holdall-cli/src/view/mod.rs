@@ -7,6 +7,7 @@ use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
 use holdall::fields;
+use holdall::operations::Operation;
 use holdall::serve::Service;
 use holdall::serve::http::{HttpOptions, HttpServer};
 use site::{Shown, Site};
@@ -69,6 +70,7 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
 
 /// The file that is shown for a path, with those that belong to it.
 fn shown(path: &Path) -> Result<Shown, Failure> {
+    crate::input::check_place(Operation::View, path)?;
     let about = std::fs::metadata(path)
         .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
     let entry = match about.is_dir() {

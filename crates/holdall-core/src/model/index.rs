@@ -226,6 +226,11 @@ impl Index {
         }
     }
 
+    /// Returns the bytes of each source that may hold components, by their numbers.
+    pub fn data_ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> {
+        self.0.sources.iter().map(|(len, data)| data.start..data.end.min(*len).max(data.start))
+    }
+
     /// The file's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.0.attributes

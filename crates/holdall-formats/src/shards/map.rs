@@ -52,6 +52,17 @@ impl Map {
         &self.files
     }
 
+    /// Returns whether the index names groups of tensors instead of tensors, as those of Keras do.
+    pub fn is_of_groups(&self) -> bool {
+        self.of_groups
+    }
+
+    /// Returns the number of the file that should have a tensor, among [`files`](Self::files).
+    pub fn file_of(&self, tensor: &str) -> Option<usize> {
+        let at = self.tensors.binary_search_by(|(name, _)| self.name(name).cmp(tensor)).ok()?;
+        self.tensors.get(at).map(|(_, file)| *file as usize)
+    }
+
     /// Whether an index file of so many bytes is read.
     ///
     /// # Errors
@@ -84,7 +95,7 @@ impl Map {
 
     /// Whether it names a tensor.
     fn has(&self, tensor: &str) -> bool {
-        self.tensors.binary_search_by(|(name, _)| self.name(name).cmp(tensor)).is_ok()
+        self.file_of(tensor).is_some()
     }
 
     /// Looks at the tensors of the file of that number; notes those that the model has from others. `name` is the index's.
@@ -306,6 +317,6 @@ fn whole(text: &str) -> Option<u64> {
 }
 
 /// The group that a tensor of HDF5 is in, as Keras names it: `/layers/dense/vars`.
-fn group_of(name: &str) -> Option<String> {
+pub(super) fn group_of(name: &str) -> Option<String> {
     name.rsplit_once('/').map(|(group, _)| format!("/{group}"))
 }

@@ -3,11 +3,13 @@
 
 mod map;
 mod split;
+mod text;
 
 pub(crate) use map::KERAS;
 
 pub use map::{Checked, MAX_INDEX, Map};
 pub use split::{PartName, Split, part_name, part_of};
+pub use text::{ChangedShard, IndexText, index_text};
 
 use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _, rules};

@@ -74,19 +74,29 @@ fn manifest(window: &Window, limits: &Limits) -> Result<(Bytes, u64), Stop> {
 pub(super) fn each_object(
     window: &Window,
     limits: &Limits,
+    each: impl FnMut(&str, Value) -> Result<()>,
+) -> Result<(), Stop> {
+    each_field(window, limits, "objects", each)
+}
+
+/// Hands every entry of a map in the manifest of a file to `each`, by its key.
+pub(super) fn each_field(
+    window: &Window,
+    limits: &Limits,
+    field: &'static str,
     mut each: impl FnMut(&str, Value) -> Result<()>,
 ) -> Result<(), Stop> {
     let (bytes, base) = manifest(window, limits)?;
     let mut reader = Reader::new(&bytes, base, limits);
     let mut root = reader.map("the root")?;
     while reader.more(&mut root)? {
-        if reader.key("the root")? != b"objects" {
+        if reader.key("the root")? != field.as_bytes() {
             reader.skip()?;
             continue;
         }
-        let mut objects = reader.map("`objects`")?;
-        while reader.more(&mut objects)? {
-            let name = reader.text("`objects`")?;
+        let mut entries = reader.map(field)?;
+        while reader.more(&mut entries)? {
+            let name = reader.text(field)?;
             each(name, reader.value()?)?;
         }
     }

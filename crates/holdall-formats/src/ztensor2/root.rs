@@ -1,20 +1,22 @@
 //! The file of a model in shards: a manifest of what all of them hold, and no blobs of its own.
 
-use super::decode::each_object;
+use super::decode::{each_field, each_object};
 use super::encode::ending;
 use super::manifest::{Fields, deterministic};
 use super::{MAGIC, PAGE};
 use bytes::Bytes;
 use holdall_core::error::Result;
 use holdall_core::limits::Limits;
-use holdall_core::model::{Attributes, Digest, Value};
+use holdall_core::model::{Algorithm, Attributes, Digest, Value};
 use holdall_core::window::{Stop, Window};
 
 /// The manifest of a model in shards, each of which is a file of zTensor 2.
 #[derive(Default)]
 pub struct Root {
-    objects: Fields,
-    shards: Fields,
+    /// The names of objects, what the manifest says of each, and the shard that each is in.
+    objects: Vec<(String, Vec<u8>, String)>,
+    /// The names of shards, their lengths, and their digests as the manifest states them.
+    shards: Vec<(String, u64, String)>,
 }
 
 /// What the file of a shard holds, as the model says it.
@@ -47,13 +49,68 @@ fn place(object: &mut Value, shard: &str) {
 }
 
 impl Root {
+    /// Reads the manifest in `window`, or returns `None` if the file has bytes of tensors itself, or an object that is in several
+    /// shards: such a file is not written by this module.
+    ///
+    /// # Errors
+    /// What is wrong with the manifest.
+    pub fn read(window: &Window, limits: &Limits) -> Result<Option<Root>, Stop> {
+        let (mut root, mut is_plain) = (Root::default(), true);
+        each_object(window, limits, |name, object| {
+            match only_shard(&object) {
+                Some(shard) => {
+                    root.objects.push((name.to_owned(), deterministic(&object)?, shard));
+                }
+                None => is_plain = false,
+            }
+            Ok(())
+        })?;
+        each_field(window, limits, "shards", |name, shard| {
+            let Value::Map(fields) = shard else { return Ok(()) };
+            let field = |key: &str| {
+                fields.iter().find(|(own, _)| own.as_text() == Some(key)).map(|(_, value)| value)
+            };
+            let len = field("size").and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok());
+            let digest = field("digest").and_then(Value::as_text);
+            if let (Some(len), Some(digest)) = (len, digest) {
+                root.shards.push((name.to_owned(), len, digest.to_owned()));
+            }
+            Ok(())
+        })?;
+        Ok(is_plain.then_some(root))
+    }
+
+    /// Returns the names of the shards.
+    pub fn shards(&self) -> impl Iterator<Item = &str> {
+        self.shards.iter().map(|(name, ..)| name.as_str())
+    }
+
+    /// Returns the names of the objects in a shard.
+    pub fn objects(&self, shard: &str) -> impl Iterator<Item = &str> {
+        let own = self.objects.iter().filter(move |(_, _, own)| own == shard);
+        own.map(|(name, ..)| name.as_str())
+    }
+
+    /// Returns the algorithm of a shard's digest.
+    pub fn algorithm(&self, shard: &str) -> Algorithm {
+        let own = self.shards.iter().find(|(name, ..)| name == shard);
+        match own.is_some_and(|(_, _, digest)| digest.starts_with("sha256:")) {
+            true => Algorithm::Sha256,
+            false => Algorithm::Xxh3,
+        }
+    }
+
+    /// Removes a shard and the objects in it.
+    pub fn remove(&mut self, shard: &str) {
+        self.objects.retain(|(_, _, own)| own != shard);
+        self.shards.retain(|(name, ..)| name != shard);
+    }
+
     /// Adds a shard: its name, its length in bytes, the digest of the whole file, and what it holds.
     pub fn add(&mut self, shard: &str, len: u64, digest: &Digest, objects: Objects) {
-        let mut of = Fields::default();
-        of.with("size", |w| w.u64(len));
-        of.with("digest", |w| w.text(&digest.to_string()));
-        self.shards.raw(shard, of.finish());
-        objects.0.into_iter().for_each(|(name, object)| self.objects.raw(&name, object));
+        self.shards.push((shard.to_owned(), len, digest.to_string()));
+        let of_shard = |(name, object)| (name, object, shard.to_owned());
+        self.objects.extend(objects.0.into_iter().map(of_shard));
     }
 
     /// The file.
@@ -61,9 +118,17 @@ impl Root {
     /// # Errors
     /// Where the manifest is longer than readers take.
     pub fn finish(self, attributes: &Attributes) -> Result<Bytes> {
+        let (mut objects, mut shards) = (Fields::default(), Fields::default());
+        self.objects.into_iter().for_each(|(name, object, _)| objects.raw(&name, object));
+        for (name, len, digest) in &self.shards {
+            let mut own = Fields::default();
+            own.with("size", |w| w.u64(*len));
+            own.with("digest", |w| w.text(digest));
+            shards.raw(name, own.finish());
+        }
         let mut fields = Fields::default();
-        fields.raw("objects", self.objects.finish());
-        fields.raw("shards", self.shards.finish());
+        fields.raw("objects", objects.finish());
+        fields.raw("shards", shards.finish());
         fields.attributes(attributes)?;
         let mut out = MAGIC.to_vec();
         // A page, which is small.
@@ -71,4 +136,22 @@ impl Root {
         out.extend(ending(&fields.finish(), PAGE)?);
         Ok(out.into())
     }
+}
+
+/// Returns the shard that all parts of an object are in, or `None` if there is no such.
+fn only_shard(object: &Value) -> Option<String> {
+    let Value::Map(fields) = object else { return None };
+    let parts = fields.iter().find(|(key, _)| key.as_text() == Some("parts"));
+    let Some((_, Value::Map(parts))) = parts else { return None };
+    let mut found: Option<&str> = None;
+    for (_, part) in parts {
+        let Value::Map(fields) = part else { return None };
+        let shard = fields.iter().find(|(key, _)| key.as_text() == Some("shard"));
+        let shard = shard.and_then(|(_, shard)| shard.as_text())?;
+        if found.is_some_and(|found| found != shard) {
+            return None;
+        }
+        found = Some(shard);
+    }
+    found.map(str::to_owned)
 }

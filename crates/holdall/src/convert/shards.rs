@@ -7,6 +7,7 @@ use bytes::Bytes;
 use holdall_core::Limits;
 use holdall_core::ledger::Record;
 use holdall_core::{Algorithm, Attributes, Digest, Result};
+use holdall_formats::shards::index_text;
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
 use holdall_formats::{Format, Shards as Bound};
@@ -259,37 +260,3 @@ fn root(folder: &Path, shards: &Shards, summed: &[Summary], of: &Attributes) -> 
 
 /// A file that was written: its name, length and digest.
 type Summary = (String, u64, Digest);
-
-/// The index file, as Python's `json` writes it with an indent of 2 and sorted keys.
-fn index_text(map: &BTreeMap<String, String>, total: u64) -> String {
-    let mut out = format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
-    out.push_str("  \"weight_map\": {");
-    for (at, (tensor, file)) in map.iter().enumerate() {
-        out.push_str(if at == 0 { "\n    \"" } else { ",\n    \"" });
-        push_ascii(tensor, &mut out);
-        out.push_str("\": \"");
-        push_ascii(file, &mut out);
-        out.push('"');
-    }
-    out.push_str(if map.is_empty() { "}\n}\n" } else { "\n  }\n}\n" });
-    out
-}
-
-/// A string as JSON in ASCII.
-fn push_ascii(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            ' '..='~' => out.push(c),
-            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }),
-        }
-    }
-}

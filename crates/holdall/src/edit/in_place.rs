@@ -1,6 +1,6 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
-use crate::edit::{Entry, From};
+use super::part::{Entry, From};
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;

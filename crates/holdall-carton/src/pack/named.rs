@@ -1,0 +1,116 @@
+//! Files that a file of a model names: they are packed with it, or it is not packed.
+
+use super::Follow;
+use super::parts::{Part, Source};
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use holdall_formats::{FORMATS, folders};
+use holdall_io::OpenOptions;
+use holdall_io::package::rules::{LINK_OUT, PART};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Returns the files that the model at `path` has besides that file: each with its path from the folder of `path`, and where it is.
+/// A file that is no model has none.
+///
+/// # Errors
+/// `package/part` where one of them is missing, or not in that folder or below it; `package/link-out` for a link out of it; what is
+/// wrong with an index.
+pub(super) fn files_named(
+    path: &Path,
+    open: &OpenOptions,
+    follow: Follow,
+) -> Result<Vec<(String, PathBuf)>> {
+    let file = match open.open(path) {
+        Ok(file) => file,
+        Err(e) if is_about_files(&e) => return Err(refused(path, e)),
+        // It is packed whatever it is.
+        Err(_) => return Ok(Vec::new()),
+    };
+    if let Some(e) = file.faults().find(is_about_files) {
+        return Err(refused(path, e));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut all = Vec::new();
+    for own in file.files() {
+        let location = &*own.location.to_path_buf();
+        if location == path {
+            continue;
+        }
+        let name = location.strip_prefix(folder).ok().and_then(relative);
+        let Some(name) = name else {
+            let message = format!("`{}` is not in the model's folder", location.display());
+            return Err(PART.broken(message).in_source(path.display()));
+        };
+        if follow == Follow::Inside && !is_inside(location, folder, path) {
+            let message = format!("`{}` is a link out of the model's folder", name.shown());
+            return Err(LINK_OUT.broken(message).in_source(path.display()));
+        }
+        all.push((name, location.to_owned()));
+    }
+    Ok(all)
+}
+
+/// Refuses files that are packed without those that they name. `model` is the file by which the model of the folder is opened,
+/// if it has one.
+///
+/// # Errors
+/// As [`files_named`].
+pub(super) fn check_all(
+    files: &BTreeMap<String, Part>,
+    model: Option<&Path>,
+    open: &OpenOptions,
+    follow: Follow,
+) -> Result<()> {
+    for (path, part) in files {
+        let Source::Path(from) = &part.source else { continue };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let names_others = folders::format_by(name).is_some_and(|format| format.beside.is_some());
+        if !names_others && model != Some(from.as_path()) {
+            continue;
+        }
+        let folder = path.strip_suffix(name).unwrap_or_default();
+        for (other, _) in files_named(from, open, follow)? {
+            if !files.contains_key(&format!("{folder}{other}")) {
+                let message = format!("the file names `{}`, which is not packed", other.shown());
+                return Err(PART.broken(message).in_source(from.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error is about files that another names.
+fn is_about_files(e: &Error) -> bool {
+    let besides = || FORMATS.iter().filter_map(|format| format.beside);
+    e.code().starts_with("shards/")
+        || besides().any(|of| of.away.code == e.code() || of.outside.code == e.code())
+}
+
+#[cold]
+fn refused(path: &Path, e: Error) -> Error {
+    let message = format!("a file that it names cannot be packed: {}", e.message());
+    let hint = "put all files of the model into its folder";
+    PART.broken(message).with_hint(hint).in_source(path.display()).because(e)
+}
+
+/// A path of plain names, with `/` between them.
+fn relative(path: &Path) -> Option<String> {
+    let part = |part: Component<'_>| match part {
+        Component::Normal(name) => name.to_str().map(str::to_owned),
+        _ => None,
+    };
+    let parts: Option<Vec<String>> = path.components().map(part).collect();
+    parts.filter(|parts| !parts.is_empty()).map(|parts| parts.join("/"))
+}
+
+/// Whether a file is in a folder, or in the one in which the model's own file is, links followed: caches keep the files of a model in
+/// one folder, and links to them in another.
+fn is_inside(path: &Path, folder: &Path, model: &Path) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let real = |path: &Path| path.canonicalize().ok();
+    let Some(path) = real(path) else { return false };
+    let home = real(model).and_then(|model| Some(model.parent()?.to_owned()));
+    real(folder).is_some_and(|folder| path.starts_with(folder))
+        || home.is_some_and(|home| path.parent() == Some(&home))
+}

@@ -1,0 +1,39 @@
+//! The journal of an edit of several files: which files it adds and removes. It is beside the model as long as the edit is under way,
+//! and after that if it was killed.
+
+use holdall_core::Result;
+use holdall_formats::shards::check_names;
+use holdall_json::Reader;
+use std::path::{Path, PathBuf};
+
+/// The most bytes of a journal: it has two names for each file that an index names.
+const MAX_LEN: u64 = 32 << 20;
+
+/// Returns the path of the journal of edits of the model that the file at `path` describes.
+pub fn path_for(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.holdall-edit"))
+}
+
+/// Returns the paths of the files that the journal of a model lists, which are in its folder or below it. A journal that is not
+/// whole lists none: nothing was written under it.
+pub fn files_for(path: &Path) -> Vec<PathBuf> {
+    let journal = path_for(path);
+    if journal.metadata().is_ok_and(|meta| meta.len() > MAX_LEN) {
+        return Vec::new();
+    }
+    let names = std::fs::read(journal).ok().and_then(|text| names(&text).ok());
+    let names = names.filter(|names| check_names(names).is_ok()).unwrap_or_default();
+    names.into_iter().map(|name| path.with_file_name(name)).collect()
+}
+
+fn names(text: &[u8]) -> Result<Vec<String>> {
+    let mut reader = Reader::new(text, 0, 2)?;
+    let (mut all, mut name) = (Vec::new(), String::new());
+    reader.begin_array()?;
+    while reader.next_item()? {
+        all.push(reader.string(&mut name)?.to_owned());
+    }
+    reader.end()?;
+    Ok(all)
+}

@@ -1,0 +1,516 @@
+//! Changing a model: adding, replacing, removing and renaming tensors, setting attributes.
+//!
+//! Nothing touches a file until [`Edit::commit`], which does all changes at once. It works in place
+//! where it can, and otherwise writes a new file beside the old one; either way a kill or a power cut
+//! at any instant leaves the old model or the new one.
+//!
+//! In place works for zTensor on file systems that can insert a range into a file (ext4, XFS), when a
+//! page boundary lies between the data and the manifest, as in every file of more than 1 MiB that
+//! this crate wrote:
+//!
+//! ```text
+//! data | gap | old manifest                            the old file
+//! data | gap | hole | old manifest                     still the old file: its footer is at the end
+//! data | gap | new data, new manifest | old manifest   still the old file
+//! data | gap | new data, new manifest                  the new file: cut off in one step
+//! ```
+//!
+//! And for formats whose header comes first (GGUF, safetensors, Metatensor), where no tensor's bytes move, and all that differs in the
+//! header lies in one sector of a disk, 512 bytes: those are written in one step.
+//!
+//! Of a model in several files, those files are written that change. One changes as a file by itself does. Where several change, or
+//! the index file has to change as well, the changed shards are written under new names, and the rename of the new index takes
+//! the old model's place: see `several.rs`.
+
+mod catalog;
+#[cfg(target_os = "linux")]
+mod in_place;
+mod journal;
+#[cfg(unix)]
+mod overwrite;
+mod part;
+mod several;
+
+use crate::OpenOptions;
+use crate::operations::{self, Operation};
+use bytes::Bytes;
+use catalog::Catalog;
+use holdall_core::error::Shown as _;
+use holdall_core::{Attributes, Error, Layout, Remedy, Result, TensorSpec, Value};
+use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
+use holdall_io::items::{Feed, Item};
+use holdall_io::select::nearest;
+use holdall_io::{File, Tensor, WriteOptions};
+use holdall_schema::KIND_ATTRIBUTE;
+pub(crate) use part::version_to_write;
+use part::{Entry, From, Part};
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Changes to a model, collected.
+pub struct Edit {
+    path: PathBuf,
+    options: OpenOptions,
+    /// The model as it is.
+    file: File,
+    write: WriteOptions,
+    /// The files that hold its tensors.
+    parts: Vec<Part>,
+    /// The file that names those.
+    catalog: Catalog,
+    /// The part that has each tensor, and its place there.
+    by_name: HashMap<String, (usize, usize)>,
+    /// The parts that tensors were removed from: one that is added again goes there.
+    removed: HashMap<String, usize>,
+}
+
+/// What an edit did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EditReport {
+    /// Whether files were changed in place; else they were written anew.
+    pub in_place: bool,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes of the model's files.
+    pub len: u64,
+    /// Bytes of the files that belong to nothing, padding included; [`compact`] gives them back.
+    pub dead: u64,
+    /// The files that were changed or written, of a model in several files.
+    pub files: Vec<PathBuf>,
+    /// What the model contained before, was not asked to lose, and lacks now because its format has no place for it as it is
+    /// written here, in words: checksums of chunks that are now in one piece.
+    pub left_behind: Vec<String>,
+}
+
+/// What an edit wrote.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Bytes that were written in place; `None` if files were written anew.
+    pub(super) in_place: Option<u64>,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) left_behind: Vec<String>,
+}
+
+impl Edit {
+    /// Begins changes to the model at `path`: a file, a folder with a model, an index file, the first part of a split GGUF file.
+    ///
+    /// # Errors
+    /// As [`crate::open()`]; Misuse for a format that cannot be written; Unsupported for a place that cannot be written to.
+    pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
+        Edit::open_with(path, &OpenOptions::new())
+    }
+
+    /// As [`Edit::open`], with these options. The file is never mapped, because it changes under the
+    /// map: where they ask for that, it is read.
+    ///
+    /// # Errors
+    /// As [`Edit::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Edit> {
+        let path = path.as_ref();
+        operations::check(Operation::Edit, path)?;
+        let options = options.unmapped();
+        let (file, catalog, parts) = catalog::open(path, &options)?;
+        let mut by_name = HashMap::new();
+        for (number, part) in parts.iter().enumerate() {
+            for (at, entry) in part.entries.iter().enumerate() {
+                let Some(entry) = entry.as_ref().filter(|e| !part.hidden.contains(&e.spec.name))
+                else {
+                    continue;
+                };
+                by_name.insert(entry.spec.name.clone(), (number, at));
+            }
+        }
+        let (path, removed) = (path.to_owned(), HashMap::new());
+        let write = WriteOptions::new();
+        Ok(Edit { path, options, file, write, parts, catalog, by_name, removed })
+    }
+
+    /// The model as it is.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// How new tensors are written (encoding, digest, durability), and how the work is done; format, version and
+    /// attributes stay the file's.
+    pub fn with_write(mut self, write: WriteOptions) -> Edit {
+        self.write = write;
+        self
+    }
+
+    /// Sets an attribute of the file. The attributes of a model in several files are those of its first file; in formats whose files
+    /// have attributes of their own, such as HDF5, it is set in the file that has it.
+    pub fn set_attribute(&mut self, key: impl Into<String>, value: Value) {
+        let key = key.into();
+        if let Some(attributes) = self.catalog.attributes_mut() {
+            attributes.set(key, value);
+            return;
+        }
+        let merges = self.merges_attributes();
+        let own = self.parts.iter().position(|part| merges && part.attributes.get(&key).is_some());
+        if let Some(part) = self.parts.get_mut(own.unwrap_or(0)) {
+            part.set_attribute(key, value);
+        }
+    }
+
+    /// Takes an attribute of the file away.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn unset_attribute(&mut self, key: &str) -> Result<()> {
+        let is_gone = match self.catalog.attributes_mut() {
+            Some(attributes) => attributes.remove(key).is_some(),
+            None => {
+                let count = if self.merges_attributes() { self.parts.len() } else { 1 };
+                let mut is_gone = false;
+                for part in self.parts.iter_mut().take(count) {
+                    is_gone |= part.unset_attribute(key);
+                }
+                is_gone
+            }
+        };
+        match is_gone {
+            true => Ok(()),
+            false => Err(no_attribute(key, self.file.attributes()).in_source(self.path.display())),
+        }
+    }
+
+    fn merges_attributes(&self) -> bool {
+        holdall_formats::by_name(self.file.format()).is_some_and(|f| f.merges_attributes)
+    }
+
+    /// Sets an attribute of a tensor.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn set_tensor_attribute(
+        &mut self,
+        tensor: &str,
+        key: impl Into<String>,
+        value: Value,
+    ) -> Result<()> {
+        let key = key.into();
+        self.expect_attribute(tensor, &key)?;
+        self.entry(tensor)?.spec.attributes.set(key, value);
+        Ok(())
+    }
+
+    /// Takes an attribute of a tensor away.
+    ///
+    /// # Errors
+    /// NotFound; Misuse for one without which the tensor cannot be read.
+    pub fn unset_tensor_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
+        let spec = &self.entry(tensor)?.spec;
+        if needed(&spec.layout).contains(&key) && spec.attributes.get(key).is_some() {
+            let (key, layout) = (key.shown(), spec.layout.as_str().shown());
+            let e =
+                NEEDED.broken(format!("`{key}` says how a tensor of layout `{layout}` is read"));
+            return Err(e.in_tensor(tensor).in_source(self.path.display()));
+        }
+        self.expect_attribute(tensor, key)?;
+        let attributes = &mut self.entry(tensor)?.spec.attributes;
+        match attributes.remove(key) {
+            Some(_) => Ok(()),
+            None => {
+                let e = no_attribute(key, attributes).in_tensor(tensor);
+                Err(e.in_source(self.path.display()))
+            }
+        }
+    }
+
+    /// Gives a tensor another name.
+    ///
+    /// # Errors
+    /// NotFound; Misuse when the name is taken.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        if from != to && self.by_name.contains_key(to) {
+            return Err(self.taken(to));
+        }
+        self.check_only_here(from)?;
+        let at = self.position(from)?;
+        self.entry(from)?.spec.name = to.to_owned();
+        self.by_name.remove(from);
+        self.by_name.insert(to.to_owned(), at);
+        Ok(())
+    }
+
+    /// Takes a tensor out.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn remove(&mut self, name: &str) -> Result<()> {
+        self.check_only_here(name)?;
+        let (number, at) = self.position(name)?;
+        self.by_name.remove(name);
+        self.removed.insert(name.to_owned(), number);
+        if let Some(part) = self.parts.get_mut(number) {
+            part.changed = true;
+            if let Some(slot) = part.entries.get_mut(at) {
+                *slot = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a tensor from the bytes of its components, in order. It goes into the file that a tensor of the name was removed from,
+    /// or else into the last one.
+    ///
+    /// # Errors
+    /// Misuse when the name is taken: [`Edit::remove`] the tensor first to replace it.
+    pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
+        let made = |bytes: Bytes| Feed::bytes(move || Ok(bytes));
+        self.insert(spec, components.into_iter().map(made).collect())
+    }
+
+    /// Adds a tensor of one component from a reader that gives its decoded bytes.
+    ///
+    /// # Errors
+    /// As [`Edit::add`].
+    pub fn add_from(&mut self, spec: TensorSpec, from: impl Read + Send + 'static) -> Result<()> {
+        self.insert(spec, vec![Feed::Reader(Box::new(from))])
+    }
+
+    /// Adds a tensor of another open file under `name`.
+    ///
+    /// # Errors
+    /// As [`Edit::add`].
+    pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
+        let Item { mut spec, feeds, .. } = holdall_io::items::as_it_is(tensor)?;
+        spec.name = name.to_owned();
+        self.insert(spec, feeds)
+    }
+
+    fn insert(&mut self, spec: TensorSpec, feeds: Vec<Feed>) -> Result<()> {
+        if self.by_name.contains_key(&spec.name) {
+            return Err(self.taken(&spec.name));
+        }
+        let last = self.parts.len().saturating_sub(1);
+        let number = self.removed.get(&spec.name).copied().unwrap_or(last);
+        if let Some(part) = self.parts.get_mut(number) {
+            self.by_name.insert(spec.name.clone(), (number, part.entries.len()));
+            part.entries.push(Some(Entry { spec, from: From::New(feeds) }));
+            part.changed = true;
+        }
+        Ok(())
+    }
+
+    fn position(&self, name: &str) -> Result<(usize, usize)> {
+        self.by_name.get(name).copied().ok_or_else(|| {
+            let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
+            let e = e.in_source(self.path.display());
+            match nearest(name, self.by_name.keys().map(String::as_str)) {
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+                None => e,
+            }
+        })
+    }
+
+    /// Notes for the ledger that an attribute of a tensor changes.
+    fn expect_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
+        let (number, at) = self.position(tensor)?;
+        if let Some(part) = self.parts.get_mut(number) {
+            part.expect_attribute(at, key);
+        }
+        Ok(())
+    }
+
+    /// A tensor to be changed.
+    fn entry(&mut self, name: &str) -> Result<&mut Entry> {
+        let (number, at) = self.position(name)?;
+        let part = self.parts.get_mut(number);
+        match part.and_then(|part| {
+            part.changed = true;
+            part.entries.get_mut(at)
+        }) {
+            Some(Some(entry)) => Ok(entry),
+            _ => Err(NOT_FOUND.broken("there is no tensor of this name").in_tensor(name)),
+        }
+    }
+
+    /// Refuses to free the name of a tensor that another file has too, which the index leaves out: the model would get that one.
+    fn check_only_here(&self, name: &str) -> Result<()> {
+        match self.parts.iter().find(|part| part.hidden.contains(name)) {
+            None => Ok(()),
+            Some(part) => {
+                let e = CANNOT_EDIT.broken(format!(
+                    "`{}` has a tensor of this name too, which would take the place of this one",
+                    part.path.display()
+                ));
+                Err(e.in_tensor(name).in_source(self.path.display()))
+            }
+        }
+    }
+
+    #[cold]
+    fn taken(&self, name: &str) -> Error {
+        CANNOT_EDIT
+            .broken("the name is taken")
+            .with_hint("remove or rename the tensor that has it first")
+            .in_tensor(name)
+            .in_source(self.path.display())
+    }
+
+    /// Makes all changes.
+    ///
+    /// # Errors
+    /// Unsupported for what the format cannot hold, and for changes of several files that no index makes one model; Misuse, Io, and
+    /// for new tensors from another file what is wrong with that. The model is then as it was.
+    pub fn commit(self) -> Result<EditReport> {
+        self.commit_until(&mut |_| false)
+    }
+
+    /// Makes all changes. Where `stop` says so after a step of an edit of several files, everything stays as it is then.
+    fn commit_until(self, stop: &mut dyn FnMut(several::Step) -> bool) -> Result<EditReport> {
+        let merges = self.merges_attributes();
+        let Edit { path, options, file, write, mut parts, catalog, .. } = self;
+        if let Catalog::Index { .. } = &catalog {
+            part::hand_on_attributes(&mut parts, merges);
+        }
+        let changed = parts.iter().filter(|part| part.changed).count();
+        if changed == 0 && !catalog.has_new_attributes() {
+            let (len, dead) = (total_len(&file), dead_bytes(&file));
+            let (files, left_behind) = (Vec::new(), Vec::new());
+            return Ok(EditReport { in_place: true, written: 0, len, dead, files, left_behind });
+        }
+        drop(file);
+        let is_alone = parts.len() == 1;
+        let shards: Vec<_> =
+            parts.iter().filter(|part| part.changed).map(|part| part.changed_shard(None)).collect();
+        let mut outcome = match catalog {
+            Catalog::None => {
+                for part in parts.iter().filter(|part| part.changed) {
+                    part.check_alone(&parts)?;
+                }
+                if changed > 1 {
+                    return Err(several_files(&path, &parts));
+                }
+                write_one(parts, &write)?
+            }
+            catalog if changed == 1 && !catalog.is_changed_by(&shards, &parts) => {
+                let _lock = several::lock_and_sweep(&catalog)?;
+                write_one(parts, &write)?
+            }
+            catalog => several::commit(catalog, parts, &write, &options, stop)?,
+        };
+        if is_alone {
+            outcome.files.clear();
+        }
+        report(&path, &options, outcome)
+    }
+}
+
+/// Writes the one part that changes.
+fn write_one(parts: Vec<Part>, write: &WriteOptions) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for part in parts.into_iter().filter(|part| part.changed) {
+        outcome.files.push(part.path.clone());
+        (outcome.in_place, outcome.left_behind) = part.prepare(write)?.replace()?;
+    }
+    Ok(outcome)
+}
+
+/// Writes the model at `path` anew without the bytes that belong to nothing, file by file.
+///
+/// # Errors
+/// As [`Edit::commit`].
+pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
+    compact_with(path, write, &OpenOptions::new())
+}
+
+/// As [`compact`], opening the file as [`Edit::open_with`] does.
+///
+/// # Errors
+/// As [`Edit::commit`].
+pub fn compact_with(
+    path: impl AsRef<Path>,
+    write: WriteOptions,
+    options: &OpenOptions,
+) -> Result<EditReport> {
+    let path = path.as_ref();
+    operations::check(Operation::Compact, path)?;
+    let options = options.unmapped();
+    let (_, catalog, mut parts) = catalog::open(path, &options)?;
+    let is_alone = parts.len() == 1;
+    let is_renewed = catalog.names_bytes() || catalog.states_lengths_of(&parts);
+    let mut outcome = match is_renewed {
+        // Each file holds the same as before: the model is the same at every instant.
+        false => {
+            let _lock = several::lock_and_sweep(&catalog)?;
+            let mut outcome = Outcome::default();
+            for part in parts {
+                outcome.files.push(part.path.clone());
+                outcome.left_behind.extend(part.prepare(&write)?.write_anew()?);
+            }
+            outcome
+        }
+        true => {
+            parts.iter_mut().for_each(|part| part.changed = true);
+            several::commit(catalog, parts, &write, &options, &mut |_| false)?
+        }
+    };
+    if is_alone {
+        outcome.files.clear();
+    }
+    report(path, &options, outcome)
+}
+
+/// Describes the model after an edit.
+fn report(path: &Path, options: &OpenOptions, outcome: Outcome) -> Result<EditReport> {
+    let Outcome { in_place, files, left_behind } = outcome;
+    let file = options.open(path)?;
+    let (len, dead) = (total_len(&file), dead_bytes(&file));
+    let written = match in_place {
+        Some(written) => written,
+        None if files.is_empty() => len,
+        None => files.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
+    };
+    Ok(EditReport { in_place: in_place.is_some(), written, len, dead, files, left_behind })
+}
+
+/// Bytes of all files that hold tensors.
+fn total_len(file: &File) -> u64 {
+    file.index().source_lens().fold(0, u64::saturating_add)
+}
+
+/// Bytes of the data regions of a model's files that belong to no component.
+pub fn dead_bytes(file: &File) -> u64 {
+    let mut ranges: Vec<(u32, u64, u64)> = file
+        .tensors()
+        .flat_map(|t| t.components().collect::<Vec<_>>())
+        .filter(|c| !c.stored.is_stated())
+        .map(|c| (c.stored.source, c.stored.start, c.stored.end))
+        .collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    let live: u64 = ranges.iter().map(|(_, start, end)| end - start).sum();
+    let data: u64 = file.index().data_ranges().map(|data| data.end - data.start).sum();
+    data.saturating_sub(live)
+}
+
+#[cold]
+fn several_files(path: &Path, parts: &[Part]) -> Error {
+    let changed = parts.iter().filter(|part| part.changed);
+    let names: Vec<String> =
+        changed.take(4).map(|part| format!("`{}`", part.path.display())).collect();
+    let message = format!("{} would change, and no index makes them one model", names.join(", "));
+    SEVERAL_FILES.broken(message).in_source(path.display())
+}
+
+/// The attributes without which a tensor of that layout cannot be read.
+fn needed(layout: &Layout) -> &'static [&'static str] {
+    match layout {
+        Layout::QuantizedGroup => &["bits", "group_size"],
+        Layout::Records | Layout::Blob => &[KIND_ATTRIBUTE],
+        _ => &[],
+    }
+}
+
+#[cold]
+fn no_attribute(key: &str, attributes: &Attributes) -> Error {
+    let e = NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.shown()));
+    match nearest(key, attributes.iter().map(|(key, _)| key)) {
+        Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+        None => e,
+    }
+}

@@ -1,0 +1,391 @@
+//! What each operation does with each place and each file of a model: one table, which operations ask before they write anything, and
+//! from which `docs/matrix.md` is made.
+
+use holdall_core::{Result, Rule};
+use holdall_formats::folders::{self, Chosen};
+use holdall_io::error::{NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_ADDRESS};
+use holdall_io::{FileRole, Location};
+use std::path::Path;
+
+/// What can be done with a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Showing what is in it.
+    Inspect,
+    /// Opening it, and loading its tensors.
+    Load,
+    /// Checking it.
+    Verify,
+    /// Computing statistics of its tensors.
+    Stats,
+    /// Comparing two.
+    Diff,
+    /// Taking tensors, rows and bytes out.
+    Extract,
+    /// Reading and searching its records.
+    Records,
+    /// Writing it as another file or folder, compressed or in another form.
+    Convert,
+    /// Taking what is sound out of a damaged one.
+    Salvage,
+    /// Looking for pickles.
+    Scan,
+    /// Changing tensors and attributes.
+    Edit,
+    /// Giving back unused bytes.
+    Compact,
+    /// Making a package of it.
+    Pack,
+    /// Making it available over the network.
+    Serve,
+    /// Showing it in a browser.
+    View,
+    /// Making a file of records.
+    Build,
+}
+
+/// A kind of place that a model is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PlaceKind {
+    /// A file on a disk.
+    File,
+    /// A folder on a disk.
+    Folder,
+    /// An index file of a model in several files.
+    Index,
+    /// One of several files, named by itself.
+    Shard,
+    /// A file inside an archive.
+    ArchiveMember,
+    /// A file inside a package.
+    PackageMember,
+    /// An address on the web.
+    Address,
+    /// An address of an object store.
+    Store,
+    /// Standard input.
+    StandardInput,
+}
+
+/// Whether an operation works with a kind of place.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Support {
+    /// It does.
+    Yes,
+    /// It does, as this says.
+    As(&'static str),
+    /// It does but for some cases, which are refused with this rule.
+    Partly(&'static str, &'static Rule),
+    /// It does not: it refuses with this rule. The text says what to do instead.
+    No(&'static Rule, &'static str),
+}
+
+/// What an operation does with a file of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileUse {
+    /// It reads the file as a part of the model.
+    Reads,
+    /// It reads the file, and writes what it says as a part of another model.
+    Copies,
+    /// It takes the file along as it is.
+    TakesAlong,
+    /// It changes the file, or replaces it.
+    Changes,
+    /// It replaces the file if what it says has changed.
+    Follows,
+    /// It refuses models that have such a file, or works with that file alone.
+    Alone,
+}
+
+/// What an operation does with places and files.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct OperationRow {
+    /// The operation.
+    pub operation: Operation,
+    /// Its name for users: that of its command, if there is one.
+    pub name: &'static str,
+    /// What it does with each kind of place, in the order of [`PlaceKind::ALL`].
+    pub places: [Support; 9],
+    /// What it does with files of each role: the only file, shards, the index, files with bytes of another.
+    pub files: [FileUse; 4],
+}
+
+impl PlaceKind {
+    /// All kinds.
+    pub const ALL: [PlaceKind; 9] = [
+        PlaceKind::File,
+        PlaceKind::Folder,
+        PlaceKind::Index,
+        PlaceKind::Shard,
+        PlaceKind::ArchiveMember,
+        PlaceKind::PackageMember,
+        PlaceKind::Address,
+        PlaceKind::Store,
+        PlaceKind::StandardInput,
+    ];
+
+    /// Returns the kind of a path, as far as that shows before it is opened: a file that is a shard is a file.
+    pub fn from_path(path: &Path) -> PlaceKind {
+        match Location::new(path) {
+            Location::Path(_) => {}
+            Location::Store(_) => return PlaceKind::Store,
+            Location::Member { archive, .. } => {
+                let outer = archive.to_path_buf();
+                let is_package = outer.join("carton.toml").exists()
+                    || outer.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton"));
+                return match is_package {
+                    true => PlaceKind::PackageMember,
+                    false => PlaceKind::ArchiveMember,
+                };
+            }
+            _ => return PlaceKind::Address,
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match folders::by_entry(name) {
+            _ if path.is_dir() => PlaceKind::Folder,
+            Some(Chosen::Index(..)) => PlaceKind::Index,
+            _ => PlaceKind::File,
+        }
+    }
+
+    /// Returns the name of the kind, as users read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PlaceKind::File => "file",
+            PlaceKind::Folder => "folder",
+            PlaceKind::Index => "index file",
+            PlaceKind::Shard => "one shard",
+            PlaceKind::ArchiveMember => "file in an archive",
+            PlaceKind::PackageMember => "file in a package",
+            PlaceKind::Address => "address",
+            PlaceKind::Store => "object store",
+            PlaceKind::StandardInput => "standard input",
+        }
+    }
+
+    fn position(self) -> usize {
+        PlaceKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
+    }
+}
+
+impl FileUse {
+    /// Returns what is done, as users read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileUse::Reads => "read",
+            FileUse::Copies => "copied",
+            FileUse::TakesAlong => "taken along",
+            FileUse::Changes => "changed",
+            FileUse::Follows => "replaced where needed",
+            FileUse::Alone => "by itself",
+        }
+    }
+}
+
+impl OperationRow {
+    /// Returns what the operation does with a kind of place.
+    pub fn support(&self, place: PlaceKind) -> Support {
+        self.places.get(place.position()).copied().unwrap_or(Support::Yes)
+    }
+
+    /// Returns what the operation does with a file of that role.
+    pub fn file_use(&self, role: FileRole) -> FileUse {
+        let [main, shard, index, external] = self.files;
+        match role {
+            FileRole::Shard(_) => shard,
+            FileRole::Index => index,
+            FileRole::External => external,
+            _ => main,
+        }
+    }
+}
+
+use FileUse::{Alone, Changes, Copies, Follows, Reads, TakesAlong};
+use Support::{As, No, Partly, Yes};
+
+/// A shard is opened by itself, but for the first part of a split file.
+const SHARD_ALONE: Support = As("that file alone; of a split GGUF file the first part opens all");
+const UNPACK: &str = "unpack the archive, and name the file that comes out of it";
+const UNPACK_PACKAGE: &str =
+    "unpack the package with `holdall unpack`, change the file, and pack it again";
+const DOWNLOAD: &str =
+    "write the model to a file first, as `holdall convert` does, and work with that";
+const SAVE: &str = "save what comes from standard input to a file, and name that";
+
+/// Operations that read a model wherever it is.
+const READ_ALL: [Support; 9] = [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, Yes];
+/// Operations that change files where they are.
+const IN_PLACE: [Support; 9] = [
+    Yes,
+    As("the files of the model that change"),
+    As("the shards that change, and the index if it has to"),
+    Partly("attributes, and elements of the same names", &NAMED_ELSEWHERE),
+    No(&PLACE, UNPACK),
+    No(&PLACE, UNPACK_PACKAGE),
+    No(&TO_ADDRESS, DOWNLOAD),
+    No(&TO_ADDRESS, DOWNLOAD),
+    No(&PLACE, SAVE),
+];
+/// Operations that use files of the disk.
+const LOCAL: [Support; 9] = [
+    Yes,
+    Yes,
+    Yes,
+    SHARD_ALONE,
+    No(&PLACE, UNPACK),
+    No(&PLACE, UNPACK),
+    No(&PLACE, DOWNLOAD),
+    No(&PLACE, DOWNLOAD),
+    No(&PLACE, SAVE),
+];
+
+const fn reads(operation: Operation, name: &'static str) -> OperationRow {
+    OperationRow { operation, name, places: READ_ALL, files: [Reads; 4] }
+}
+
+/// What each operation does.
+pub static OPERATIONS: &[OperationRow] = &[
+    reads(Operation::Inspect, "inspect"),
+    OperationRow {
+        places: [
+            Yes,
+            Yes,
+            Yes,
+            SHARD_ALONE,
+            Yes,
+            Yes,
+            Yes,
+            Yes,
+            As("the command; libraries take bytes"),
+        ],
+        ..reads(Operation::Load, "load")
+    },
+    reads(Operation::Verify, "verify"),
+    reads(Operation::Stats, "stats"),
+    reads(Operation::Diff, "diff"),
+    reads(Operation::Extract, "extract"),
+    reads(Operation::Records, "records"),
+    OperationRow { files: [Copies; 4], ..reads(Operation::Convert, "convert") },
+    OperationRow {
+        operation: Operation::Salvage,
+        name: "salvage",
+        places: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
+        files: [Copies; 4],
+    },
+    OperationRow {
+        operation: Operation::Scan,
+        name: "scan",
+        places: [
+            As("that file"),
+            As("every file in it"),
+            As("the index file itself; name the folder for its shards"),
+            As("that file"),
+            Yes,
+            Yes,
+            As("that file"),
+            As("that file"),
+            Yes,
+        ],
+        files: [Alone; 4],
+    },
+    OperationRow {
+        operation: Operation::Edit,
+        name: "edit",
+        places: IN_PLACE,
+        files: [Changes, Changes, Follows, Changes],
+    },
+    OperationRow {
+        operation: Operation::Compact,
+        name: "edit compact",
+        places: IN_PLACE,
+        files: [Changes, Changes, Follows, Changes],
+    },
+    OperationRow {
+        operation: Operation::Pack,
+        name: "pack",
+        places: [
+            As("with the files that it names"),
+            As("every file in it"),
+            As("with its shards"),
+            SHARD_ALONE,
+            No(&PLACE, UNPACK),
+            No(&PLACE, UNPACK),
+            Yes,
+            Yes,
+            No(&PLACE, SAVE),
+        ],
+        files: [TakesAlong; 4],
+    },
+    OperationRow {
+        operation: Operation::Serve,
+        name: "serve",
+        places: LOCAL,
+        files: [TakesAlong; 4],
+    },
+    OperationRow {
+        operation: Operation::View,
+        name: "view",
+        places: LOCAL,
+        files: [TakesAlong; 4],
+    },
+    OperationRow {
+        operation: Operation::Build,
+        name: "build",
+        places: [
+            Yes,
+            No(&PLACE, "name the file of records in it"),
+            Yes,
+            Yes,
+            Yes,
+            Yes,
+            Yes,
+            Yes,
+            Yes,
+        ],
+        files: [Alone; 4],
+    },
+];
+
+impl Operation {
+    /// Returns the row of the operation.
+    pub fn row(self) -> &'static OperationRow {
+        let all = OPERATIONS.iter().find(|row| row.operation == self);
+        // A test finds each of them.
+        all.unwrap_or(&OPERATIONS[0])
+    }
+}
+
+/// Refuses a path of a kind of place that an operation does not work with, before it does anything.
+///
+/// # Errors
+/// The rule that the table names.
+pub fn check(operation: Operation, path: &Path) -> Result<()> {
+    check_kind(operation, PlaceKind::from_path(path), &Location::new(path).to_string())
+}
+
+/// As [`check`], of a place of a known kind, which is called `name` in errors.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_kind(operation: Operation, place: PlaceKind, name: &str) -> Result<()> {
+    let row = operation.row();
+    let Support::No(rule, instead) = row.support(place) else { return Ok(()) };
+    let message = format!("`{}` does not work with this place: {}", row.name, place.as_str());
+    let e = rule.broken(message).in_source(name);
+    Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
+}
+
+/// Returns the rules that the table names.
+pub fn rules_named() -> impl Iterator<Item = &'static Rule> {
+    let of_place = |support: &Support| match support {
+        Partly(_, rule) | No(rule, _) => Some(*rule),
+        Yes | As(_) => None,
+    };
+    let several: Option<&'static Rule> = Some(&SEVERAL_FILES);
+    OPERATIONS.iter().flat_map(move |row| row.places.iter().filter_map(of_place)).chain(several)
+}
