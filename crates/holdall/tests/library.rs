@@ -55,6 +55,7 @@ mod round_trips;
 mod rows;
 mod salvage;
 mod scan;
+mod scan_uses;
 mod select;
 mod serve;
 mod shards;
