@@ -289,3 +289,42 @@ fn a_file_that_is_verified_as_sound_can_be_read() {
     assert!(sound > 1_000, "{sound}");
     assert!(wrong.is_empty(), "{} of {sound}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Files of the corpus with one key of a chunk index changed: the dataset is a fault, and all others read.
+#[test]
+fn wrong_keys_of_chunk_indexes_are_faults() {
+    let cases: [(&str, &[(usize, u8)], &str, &str); 4] = [
+        ("h5py_sparse-earliest.h5", &[(40437, 2)], "early", "hdf5/chunk"),
+        ("h5py_chunks-earliest.h5", &[(26769, 0), (26982, 16)], "c07", "hdf5/structure"),
+        ("h5_chunked.h5", &[(29370, 4)], "sparse_chunks", "hdf5/chunk"),
+        // With the checksum that fits.
+        (
+            "h5py_chunks-v110.h5",
+            &[
+                (4162, 240),
+                (4163, 255),
+                (4164, 43),
+                (4259, 240),
+                (4260, 11),
+                (4356, 159),
+                (4357, 151),
+                (4358, 255),
+            ],
+            "c02",
+            "hdf5/structure",
+        ),
+    ];
+    for (name, changes, tensor, code) in cases {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/hdf5");
+        let mut bytes = std::fs::read(folder.join(name)).unwrap();
+        changes.iter().for_each(|(at, value)| bytes[*at] = *value);
+        let file = OpenOptions::new().open_bytes(bytes, name).unwrap();
+        let report = verify(&file, &VerifyOptions::new()).unwrap();
+        let codes: Vec<_> = report.findings.iter().map(|e| (e.tensor(), e.code())).collect();
+        assert_eq!(codes, [(Some(tensor), code)], "{name}");
+        let others = file.tensors().filter(|t| t.name() != tensor);
+        others.for_each(|t| {
+            assert!(t.fault().is_some() || read_all(&t).is_ok(), "{name} {}", t.name())
+        });
+    }
+}

@@ -25,7 +25,8 @@ pub(super) struct Keys<'a> {
 /// A node of a tree of version 1, and the keys on both sides of the entry that leads to it.
 struct Child {
     at: u64,
-    between: Option<(Bytes, Bytes)>,
+    low: Option<Bytes>,
+    high: Option<Bytes>,
 }
 
 /// The entries of all leaves of a tree of version 1: what stands before where each leads, and where that is.
@@ -39,7 +40,7 @@ pub(super) fn first(
     let prefix = addresses.saturating_add(8);
     let each_len = keys.len.saturating_add(reader.offset.into());
     let (mut seen, mut out) = (HashSet::default(), Vec::new());
-    let mut level = vec![Child { at: root, between: None }];
+    let mut level = vec![Child { at: root, low: None, high: None }];
     let mut depth: Option<u8> = None;
     while !level.is_empty() {
         for Child { at, .. } in &level {
@@ -64,10 +65,7 @@ pub(super) fn first(
             }
             Ok((*at, depth, u64::from(count)))
         })?;
-        // Another key follows the last entry.
-        let last = if keys.compare.is_some() { keys.len } else { 0 };
-        let len =
-            |count: u64| count.saturating_mul(each_len).saturating_add(prefix).saturating_add(last);
+        let len = |count: u64| count.saturating_mul(each_len).saturating_add(prefix);
         reader.ask(nodes.iter().map(|(at, _, count)| (*at, len(*count))))?;
         let mut next = Vec::new();
         let wanted = depth.or(nodes.first().map(|(_, depth, _)| *depth)).unwrap_or(0);
@@ -84,7 +82,8 @@ pub(super) fn first(
                 let from = prefix.saturating_add(number.saturating_mul(each_len));
                 slice(&bytes, from..from.saturating_add(keys.len))
             };
-            keys.check(reader, own, (0..=count).map(key_at))?;
+            // What follows the last entry bounds no search.
+            keys.check(reader, own, (0..count).map(key_at))?;
             for number in 0..count {
                 let entry = cursor.take(keys.len).and_then(|_| reader.address(&mut cursor));
                 let Some(Some(child)) = entry else {
@@ -94,8 +93,9 @@ pub(super) fn first(
                     0 => out.push((key_at(number), child)),
                     _ => {
                         let following = number.saturating_add(1);
-                        let between = keys.compare.map(|_| (key_at(number), key_at(following)));
-                        next.push(Child { at: child, between });
+                        let high = (following < count).then(|| key_at(following));
+                        let high = high.or_else(|| own.high.clone());
+                        next.push(Child { at: child, low: Some(key_at(number)), high });
                     }
                 }
             }
@@ -119,12 +119,13 @@ impl Keys<'_> {
         let wrong = || reader.broken(node.at, "the keys of a tree's node do not rise");
         let mut before: Option<Bytes> = None;
         for key in all {
-            if before.as_ref().is_some_and(|before| compare(before, &key) != Ordering::Less) {
+            if before.as_ref().is_some_and(|before| compare(before, &key) == Ordering::Greater) {
                 return Err(wrong());
             }
-            let is_inside = node.between.as_ref().is_none_or(|(low, high)| {
-                compare(low, &key) != Ordering::Greater && compare(&key, high) != Ordering::Greater
-            });
+            let is_above = |low: &Bytes| compare(low, &key) != Ordering::Greater;
+            let is_below = |high: &Bytes| compare(&key, high) != Ordering::Greater;
+            let is_inside =
+                node.low.as_ref().is_none_or(is_above) && node.high.as_ref().is_none_or(is_below);
             if !is_inside {
                 return Err(reader.broken(
                     node.at,
@@ -227,7 +228,7 @@ pub(super) fn second(
             }
             bounds.push(high);
             let known: Vec<&Bytes> = bounds.iter().flatten().collect();
-            let rise = |compare: Compare<'_>| known.is_sorted_by(|a, b| compare(a, b).is_lt());
+            let rise = |compare: Compare<'_>| known.is_sorted_by(|a, b| compare(a, b).is_le());
             if compare.is_some_and(|compare| !rise(compare)) {
                 return Err(reader.broken(at, "the records of a tree do not rise").into());
             }
