@@ -2,7 +2,7 @@
 
 use crate::by_name::ByName;
 use crate::casting::{CastPieces, Casting};
-use crate::error::{CAST_RULE, NOT_CAST};
+use crate::error::{CAST_RULE, NOT_CAST, SCALED};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
 use crate::items::{Feed, Item, Keep, MadePieces};
@@ -11,6 +11,7 @@ use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::layout::number::{Class, ElementType};
 use holdall_core::model::nearest;
 use holdall_core::{Component, Error, Layout, Remedy, Result, TensorSpec};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,23 +65,27 @@ pub struct Casts {
     overflow: Overflow,
 }
 
-/// What follows the name of a weight of 8 bits in the name of the tensor with its scales.
-const SCALES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale", ".scales", ".scale_inv"];
+/// What the name of a scale has at its end, after the name of its weight.
+const SUFFIXES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale_inv", ".scale", ".scales"];
+/// What it has there in place of `weight`.
+const IN_PLACE: [&str; 2] = ["weight_scale", "scale_weight"];
 
-/// Refuses a weight of floats of 8 bits whose scales are in another tensor: without them its numbers are others.
-fn check_scales(tensor: &Tensor, from: &ElementType) -> Result<()> {
-    if from.bits() > 8 {
-        return Ok(());
+/// Returns why the elements of a tensor do not become `to`: they are floats of at most 8 bits, and a tensor beside it has their scale.
+pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display) -> Option<Error> {
+    if from.bits() > 8 || from.class() != Class::Float {
+        return None;
     }
     let name = tensor.name();
-    let beside = SCALES.iter().map(|scales| format!("{name}{scales}"));
-    let of_module = name.strip_suffix(".weight").map(|of| format!("{of}.scale_weight"));
-    let has = |other: &String| tensor.file().index().get(other).is_some();
-    let Some(scales) = beside.chain(of_module).find(has) else { return Ok(()) };
-    let message = format!("its numbers are scaled by the tensor `{}`", scales.shown());
-    let e = NOT_CAST.broken(message).without_advice();
-    let hint = format!("`{}=keep` leaves it as it is", name.shown());
-    Err(e.with_hint(hint).in_tensor(name).in_source(tensor.file().name()))
+    let layer = name.strip_suffix("weight");
+    let after = SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
+    let in_place = layer.into_iter().flat_map(|layer| IN_PLACE.map(|end| format!("{layer}{end}")));
+    let is_there = |name: &String| tensor.file().index().get(name).is_some();
+    let scale = after.chain(in_place).find(is_there)?;
+    let message = format!(
+        "elements of {from} would become {to} without their scale, which is the tensor `{}`",
+        scale.shown()
+    );
+    Some(SCALED.broken(message).in_tensor(name))
 }
 
 impl Casts {
@@ -138,7 +143,9 @@ impl Casts {
         let already = FloatType::of(from.dtype, from.logical_type.as_ref()) == Some(to);
         let len = count.checked_mul(to.dtype().width());
         let (Some(len), false) = (len, already) else { return Ok(None) };
-        check_scales(tensor, &from)?;
+        if let Some(e) = scaled_weight(tensor, &from, to) {
+            return Err(e.in_source(tensor.file().name()));
+        }
         (c.dtype, c.logical_type, c.decoded_len) = (to.dtype(), to.logical_type(), len);
         let overflowed = Arc::new(AtomicU64::new(0));
         let overflow = self.overflow;

@@ -1,7 +1,7 @@
 //! Choosing tensors by name.
 
 pub use crate::by_name::ByName;
-pub use crate::cast::{Cast, CastCount, Casts};
+pub use crate::cast::{Cast, CastCount, Casts, scaled_weight};
 pub use crate::glob::Glob;
 pub use crate::rename::Rename;
 pub use holdall_core::model::nearest;

@@ -272,13 +272,13 @@ mod named {
             let whole = holdall::open(&model).unwrap();
             assert!(whole.files().len() > 1);
             for file in whole.files() {
-                let name = file.location.file_name().unwrap().to_str().unwrap();
+                let name = file.location.file_name();
                 let inside = packed.read(&format!("model/{name}")).unwrap();
                 assert!(inside == std::fs::read(folder.join(name)).unwrap(), "{name}");
             }
             // One that is missing, and one that is elsewhere.
             let last = whole.files().last().unwrap().location.clone();
-            let last: &Path = last.as_ref();
+            let last: &Path = last.as_path().unwrap();
             let away = dir.path().join("away");
             std::fs::rename(last, &away).unwrap();
             let e = recipe().prepare(&model).unwrap_err();

@@ -92,7 +92,7 @@ fn check_same(a: &Path, b: &Path, what: &str) {
     let found = verify(&b, &Default::default()).unwrap();
     assert!(found.is_sound(), "{what}: {found:?}");
     // Every file of the folder is one of the model's.
-    let parent = Path::new(b.files()[0].location.as_path()).parent().unwrap();
+    let parent = b.files()[0].location.as_path().unwrap().parent().unwrap();
     assert_eq!(names(parent).len(), b.files().len(), "{what}");
 }
 

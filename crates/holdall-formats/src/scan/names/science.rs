@@ -4,8 +4,8 @@
 //! pickle does not name itself. What a pickle names is judged by its own name, so that calling it, as some of these do, does no more.
 //! How a model behaves when it is used, and whether compiled code checks all that it is given, is not part of that.
 //!
-//! The functions, and the methods `__setstate__`, were read in the newest releases (NumPy 2.4, pandas 3.1, SciPy 1.17, scikit-learn 1.9). Constructors
-//! were tried: `interop/scan/audit.py` calls every name that there is with objects that pretend to be arrays, classes and functions.
+//! Most functions and methods `__setstate__` were read, in NumPy 2.4, pandas 3.1, SciPy 1.17 and scikit-learn 1.9. Constructors were not read but
+//! tried: `interop/scan/audit.py` calls every name that there is with objects that pretend to be arrays, classes and functions.
 //! Names of older releases that it does not find were left only where they are another place of the same class.
 //!
 //! - `numpy.random`: the constructors look a name up in a dict of four classes, or call the class that they are given with
