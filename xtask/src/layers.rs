@@ -65,13 +65,14 @@ pub(crate) fn layers(_args: &[String]) -> Outcome {
 /// Returns the folders of formats that lack a file which every format has.
 fn folders() -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
-    for family in families(&root())? {
+    for family in families(root())? {
         let folder = root().join(FORMATS).join(&family);
         let constant = std::fs::read_to_string(folder.join("mod.rs")).unwrap_or_default();
         let writes = constant.contains("\n    encode: ").then_some("encode.rs");
         let rules_elsewhere = RULES_ELSEWHERE.contains(&&*family);
         for name in FILES.into_iter().chain(writes) {
-            if !(rules_elsewhere && name == "rules.rs") && !folder.join(name).is_file() {
+            let is_elsewhere = rules_elsewhere && name == "rules.rs";
+            if !is_elsewhere && !folder.join(name).is_file() {
                 wrong.push(format!("{FORMATS}/{family} has no `{name}`, which every format has"));
             }
         }

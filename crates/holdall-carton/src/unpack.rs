@@ -99,7 +99,7 @@ pub(super) fn unpack(
     });
     let written = listed.iter().filter_map(|(file, path)| {
         let meta = root.join(path).symlink_metadata().ok()?;
-        let len = (file.target.is_none() && file.len.is_some()).then(|| meta.len());
+        let len = (file.target.is_none() && file.len.is_some()).then_some(meta.len());
         Some(Entry { path, len, sha256: None })
     });
     ledger::check(source, written)?;

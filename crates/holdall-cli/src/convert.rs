@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
   holdall convert tuned.safetensors new.onnx --graph old.onnx    weights into a graph
   holdall convert arrays/ model.safetensors                      a folder of .npy files
-  holdall convert a-1.safetensors a.zt --also a-2.safetensors    files of one model, without an index
+  holdall convert a-1.safetensors a.zt --also a-2.safetensors    files without an index
   holdall convert train.mt train.parquet                         the dataset in it, as columns
   holdall convert train.parquet train.mt                         and back
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'

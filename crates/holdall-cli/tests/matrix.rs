@@ -216,9 +216,7 @@ fn placed(source: &Source, location: Location, damage: Damage) -> Option<Placed>
     let shards: Vec<PathBuf> =
         all.iter().filter(|path| path.extension().is_some_and(|e| e != "json")).cloned().collect();
     if let Damage::Bit(name) = damage {
-        let Some(path) = shards.iter().find(|path| component(path, name).is_some()) else {
-            return None;
-        };
+        let path = shards.iter().find(|path| component(path, name).is_some())?;
         let (offset, len, raw) = component(path, name).unwrap();
         let mut bytes = std::fs::read(path).unwrap();
         // The lowest bit of an element in the middle, so that it stays a number near it.
@@ -516,8 +514,8 @@ fn check(
                     | Operation::EditRemove
                     | Operation::Compact
             );
-            let by_design = is_edit && placed.stdin.is_some()
-                || is_edit && placed.argument.contains("!/")
+            let is_inside = placed.stdin.is_some() || placed.argument.contains("!/");
+            let by_design = is_edit && is_inside
                 || operation == Operation::Pack
                 || operation == Operation::Scan && source.to == "pytorch";
             let no_such_tensor = !placed.expected.contains_key("b.bias")

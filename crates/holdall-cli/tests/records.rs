@@ -77,8 +77,10 @@ fn conditions_hold_all_at_once() {
     assert_eq!(ids(&["label=cat"]), wanted(&|i| i % 3 == 0));
     assert_eq!(ids(&["label!=cat", "id>=30"]), wanted(&|i| i % 3 != 0 && i >= 30));
     assert_eq!(ids(&["x<2", "id > 1"]), wanted(&|i| i > 1 && i < 8));
-    assert_eq!(ids(&["flag"]), wanted(&|i| i % 4 == 0));
-    assert_eq!(ids(&["!flag", "id<=5"]), [1, 2, 3, 5]);
+    // A Boolean by itself is its value.
+    assert_eq!(ids(&["flag"]), wanted(&|i| i % 8 == 0));
+    assert_eq!(ids(&["flag in (true, false)"]), wanted(&|i| i % 4 == 0));
+    assert_eq!(ids(&["!flag", "id<=5"]), [1, 2, 3, 4, 5]);
     assert_eq!(ids(&["flag=true"]), wanted(&|i| i % 8 == 0));
     // What is not there is equal to nothing, and so is different.
     assert_eq!(ids(&["flag!=true"]), wanted(&|i| i % 8 != 0));

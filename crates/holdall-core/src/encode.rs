@@ -7,7 +7,6 @@
 //! [states](Encode::states) in its own words: those are given to [`Encode::state`].
 
 use crate::error::{Result, Rule};
-use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
@@ -43,7 +42,7 @@ impl TensorSpec {
     /// `rule`.
     pub fn check_roles(&self, rule: &'static Rule) -> Result<()> {
         let TensorSpec { layout, components, .. } = self;
-        for role in required_roles(layout) {
+        for role in layout.required_roles() {
             if !components.iter().any(|c| c.role == *role) {
                 return Err(rule.broken(format!("layout `{layout}` needs a component `{role}`")));
             }

@@ -239,7 +239,11 @@ impl<'n> ModelName<'n> {
         let (stem, extension) = match PartName::new(whole) {
             Some(PartName { stem, extension, .. }) => match extension.rsplit_once('.') {
                 // As older versions of diffusers write it.
-                Some((variant, extension)) => return Some(ModelName { stem, variant, extension }),
+                Some((variant, extension)) if is_variant(variant) => {
+                    return Some(ModelName { stem, variant, extension });
+                }
+                // A shard that an edit wrote has a number there.
+                Some((_, extension)) => (stem, extension),
                 None => (stem, extension),
             },
             None => whole.rsplit_once('.')?,

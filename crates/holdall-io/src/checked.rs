@@ -98,7 +98,7 @@ impl Checked {
         let c = self.tensor.require(role)?;
         let (file, position) = (self.tensor.file(), self.tensor.position());
         let bytes = match crate::load::borrowed(file, &c) {
-            Some(bytes) => self.compare_stored(&c).and_then(|()| bytes),
+            Some(bytes) => self.compare_stored(&c).and(bytes),
             None => self
                 .compare_covering(&c)
                 .and_then(|()| crate::load::component(file, position, &c, self.check)),
@@ -147,13 +147,10 @@ impl Checked {
     pub(crate) fn ranges(&self, c: &Component, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let file = self.tensor.file();
         if is_whole(c, ranges) {
-            if c.encoding != Encoding::Raw {
-                // Decoding compares them on the way.
-                let all = self.bytes(&c.role)?;
-                let one = |range: &Range<u64>| all.slice(range.start as usize..range.end as usize);
-                return Ok(ranges.iter().map(one).collect());
-            }
-            self.compare_stored(c)?;
+            // They are compared on the way, so that they are read once.
+            let all = self.bytes(&c.role)?;
+            let one = |range: &Range<u64>| all.slice(range.start as usize..range.end as usize);
+            return Ok(ranges.iter().map(one).collect());
         }
         crate::executor::ranges(file.sources(), file.limits(), c, ranges)
     }

@@ -3,6 +3,7 @@
 use crate::checked::{Check, Covering};
 use crate::error::{NO_COMPONENT, NOT_FOUND};
 use crate::executor::{ErrorContext, Pieces, Sources};
+use crate::location::Location;
 use crate::model::ModelFile;
 use crate::options::{Io, OpenOptions};
 use crate::source::ByteSource;
@@ -138,6 +139,11 @@ impl File {
     /// Returns the files that the model is made of. Empty if it was opened from an index and its sources.
     pub fn files(&self) -> &[ModelFile] {
         &self.0.files
+    }
+
+    /// Whether the file at a location is one of the model's.
+    pub(crate) fn is_made_of(&self, location: &Location) -> bool {
+        self.files().iter().any(|file| file.location == *location)
     }
 
     /// How its bytes are fetched: what [`Io::Auto`] came to.

@@ -6,13 +6,15 @@ use holdall_formats::shards::check_names;
 use holdall_json::Reader;
 use std::path::{Path, PathBuf};
 
+/// What the name of a journal ends in, after a dot and the name of the file that names the others.
+const SUFFIX: &str = ".holdall-edit";
 /// The most bytes of a journal: it has two names for each file that an index names.
 const MAX_LEN: u64 = 32 << 20;
 
 /// Returns the path of the journal of edits of the model that the file at `path` describes.
 pub fn path_for(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.holdall-edit"))
+    path.with_file_name(format!(".{name}{SUFFIX}"))
 }
 
 /// Returns the paths of the files that the journal of a model lists, which are in its folder or below it. A journal that is not
@@ -25,6 +27,15 @@ pub fn files_for(path: &Path) -> Vec<PathBuf> {
     let names = std::fs::read(journal).ok().and_then(|text| names(&text).ok());
     let names = names.filter(|names| check_names(names).is_ok()).unwrap_or_default();
     names.into_iter().map(|name| path.with_file_name(name)).collect()
+}
+
+/// Takes the files that edits of a folder's models add and remove out of the names of its files: those of the files which are the
+/// model's are in the file that names them.
+pub(crate) fn leave_out(folder: &Path, all: &mut Vec<String>) {
+    let journals = all.iter().filter_map(|name| name.strip_prefix('.')?.strip_suffix(SUFFIX));
+    let models = journals.filter(|name| all.iter().any(|other| other == name));
+    let passing: Vec<PathBuf> = models.flat_map(|name| files_for(&folder.join(name))).collect();
+    all.retain(|name| !passing.contains(&folder.join(name)));
 }
 
 fn names(text: &[u8]) -> Result<Vec<String>> {

@@ -153,7 +153,10 @@ impl OpenOptions {
 
     /// Opens the model that a folder is.
     pub(crate) fn open_folder(&self, folder: &Folder) -> Result<File> {
-        let all = folder.names(self)?;
+        let mut all = folder.names(self)?;
+        if let Folder::Disk(path) = folder {
+            journal::leave_out(path, &mut all);
+        }
         let shown = folder.shown();
         match chosen(&all) {
             Chosen::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
@@ -161,22 +164,13 @@ impl OpenOptions {
             Chosen::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
             Chosen::Checkpoint(_) => self.open_checkpoint(folder),
             Chosen::File(name) => self.open_in(folder, name),
-            // All the others are what it names, or what an edit is about to add or remove.
-            Chosen::Root(root, names) => {
-                let passing = match folder {
-                    Folder::Disk(path) => journal::files_for(&path.join(root)),
-                    Folder::Address(_) | Folder::Inside(_) => Vec::new(),
-                };
-                let is_known = |file: &File, name: &str| {
-                    let location = folder.locate(name);
-                    file.files().iter().any(|own| own.location == location)
-                        || location.as_path().is_some_and(|path| passing.iter().any(|p| p == path))
-                };
-                match self.open_in(folder, root) {
-                    Ok(file) if names.iter().all(|name| is_known(&file, name)) => Ok(file),
-                    _ => Err(folders::too_many(&names).in_source(shown)),
+            // All the others are what it names.
+            Chosen::Root(root, names) => match self.open_in(folder, root) {
+                Ok(file) if names.iter().all(|name| file.is_made_of(&folder.locate(name))) => {
+                    Ok(file)
                 }
-            }
+                _ => Err(folders::too_many(&names).in_source(shown)),
+            },
             // Which may be in folders of it.
             Chosen::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
             other => Err(no_model(&other).in_source(shown)),

@@ -173,7 +173,10 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
             }
         }
         // Which of several comes first is left to chance.
-        (all, whole) => assert_eq!(all.is_ok(), whole.is_ok(), "{place}"),
+        (all, whole) => {
+            let errors = (told(all).err(), told(whole).err());
+            assert_eq!(errors.0.is_some(), errors.1.is_some(), "{place}: {errors:?}");
+        }
     }
     count
 }

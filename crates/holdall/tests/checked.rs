@@ -293,7 +293,8 @@ fn a_file_that_is_verified_as_sound_can_be_read() {
 /// Files of the corpus with one key of a chunk index changed: the dataset is a fault, and all others read.
 #[test]
 fn wrong_keys_of_chunk_indexes_are_faults() {
-    let cases: [(&str, &[(usize, u8)], &str, &str); 4] = [
+    type Case = (&'static str, &'static [(usize, u8)], &'static str, &'static str);
+    let cases: [Case; 4] = [
         ("h5py_sparse-earliest.h5", &[(40437, 2)], "early", "hdf5/chunk"),
         ("h5py_chunks-earliest.h5", &[(26769, 0), (26982, 16)], "c07", "hdf5/structure"),
         ("h5_chunked.h5", &[(29370, 4)], "sparse_chunks", "hdf5/chunk"),

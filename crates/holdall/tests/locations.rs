@@ -127,20 +127,24 @@ fn places(folder: &Path, dir: &Path) -> Vec<String> {
     let mut recipe = Recipe::new();
     (recipe.runner, recipe.framework_version) = (Some("python".into()), Some(">=3.10".into()));
     let package = dir.join("m.carton");
-    recipe.prepare(folder).unwrap().packer.write(&package, true).unwrap();
     let unpacked = dir.join("unpacked");
     let _ = std::fs::remove_dir_all(&unpacked);
-    Package::open(&package).unwrap().unpack(&unpacked).unwrap();
-    vec![
+    // A model that is not whole is not packed.
+    let packed = recipe.prepare(folder).map(|found| {
+        found.packer.write(&package, true).unwrap();
+        Package::open(&package).unwrap().unpack(&unpacked).unwrap();
+        [format!("{}!/model", package.display()), format!("{}!/model", unpacked.display())]
+    });
+    let mut all = vec![
         folder.display().to_string(),
         format!("{}!/w", put("m.tar", of_tar(&in_folder))),
         format!("{}!/", put("flat.tar", of_tar(&flat))),
         format!("{}!/w", put("m.zip", of_zip(false))),
         format!("{}!/w", put("packed.zip", of_zip(true))),
         format!("{}!/in/inner.zip!/w", put("outer.tar", outer)),
-        format!("{}!/model", package.display()),
-        format!("{}!/model", unpacked.display()),
-    ]
+    ];
+    all.extend(packed.into_iter().flatten());
+    all
 }
 
 fn joined(folder: &str, name: &str) -> String {

@@ -5,9 +5,9 @@ use crate::{Answer, le};
 use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
-use holdall_core::read::{Chunk, Chunked, Extent, join};
 #[cfg(feature = "whole")]
 use holdall_core::read::Want;
+use holdall_core::read::{Chunk, Chunked, Extent, join};
 use holdall_core::{
     Bytes, Component, Digest, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
 };
@@ -100,7 +100,8 @@ impl File {
     #[cfg(feature = "whole")]
     pub(crate) fn checksum(&self, at: u32) -> Result<Want, Error> {
         let found = self.index()?.checksums().get(at as usize);
-        let found = found.ok_or_else(|| CALL.broken(format!("there is no checksum number {at}")))?;
+        let found =
+            found.ok_or_else(|| CALL.broken(format!("there is no checksum number {at}")))?;
         let bytes = found.bytes.clone();
         let algorithm = bytes.summed_by();
         Ok(Want::new(at, bytes).with_digests(algorithm))

@@ -88,7 +88,7 @@ fn is_about_files(e: &Error) -> bool {
 }
 
 #[cold]
-fn refused(path: &Path, e: Error) -> Error {
+pub(super) fn refused(path: &Path, e: Error) -> Error {
     let message = format!("a file that it names cannot be packed: {}", e.message());
     let hint = "put all files of the model into its folder";
     PART.broken(message).with_hint(hint).in_source(path.display()).because(e)

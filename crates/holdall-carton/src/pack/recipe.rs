@@ -5,6 +5,7 @@ use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result, Warning};
+use holdall_formats::shards::SHARD_MISSING;
 use holdall_io::OpenOptions;
 use holdall_io::error::io;
 use holdall_io::package::rules::PART;
@@ -98,7 +99,11 @@ impl Recipe {
         }
         let packer = Packer::from_folder(path, self.follow)?;
         let inner = path.join("model");
-        let model = holdall_io::model_file(if inner.is_dir() { &inner } else { path }).ok();
+        let model = match holdall_io::model_file(if inner.is_dir() { &inner } else { path }) {
+            // A model of which files are missing; a folder without a model is packed as it is.
+            Err(e) if e.code() == SHARD_MISSING.code => return Err(named::refused(path, e)),
+            found => found.ok(),
+        };
         named::check_all(&packer.files, model.as_deref(), &self.open, self.follow)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {

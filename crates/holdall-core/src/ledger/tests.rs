@@ -71,7 +71,8 @@ fn what_is_the_same_is_accounted_for() {
 
 #[test]
 fn each_item_that_is_dropped_is_found() {
-    let cases: [(Lost, &str, fn(&mut Vec<TensorSpec>)); 8] = [
+    type Drops = fn(&mut Vec<TensorSpec>);
+    let cases: [(Lost, &str, Drops); 8] = [
         (Lost::Tensor, "q", |specs| drop(specs.pop())),
         (Lost::Attribute("unit".into()), "a", |specs| drop(specs[0].attributes.remove("unit"))),
         (Lost::Attribute("bits".into()), "q", |specs| {

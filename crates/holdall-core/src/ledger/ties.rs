@@ -31,7 +31,7 @@ pub(super) fn compare(
     let others = sharing(*target);
     let first = |place: Place| others.get(&place).cloned().unwrap_or(place);
     let mut ties: Vec<(Place, Place)> = ties.into_iter().collect();
-    ties.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
+    ties.sort_by_key(|((name, _), _)| *name);
     for ((member, role), (owner, of)) in ties {
         let placed = |at: usize| found.get(at).copied().flatten();
         let (Some(new_member), Some(new_owner)) = (placed(member), placed(owner)) else { continue };

@@ -608,7 +608,7 @@ impl IndexBuilder {
     fn check_layout(&mut self, last: usize) -> Result<()> {
         let own = self.inner.components_of(last);
         let layout = self.inner.tensors[last].layout as usize;
-        for role in required_roles(&self.inner.layouts[layout]) {
+        for role in self.inner.layouts[layout].required_roles() {
             let inner = &self.inner;
             let mut rows = inner.components[own.clone()].iter();
             let Some(at) = rows.position(|c| inner.roles[c.role as usize] == *role) else {
@@ -787,25 +787,6 @@ fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Res
     let message =
         format!("{stored_len} stored bytes cannot decode to {decoded_len}: at most {most}");
     Err(EXPANSION.broken(message))
-}
-
-/// The components without which a layout means nothing.
-pub fn required_roles(layout: &Layout) -> &'static [Role] {
-    match layout {
-        Layout::Dense
-        | Layout::PackedCsr
-        | Layout::PackedCoo
-        | Layout::Blocks(_)
-        | Layout::Strided => &[Role::Data],
-        Layout::SparseCsr | Layout::SparseBlocks => &[Role::Values, Role::Indices, Role::Indptr],
-        Layout::SparseCoo | Layout::SparseHybrid => &[Role::Values, Role::Coords],
-        // `zeros` may be left out by symmetric quantization, and real files do.
-        Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
-        // The heap is there where a record has entries, which the layout alone does not tell.
-        Layout::Records => &[Role::Data],
-        Layout::Blob => &[Role::Entries, Role::BlobData],
-        Layout::Other(_) => &[],
-    }
 }
 
 /// A place in one of the arenas. The manifest's length cap keeps every arena far below 2^32.

@@ -110,6 +110,27 @@ open_names! {
 }
 
 impl Layout {
+    /// The components without which a layout means nothing.
+    pub fn required_roles(&self) -> &'static [Role] {
+        match self {
+            Layout::Dense
+            | Layout::PackedCsr
+            | Layout::PackedCoo
+            | Layout::Blocks(_)
+            | Layout::Strided => &[Role::Data],
+            Layout::SparseCsr | Layout::SparseBlocks => {
+                &[Role::Values, Role::Indices, Role::Indptr]
+            }
+            Layout::SparseCoo | Layout::SparseHybrid => &[Role::Values, Role::Coords],
+            // `zeros` may be left out by symmetric quantization, and real files do.
+            Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
+            // The heap is there where a record has entries, which the layout alone does not tell.
+            Layout::Records => &[Role::Data],
+            Layout::Blob => &[Role::Entries, Role::BlobData],
+            Layout::Other(_) => &[],
+        }
+    }
+
     /// Whether its elements are worked out of what is stored, as `f32`: groups and blocks.
     pub fn is_computed(&self) -> bool {
         matches!(self, Layout::QuantizedGroup | Layout::Blocks(_))

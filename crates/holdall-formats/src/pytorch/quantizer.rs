@@ -35,7 +35,7 @@ pub(super) enum Parameters {
     /// In the pickle.
     Listed(Vec<Value>),
     /// In a storage.
-    Stored(View),
+    Stored(Box<View>),
 }
 
 impl Quantizer {
@@ -51,7 +51,7 @@ impl Quantizer {
         self.parameters()
             .into_iter()
             .filter_map(|of| match of {
-                Parameters::Stored(view) => Some(view),
+                Parameters::Stored(view) => Some(&**view),
                 Parameters::Listed(_) => None,
             })
             .collect()
@@ -64,7 +64,7 @@ impl Quantizer {
         };
         all.into_iter()
             .filter_map(|of| match of {
-                Parameters::Stored(view) => Some(view),
+                Parameters::Stored(view) => Some(&mut **view),
                 Parameters::Listed(_) => None,
             })
             .collect()
@@ -284,7 +284,7 @@ impl Objects<'_> {
         let Thing::Tensor(tensor, _) = self.at(id, depth)? else { return Ok(None) };
         let Tensor::Dense(view) = *tensor else { return Ok(None) };
         let is_plain = view.flags == Default::default() && view.element.logical.is_none();
-        Ok((is_plain && view.shape == [count]).then_some(Parameters::Stored(view)))
+        Ok((is_plain && view.shape == [count]).then(|| Parameters::Stored(Box::new(view))))
     }
 }
 

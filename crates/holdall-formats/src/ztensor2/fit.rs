@@ -4,7 +4,6 @@ use super::{ATTRIBUTE, BLOCK_BYTES, BLOCK_ELEMENTS, COMPONENTS, LOGICAL_TYPE, OT
 use super::{TENSOR_NAME, groups, is_name, layout_of};
 use holdall_core::encode::{ComponentSpec, TensorSpec};
 use holdall_core::error::{Remedy, Result, Shown as _};
-use holdall_core::model::builder::required_roles;
 use holdall_core::model::{
     Attributes, DType, Layout, LogicalType, Role, Value, element_count, stored_size,
 };
@@ -124,7 +123,7 @@ fn check_components(tensor: &TensorSpec) -> Result<()> {
     let is_known = !matches!(layout, Layout::Other(_));
     // Zero points may be there or not.
     let optional = usize::from(*layout == Layout::QuantizedGroup);
-    let most = required_roles(layout).len().saturating_add(optional);
+    let most = layout.required_roles().len().saturating_add(optional);
     if components.is_empty() || (is_known && components.len() > most) {
         let count = components.len();
         return Err(COMPONENTS.broken(format!("layout `{layout}` has no {count} components")));

@@ -151,7 +151,10 @@ pub(super) fn write(
         external.location = location;
     }
     let location = external.location.clone();
-    let model = write_items(file, to, into.graph.encoder(external), &write, inside)?.close()?;
+    // A weight of another type than the graph has is found under the name of what becomes the weight when the model runs.
+    let is_cast = inside.iter().any(|item| into.wrong_type(&item.spec).is_some());
+    let writer = write_items(file, to, into.graph.encoder(external), &write, inside)?;
+    let model = if is_cast { writer.close_unread()? } else { writer.close()? };
     let mut record = model.record().clone();
     data.iter().for_each(|data| record.merge(data.record().clone()));
     report.left_behind = ledger::close(file, &record, &expected)?;

@@ -113,6 +113,7 @@ pub(super) fn check(
     let (wants, purposes) = context.wants()?;
     let passes = passes(file, wants, &purposes, checksums);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
+    let mut sound: Vec<&Checksum> = Vec::new();
     for Pass { plan, purposes, checksums } in passes {
         // What is wrong with the bytes of a checksum, where they are decoded for it.
         let broken = Mutex::new(Vec::new());
@@ -141,8 +142,9 @@ pub(super) fn check(
                 }
                 None => {
                     let checksum = checksums[number - purposes.len()];
-                    if let Err(e) = check_digest(&checksum.bytes, &digest) {
-                        context.blame(checksum, e)?;
+                    match check_digest(&checksum.bytes, &digest) {
+                        Ok(()) => sound.push(checksum),
+                        Err(e) => context.blame(checksum, e)?,
                     }
                 }
             }
@@ -151,8 +153,11 @@ pub(super) fn check(
     let mut found = context.found.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = std::mem::take(&mut *found);
     for (at, unit) in context.units.iter().enumerate() {
-        if unit.is_looked_at() {
+        let is_covered = context.count_covered(unit, &sound, report);
+        if unit.is_looked_at() || is_covered {
             report.read_len += unit.stored.len();
+        }
+        if unit.is_looked_at() {
             context.judge(unit, found.remove(&at).unwrap_or_default(), report)?;
         }
     }
@@ -376,6 +381,25 @@ impl Context<'_> {
     fn found(&self, unit: usize, add: impl FnOnce(&mut Found)) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         add(found.entry(unit).or_default());
+    }
+
+    /// Counts the components without a digest of their own whose bytes one of these checksums covers, which was compared. Returns
+    /// whether there are any.
+    fn count_covered(&self, unit: &Unit, sound: &[&Checksum], counts: &mut VerifyReport) -> bool {
+        let chunked = self.file.index().chunked();
+        let mut is_covered = false;
+        for Member { component, .. } in &self.members[unit.members.clone()] {
+            let covers = |checksum: &&&Checksum| checksum.covers(component, chunked);
+            let found = match component.digest {
+                None => sound.iter().find(covers),
+                Some(_) => None,
+            };
+            if let Some(algorithm) = found.and_then(|checksum| checksum.bytes.summed_by()) {
+                counts.count_digest(algorithm, 1);
+                is_covered = true;
+            }
+        }
+        is_covered
     }
 
     /// Holds what was found out about a unit against what each member says.
