@@ -47,6 +47,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
     input::check_once(&args.files)?;
     session.each(&input::models(&args.files, args.together), |paths| {
         let [path, ..] = paths else { return Ok(Status::Fine) };
+        #[cfg(feature = "carton")]
         let is_alone = paths.len() == 1;
         let strictness = match args.strict {
             true => Strictness::Strict,

@@ -188,6 +188,8 @@ fn opened(
     if let Some(opened) = zip::open(path, target, write, &options_of_damaged)? {
         return Ok(opened);
     }
+    #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+    let _ = (target, write);
     Ok(match older::older(path, options)? {
         Some(file) => Opened::File(file, Vec::new()),
         None => Opened::Nothing(LOST),

@@ -152,18 +152,21 @@ pub(crate) fn all_of(
     if let Some(e) = tensors.iter().find_map(TensorInfo::fault) {
         return Err(if tensors.len() > 1 { e.with_remedy(Remedy::LeaveOut) } else { e });
     }
-    let check = options.check.unwrap_or(file.check());
-    let count = tensors.iter().map(|t| t.components().len()).sum();
-    let mut out = Vec::with_capacity(count);
-    for tensor in tensors {
-        for c in tensor.components() {
-            if check == Check::All {
-                file.compare_covering(&c).map_err(|e| e.in_tensor(tensor.name()))?;
-            }
-            out.push(wanted(tensor.position(), c, check));
+    if options.check.unwrap_or(file.check()) == Check::All {
+        for tensor in tensors {
+            let mut all = tensor.components();
+            all.try_for_each(|c| file.compare_covering(&c))
+                .map_err(|e| e.in_tensor(tensor.name()))?;
         }
     }
-    Ok(out)
+    Ok(wanted_of(file, tensors, options))
+}
+
+/// All components of tensors, of which no checksum that covers more than one is compared.
+pub(crate) fn wanted_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Vec<Want> {
+    let check = options.check.unwrap_or(file.check());
+    let all = tensors.iter().flat_map(|t| t.components().map(|c| (t.position(), c)));
+    all.map(|(at, c)| wanted(at, c, check)).collect()
 }
 
 /// A component of tensor number `tensor`, under the digest that is to be checked.

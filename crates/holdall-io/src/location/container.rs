@@ -12,8 +12,6 @@ pub(crate) enum Container {
     Archive(crate::archive::Archive),
     #[cfg(feature = "carton")]
     Package(Box<crate::package::PackageReader>),
-    #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
-    Unbuilt(std::convert::Infallible),
 }
 
 /// The bytes of a file, how the file is called in errors, and how its bytes are fetched.
@@ -216,28 +214,23 @@ impl Container {
     }
 
     fn own_name(&self) -> Option<&str> {
-        let Container::Unbuilt(never) = self;
-        match *never {}
+        match *self {}
     }
 
     pub(crate) fn has(&self, _: &str) -> bool {
-        let Container::Unbuilt(never) = self;
-        match *never {}
+        match *self {}
     }
 
     pub(crate) fn find(&self, _: &str, _: &OpenOptions, _: &str) -> Result<Found> {
-        let Container::Unbuilt(never) = self;
-        match *never {}
+        match *self {}
     }
 
     pub(crate) fn below(&self, _: &str) -> Vec<&str> {
-        let Container::Unbuilt(never) = self;
-        match *never {}
+        match *self {}
     }
 
     pub(crate) fn has_folder(&self, _: &str) -> bool {
-        let Container::Unbuilt(never) = self;
-        match *never {}
+        match *self {}
     }
 }
 

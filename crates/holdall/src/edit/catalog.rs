@@ -1,6 +1,8 @@
 //! The files of the model that is edited, and the one that names the others.
 
-use super::part::{Part, check_kept, writable};
+#[cfg(feature = "ztensor2")]
+use super::part::check_kept;
+use super::part::{Part, writable};
 use holdall_core::{Attributes, Error, Result};
 use holdall_formats::folders::{self, Chosen};
 use holdall_formats::shards::{ChangedShard, IndexText, Map};
@@ -281,7 +283,10 @@ impl Catalog {
 
     /// The paths of files that this catalog on the disk names now, and those that other index files beside it name: all made from the
     /// path of this one, so that those of the same file are equal.
-    pub(super) fn named_now(&self, options: &OpenOptions) -> Result<HashSet<PathBuf>> {
+    pub(super) fn named_now(
+        &self,
+        #[cfg_attr(not(feature = "ztensor2"), expect(unused_variables))] options: &OpenOptions,
+    ) -> Result<HashSet<PathBuf>> {
         let Some((path, _)) = self.file() else { return Ok(HashSet::new()) };
         let mut all = HashSet::new();
         match self {

@@ -7,7 +7,7 @@ use holdall_collections::HashMap;
 use holdall_core::error::Shown as _;
 use holdall_core::read::join;
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Warning, Window};
-use holdall_formats::folders::{Chosen, by_entry, chosen, too_many};
+use holdall_formats::folders::{Chosen, by_entry, chosen, missing, too_many, variants};
 use holdall_formats::pytorch::checkpoint::{Checkpoint, NAME};
 use holdall_formats::pytorch::{CHECKPOINT, FORMAT};
 use holdall_formats::shards::{
@@ -182,7 +182,17 @@ impl Model {
                 Ok((_, sources)) if sources.len() != names.len() => Err(too_many(&names).into()),
                 opened => opened,
             },
+            Chosen::Shards(names) => {
+                let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+                let parts = self.there(&names)?;
+                let indices = self.indices(&parts)?;
+                let shards = names.iter().zip(indices);
+                let shards: Vec<Shard> = shards.map(|(name, i)| Shard::new(name, i)).collect();
+                Ok((joined(&shards, Vec::new(), &self.limits)?, parts))
+            }
             Chosen::Several(names) => Err(too_many(&names).into()),
+            Chosen::Variants(names) => Err(variants(&names).into()),
+            Chosen::Incomplete(names) => Err(missing(&names).into()),
             Chosen::Arrays => {
                 let message = "there is no file of tensors, and no index of them";
                 Err(NO_MODEL.broken(message).into())
