@@ -128,7 +128,7 @@ pub enum Chosen<'n> {
     Shards(Vec<&'n str>),
     /// Files of a model of which [others are missing](missing).
     Incomplete(Vec<&'n str>),
-    /// Several [variants](variants) of a model: the index or the first file of each.
+    /// Several variants of a model: the index or the first file of each.
     Variants(Vec<&'n str>),
     /// Files that nothing makes one model.
     Several(Vec<&'n str>),

@@ -124,6 +124,7 @@ formats! {
     "hdf5" => hdf5::FORMAT,
     "flax" => flax::FORMAT,
     // `cargo xtask new-format` adds a line here: before the formats that look at more than the first bytes.
+
     // Before cartons, which are zips as what Keras writes.
     "hdf5" => hdf5::KERAS,
     // Late, because it looks at the end of a file too.
