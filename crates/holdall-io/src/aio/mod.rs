@@ -15,7 +15,7 @@ pub use source::{Blocking, ByteSource, Reading};
 
 use crate::checked::Check;
 use crate::file::{File as Whole, Tensor as Info};
-use crate::load::{LoadOptions, Loaded, all_of, wanted_of};
+use crate::load::{LoadOptions, Loaded, all_of};
 use crate::options::OpenOptions;
 use crate::work::{Cancel, Work};
 use bridge::Reads;
@@ -136,16 +136,16 @@ impl File {
     ) -> Result<Loaded> {
         let file = &self.0.file;
         let load = async {
-            if options.check.unwrap_or(file.check()) == Check::All
-                && file.checksums().next().is_some()
-            {
-                // Checksums of more than a component are compared on a thread that may wait.
-                let of_them = tensors.clone();
-                let (options, own) = (options.clone(), self.clone());
-                let compare = move |file: &Whole, _| all_of(file, &of_them, &options).map(drop);
-                own.run(compare).await?;
-            }
-            let wants = wanted_of(file, &tensors, options);
+            let check = options.check.unwrap_or(file.check());
+            let wants = match check == Check::All && file.checksums().next().is_some() {
+                true => {
+                    // Checksums of more than a component are compared on a thread that may wait.
+                    let (of_them, options) = (tensors.clone(), options.clone());
+                    let own = self.clone();
+                    own.run(move |file: &Whole, _| all_of(file, &of_them, &options)).await?
+                }
+                false => all_of(file, &tensors, options)?,
+            };
             executor::load(self, wants, options).await
         };
         let bytes = load.await.map_err(|e| e.in_source(file.name()))?;

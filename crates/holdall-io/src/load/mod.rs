@@ -152,21 +152,16 @@ pub(crate) fn all_of(
     if let Some(e) = tensors.iter().find_map(TensorInfo::fault) {
         return Err(if tensors.len() > 1 { e.with_remedy(Remedy::LeaveOut) } else { e });
     }
-    if options.check.unwrap_or(file.check()) == Check::All {
+    let check = options.check.unwrap_or(file.check());
+    if check == Check::All {
         for tensor in tensors {
             let mut all = tensor.components();
             all.try_for_each(|c| file.compare_covering(&c))
                 .map_err(|e| e.in_tensor(tensor.name()))?;
         }
     }
-    Ok(wanted_of(file, tensors, options))
-}
-
-/// All components of tensors, of which no checksum that covers more than one is compared.
-pub(crate) fn wanted_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Vec<Want> {
-    let check = options.check.unwrap_or(file.check());
     let all = tensors.iter().flat_map(|t| t.components().map(|c| (t.position(), c)));
-    all.map(|(at, c)| wanted(at, c, check)).collect()
+    Ok(all.map(|(at, c)| wanted(at, c, check)).collect())
 }
 
 /// A component of tensor number `tensor`, under the digest that is to be checked.
