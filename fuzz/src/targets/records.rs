@@ -12,9 +12,10 @@ pub fn run(data: &[u8]) {
     let Some((schema, ty)) = compile(&json) else { return };
     let (record, heap) = (take.run(), take.run());
     let text = value(&mut take, &schema, ty);
-    let (bytes, entries) = encode(&schema, ty, &text);
+    let Some((bytes, entries)) = encode(&schema, ty, &text) else { return };
     let shown = there_and_back(&schema, ty, &bytes, &entries).expect("it was written here");
-    assert_eq!(encode(&schema, ty, &shown), (bytes, entries), "{text}\n{shown}");
+    let again = encode(&schema, ty, &shown).expect("what was written here is exact");
+    assert_eq!(again, (bytes, entries), "{text}\n{shown}");
     if take.below(4) == 1 {
         let value = parse(text.as_bytes(), 64).expect("it was written here");
         if let Ok(checker) = Checker::new(&schema, &json, &limits()) {
@@ -28,7 +29,7 @@ pub fn run(data: &[u8]) {
     let size = schema.extent(ty).expect("it has one").size as usize;
     let record: Vec<u8> = record.iter().copied().chain([0]).cycle().take(size).collect();
     if let Some(shown) = there_and_back(&schema, ty, &record, heap) {
-        let (record, heap) = encode(&schema, ty, &shown);
+        let (record, heap) = encode(&schema, ty, &shown).expect("what was written here is exact");
         let again = there_and_back(&schema, ty, &record, &heap).expect("it was written here");
         let values = [&shown, &again].map(|text| parse(text.as_bytes(), usize::MAX).expect("JSON"));
         assert_eq!(values[0], values[1]);
@@ -36,13 +37,17 @@ pub fn run(data: &[u8]) {
     accessors(&schema, ty, &record, heap);
 }
 
-/// The bytes of JSON text that is known to be a value, which are the same by its value.
-fn encode(schema: &Schema, ty: TypeId, text: &str) -> (Vec<u8>, Vec<u8>) {
+/// The bytes of JSON text that is known to be a value, which are the same by its value; nothing if it has an integer that its kind would
+/// round.
+fn encode(schema: &Schema, ty: TypeId, text: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     // An object in a record may be as deep as a record, and lies deeper.
     let limits = limits().with_depth(256);
     let mut encoder = Encoder::new(schema, ty, &limits).expect("it has a size");
     let (mut record, mut heap) = (vec![0xff; encoder.size()], Vec::new());
     if let Err(e) = encoder.text(text.as_bytes(), &mut record, &mut heap) {
+        if e.code() == "record/range" && e.to_string().contains("is an integer") {
+            return None;
+        }
         panic!("{e}: {text}");
     }
     let value = parse(text.as_bytes(), 256).expect("it is JSON");
@@ -55,7 +60,7 @@ fn encode(schema: &Schema, ty: TypeId, text: &str) -> (Vec<u8>, Vec<u8>) {
         parse(out.as_bytes(), usize::MAX).expect("it is JSON")
     });
     assert_eq!(values[0], values[1]);
-    (record, heap)
+    Some((record, heap))
 }
 
 /// The JSON of bytes that are sound, however one looks at them.

@@ -89,7 +89,7 @@ def save(
         FileIoError: the disk is full, for example. An existing file stays unchanged.
     """
     keeps = attributes is None and isinstance(tensors, File)
-    own = tensors.attributes if keeps else attributes
+    own = tensors.attributes if attributes is None and isinstance(tensors, File) else attributes
     writing = _writing(format, version, own, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
         raise UsageError(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
