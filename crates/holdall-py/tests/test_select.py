@@ -122,8 +122,7 @@ def test_what_is_absent_is_in_no_mask(tmp_path):
     for condition, mask in (("n>0", n > 0), ("n=5", n == 5), ("n<=5", n <= 5)):
         assert ids(found[mask]) == ids(found.where(condition)), condition
     assert ids(found.where("n")) == [1, 2, 3]
-    with pytest.raises(TypeError, match="masked"):
-        found[found.column("n")]
+    assert ids(found[np.ma.array([1, 99, 4], mask=[False, True, False])]) == [1, 4]
 
 
 def test_what_selects_nothing_right(rows):

@@ -176,11 +176,6 @@ def chosen(key: Any, count: int, what: str) -> np.ndarray[Any, Any] | None:
         key = key.filled(False) if key.dtype.kind == "b" else key.compressed()
     # A list without anything in it has no type; it stands for no place.
     given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
-    if isinstance(key, np.ma.MaskedArray):
-        if given.dtype.kind != "b" and np.ma.is_masked(key):
-            raise TypeError(f"{what} are selected by places, of which none may be masked")
-        # What is absent is not true, as in `where`.
-        given = key.filled(False) if given.dtype.kind == "b" else given
     if given.ndim != 1 or given.dtype.kind not in "biu":
         raise TypeError(f"{what} are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
     if given.dtype.kind == "b":
