@@ -15,19 +15,19 @@ use tempfile::TempPath;
 /// More bytes, where they do not lie in a map, wait in a file.
 const HELD: u64 = 8 << 20;
 
-/// The view that [`Tensor::csr`] returns, under a digest policy and with little of it in memory.
+/// The view that [`Tensor::csr`](crate::Tensor::csr) returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::csr`]; Io.
+/// Those of [`Tensor::csr`](crate::Tensor::csr); Io.
 pub fn csr(checked: &Checked) -> Result<Csr> {
     let tensor = checked.tensor();
     tensor.view(|info| Csr::of(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// The view that [`Tensor::coo`] returns, under a digest policy and with little of it in memory.
+/// The view that [`Tensor::coo`](crate::Tensor::coo) returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::coo`]; Io.
+/// Those of [`Tensor::coo`](crate::Tensor::coo); Io.
 pub fn coo(checked: &Checked) -> Result<Coo> {
     let tensor = checked.tensor();
     let get = |role: &Role| held(checked, role);
@@ -46,19 +46,19 @@ pub fn coo(checked: &Checked) -> Result<Coo> {
     })
 }
 
-/// The view that [`Tensor::tiles`] returns, under a digest policy and with little of it in memory.
+/// The view that [`Tensor::tiles`](crate::Tensor::tiles) returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::tiles`]; Io.
+/// Those of [`Tensor::tiles`](crate::Tensor::tiles); Io.
 pub fn tiles(checked: &Checked) -> Result<Tiles> {
     let tensor = checked.tensor();
     tensor.view(|info| Tiles::of(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// The view that [`Tensor::quantized`] returns, under a digest policy and with little of it in memory.
+/// The view that [`Tensor::quantized`](crate::Tensor::quantized) returns, under a digest policy and with little of it in memory.
 ///
 /// # Errors
-/// Those of [`Tensor::quantized`]; Io.
+/// Those of [`Tensor::quantized`](crate::Tensor::quantized); Io.
 pub fn quantized(checked: &Checked) -> Result<Quantized> {
     checked.tensor().view(|info| Quantized::of(info, |role| held(checked, role)))
 }
