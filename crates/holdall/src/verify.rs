@@ -12,8 +12,7 @@ mod layouts;
 
 pub use holdall_io::{Strictness, Verdict};
 
-use holdall_core::model::Checksum;
-use holdall_core::{Algorithm, Component, Error, ErrorKind, Result, Warning};
+use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
 use holdall_io::select::Select;
 use holdall_io::{File, external};
 use holdall_io::{Work, with_work};
@@ -221,13 +220,13 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
         warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
-    let chunked = file.index().chunked();
-    let is_wanted = |checksum: &&Checksum| {
-        let covers = |c: Component| c.digest.is_none() && checksum.covers(&c, chunked);
-        options.select.is_all() || tensors.iter().any(|t| t.components().any(covers))
-    };
-    let checksums: Vec<&Checksum> = file.checksums().filter(is_wanted).collect();
-    bytes::check(file, &tensors, &checksums, options, state, &mut report)?;
+    let mut checksums: Vec<bytes::Numbered<'_>> = file.checksums().enumerate().collect();
+    if !options.select.is_all() {
+        let bare = tensors.iter().flat_map(|t| t.components()).filter(|c| c.digest.is_none());
+        let wanted: HashSet<usize> = bare.flat_map(|c| file.checksums_of(&c)).collect();
+        checksums.retain(|(number, _)| wanted.contains(number));
+    }
+    bytes::check(file, &tensors, checksums, options, state, &mut report)?;
     layouts::check(&tensors, options, state, &mut report)?;
     Ok(report)
 }

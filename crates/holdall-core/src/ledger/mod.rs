@@ -222,7 +222,9 @@ impl Pair<'_> {
             match &other.digest {
                 None => {}
                 Some(Some(new)) if rank(new) >= rank(digest) => {}
-                Some(_) => self.left_behind(Lost::Digest(kind(digest))),
+                Some(_) => self.left_behind(Lost::Digest(
+                    Digest::algorithm_of(&digest.to_string()).to_owned(),
+                )),
             }
         }
     }
@@ -283,14 +285,6 @@ fn rank(digest: &Digest) -> u8 {
         Digest::Crc32c(_) | Digest::Crc32(_) | Digest::Xxh3(_) => 1,
         Digest::Sha256(_) | Digest::Sha256Decoded(_) => 2,
         Digest::Other(_) => 3,
-    }
-}
-
-/// The algorithm of a digest, as a report names it.
-fn kind(digest: &Digest) -> String {
-    match digest {
-        Digest::Other(text) => text.split(':').next().unwrap_or_default().to_owned(),
-        known => known.to_string().split(':').next().unwrap_or_default().to_owned(),
     }
 }
 

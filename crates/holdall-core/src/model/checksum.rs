@@ -2,7 +2,6 @@
 
 use super::{Component, Digest, Encoding};
 use crate::read::{Chunked, Extent};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A checksum that a file keeps of bytes that several components share, or of which a component is only a part: an entry of a zip, all of
@@ -31,19 +30,104 @@ impl Checksum {
     pub fn stored(&self) -> Extent {
         self.bytes.stored
     }
+}
 
-    /// Whether it covers stored bytes of this component, whose chunks, if it is put together of some, are among `chunked`.
-    pub fn covers(&self, c: &Component, chunked: &[Arc<Chunked>]) -> bool {
-        match c.stored.chunked() {
-            None => self.overlaps(c.stored),
-            Some(number) => chunked.get(number).is_some_and(|array| {
-                array.chunks().iter().any(|chunk| self.overlaps(chunk.stored))
-            }),
+/// Which of several checksums cover which components: found without going through all of them.
+#[derive(Debug, Default)]
+pub struct Coverage {
+    /// The ranges that have a checksum, each with the number of that, in the order of sources and offsets.
+    ranges: Vec<(Extent, usize)>,
+    /// For each range, the greatest end of it and of those before it in its source.
+    reach: Vec<u64>,
+}
+
+impl Coverage {
+    /// Orders checksums, which are numbered as they come.
+    pub fn new<'a>(checksums: impl IntoIterator<Item = &'a Checksum>) -> Coverage {
+        let numbers = checksums.into_iter().map(Checksum::stored).zip(0..);
+        let mut ranges: Vec<(Extent, usize)> = numbers.collect();
+        ranges.sort_unstable();
+        let mut reach: Vec<u64> = Vec::with_capacity(ranges.len());
+        let mut source = None;
+        for (stored, _) in &ranges {
+            let before = reach.last().filter(|_| source == Some(stored.source));
+            reach.push(before.map_or(stored.end, |end| stored.end.max(*end)));
+            source = Some(stored.source);
         }
+        Coverage { ranges, reach }
     }
 
-    fn overlaps(&self, stored: Extent) -> bool {
-        let Range { start, end } = self.bytes.stored.range();
-        stored.source == self.bytes.stored.source && stored.start < end && start < stored.end
+    /// Returns the numbers of the checksums that cover stored bytes of this component, in rising order. Its chunks, if it is put
+    /// together of some, are among `chunked`.
+    pub fn numbers(&self, c: &Component, chunked: &[Arc<Chunked>]) -> Vec<usize> {
+        let mut all = Vec::new();
+        match c.stored.chunked() {
+            _ if self.ranges.is_empty() => {}
+            None => self.add(c.stored, &mut all),
+            Some(number) => {
+                let chunks = chunked.get(number).into_iter().flat_map(|array| array.chunks());
+                chunks.for_each(|chunk| self.add(chunk.stored, &mut all));
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+        all
+    }
+
+    /// Adds the numbers of those that have bytes of `stored`.
+    fn add(&self, stored: Extent, out: &mut Vec<usize>) {
+        let begins_before = |(range, _): &(Extent, usize)| {
+            (range.source, range.start) < (stored.source, stored.end)
+        };
+        let first = out.len();
+        let candidates = self.ranges.partition_point(begins_before);
+        for ((range, number), reach) in self.ranges.iter().zip(&self.reach).take(candidates).rev() {
+            if range.source != stored.source || *reach <= stored.start {
+                break;
+            }
+            if stored.start < range.end {
+                out.push(*number);
+            }
+        }
+        if let Some(added) = out.get_mut(first..) {
+            added.sort_unstable();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Digest;
+
+    /// What is found is what going through all of them finds.
+    #[test]
+    fn coverage_is_that_of_each_checksum() {
+        let mut seed = 7u64;
+        let mut below = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % most
+        };
+        for _ in 0..200 {
+            let mut extent = || {
+                let start = below(40);
+                Extent::new(below(3) as u32, start..start + below(12))
+            };
+            let all: Vec<Checksum> =
+                (0..9).map(|_| Checksum::new("", extent(), Digest::Crc32(0))).collect();
+            let coverage = Coverage::new(&all);
+            for _ in 0..9 {
+                let stored = extent();
+                let c = Component::of_bytes(stored, Encoding::Raw, stored.len());
+                let covers = |other: Extent| {
+                    stored.source == other.source
+                        && stored.start < other.end
+                        && other.start < stored.end
+                };
+                let wanted: Vec<usize> =
+                    (0..all.len()).filter(|at| covers(all[*at].stored())).collect();
+                assert_eq!(coverage.numbers(&c, &[]), wanted, "{stored:?} {all:?}");
+            }
+        }
     }
 }

@@ -65,6 +65,11 @@ pub enum Digest {
 }
 
 impl Digest {
+    /// Returns the name of the algorithm in the text of a digest, known or not.
+    pub fn algorithm_of(text: &str) -> &str {
+        text.split(':').next().unwrap_or_default()
+    }
+
     /// Reads `algorithm:value`. CRC-32C is accepted with or without `0x` and in either case.
     /// `None` when a known algorithm's value is not one it can have.
     pub fn from_text(text: &str) -> Option<Digest> {

@@ -19,7 +19,7 @@ pub use crate::codec::Encoding;
 pub use attributes::{Attributes, Value};
 pub use block::BlockType;
 pub use builder::IndexBuilder;
-pub use checksum::Checksum;
+pub use checksum::{Checksum, Coverage};
 pub use digest::{Algorithm, Digest, Hasher, crc32_combine, crc32c, crc32c_combine};
 pub use dtype::{ByteOrder, DType, LogicalType};
 pub use index::{Index, Row, RowKind, TensorInfo, Tensors, Warning};

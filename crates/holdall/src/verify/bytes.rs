@@ -70,6 +70,8 @@ struct Context<'a> {
     state: &'a State,
     members: Vec<Member>,
     units: Vec<Unit>,
+    /// The members without a digest of their own whose bytes a checksum covers, by the number of that.
+    covered: HashMap<usize, Vec<usize>>,
     /// What was found out about units, by their numbers, where anything was.
     found: Mutex<HashMap<usize, Found>>,
 }
@@ -80,14 +82,17 @@ struct Pass<'a> {
     /// What its wants are for, those of components.
     purposes: &'a [Purpose],
     /// The checksums whose bytes the wants behind those are.
-    checksums: Vec<&'a Checksum>,
+    checksums: &'a [Numbered<'a>],
 }
 
-/// Checks the bytes of all components of `tensors`, and those of the checksums.
+/// The number of a checksum among those of the file, and the checksum.
+pub(super) type Numbered<'a> = (usize, &'a Checksum);
+
+/// Checks the bytes of all components of `tensors`, and those of the checksums, among which are all that cover one.
 pub(super) fn check(
     file: &File,
     tensors: &[Tensor],
-    checksums: &[&Checksum],
+    mut checksums: Vec<Numbered<'_>>,
     options: &VerifyOptions,
     state: &State,
     report: &mut VerifyReport,
@@ -103,17 +108,24 @@ pub(super) fn check(
     }
     report.components = members.len() as u64;
     for m in &members {
-        note_unverified(file, m, checksums, state);
+        note_unverified(file, m, state);
     }
     // In file order, so that a disk is read forwards.
     members.sort_by_key(|m| (m.component.stored, m.tensor));
     let units = units(&members);
     report.stored_len = units.iter().map(|u| u.stored.len()).sum();
-    let context = Context { file, state, members, units, found: Mutex::default() };
+    let mut covered: HashMap<usize, Vec<usize>> = HashMap::default();
+    for (at, m) in members.iter().enumerate().filter(|(_, m)| m.component.digest.is_none()) {
+        let numbers = file.checksums_of(&m.component).into_iter();
+        numbers.for_each(|number| covered.entry(number).or_default().push(at));
+    }
+    let context = Context { file, state, members, units, covered, found: Mutex::default() };
     let (wants, purposes) = context.wants()?;
-    let passes = passes(file, wants, &purposes, checksums);
+    checksums.sort_by_key(|(_, checksum)| checksum.stored());
+    let passes = passes(file, wants, &purposes, &checksums);
     options.work.begin(passes.iter().map(|pass| pass.plan.len()).sum());
-    let mut sound: Vec<&Checksum> = Vec::new();
+    // The algorithms of the checksums that cover members, by the numbers of the members.
+    let mut sound: HashMap<usize, Option<Algorithm>> = HashMap::default();
     for Pass { plan, purposes, checksums } in passes {
         // What is wrong with the bytes of a checksum, where they are decoded for it.
         let broken = Mutex::new(Vec::new());
@@ -141,10 +153,14 @@ pub(super) fn check(
                     context.found(purpose.unit, |found| found.digests.push(digest));
                 }
                 None => {
-                    let checksum = checksums[number - purposes.len()];
+                    let (number, checksum) = checksums[number - purposes.len()];
                     match check_digest(&checksum.bytes, &digest) {
-                        Ok(()) => sound.push(checksum),
-                        Err(e) => context.blame(checksum, e)?,
+                        Ok(()) => {
+                            let members = context.covered.get(&number).into_iter().flatten();
+                            let algorithm = digest.algorithm();
+                            sound.extend(members.map(|at| (*at, algorithm)));
+                        }
+                        Err(e) => context.blame((number, checksum), e)?,
                     }
                 }
             }
@@ -153,7 +169,13 @@ pub(super) fn check(
     let mut found = context.found.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = std::mem::take(&mut *found);
     for (at, unit) in context.units.iter().enumerate() {
-        let is_covered = context.count_covered(unit, &sound, report);
+        let mut is_covered = false;
+        for at in unit.members.clone() {
+            if let Some(Some(algorithm)) = sound.get(&at) {
+                report.count_digest(*algorithm, 1);
+                is_covered = true;
+            }
+        }
         if unit.is_looked_at() || is_covered {
             report.read_len += unit.stored.len();
         }
@@ -170,20 +192,18 @@ fn passes<'a>(
     file: &File,
     wants: Vec<Want>,
     mut purposes: &'a [Purpose],
-    checksums: &[&'a Checksum],
+    checksums: &'a [Numbered<'a>],
 ) -> Vec<Pass<'a>> {
     let mut wants = wants.into_iter().peekable();
-    let mut checksums = checksums.to_vec();
-    checksums.sort_by_key(|checksum| checksum.stored());
     let mut passes = Vec::new();
-    let sources = checksums.chunk_by(|a, b| a.stored().source == b.stored().source);
+    let sources = checksums.chunk_by(|(_, a), (_, b)| a.stored().source == b.stored().source);
     for checksums in sources.chain([[].as_slice()]) {
-        let upto = checksums.first().map_or(u32::MAX, |checksum| checksum.stored().source);
+        let upto = checksums.first().map_or(u32::MAX, |(_, checksum)| checksum.stored().source);
         let in_it = |want: &Want| want.component.stored.source <= upto;
         let mut own: Vec<Want> = std::iter::from_fn(|| wants.next_if(in_it)).collect();
         let (these, others) = purposes.split_at(own.len());
         purposes = others;
-        own.extend(checksums.iter().map(|checksum| {
+        own.extend(checksums.iter().map(|(_, checksum)| {
             let bytes = checksum.bytes.clone();
             let algorithm = bytes.summed_by();
             // A group of its own: what is in order is fetched with nothing else.
@@ -191,13 +211,13 @@ fn passes<'a>(
         }));
         if !own.is_empty() {
             let plan = Plan::new(own, file.sources().terms());
-            passes.push(Pass { plan, purposes: these, checksums: checksums.to_vec() });
+            passes.push(Pass { plan, purposes: these, checksums });
         }
     }
     passes
 }
 
-fn note_unverified(file: &File, m: &Member, checksums: &[&Checksum], state: &State) {
+fn note_unverified(file: &File, m: &Member, state: &State) {
     let c = &m.component;
     let unknown_type = match &c.logical_type {
         Some(LogicalType::Other(name)) => Some(name),
@@ -215,12 +235,11 @@ fn note_unverified(file: &File, m: &Member, checksums: &[&Checksum], state: &Sta
     let skip = |reason, message: &dyn Fn() -> String| {
         state.skip(m.tensor, reason, name, Some(c.role.as_str()), message);
     };
-    let chunked = file.index().chunked();
-    if c.digest.is_none() && !checksums.iter().any(|checksum| checksum.covers(c, chunked)) {
+    if c.digest.is_none() && file.checksums_of(c).is_empty() {
         skip(Reason::NoDigest, &|| "the file has no digest for it".to_owned());
     }
     if let Some(text) = unknown_digest {
-        let algorithm = text.split(':').next().unwrap_or_default().shown();
+        let algorithm = Digest::algorithm_of(text).shown();
         skip(Reason::UnknownDigest, &|| {
             format!("this version cannot compute digests of the kind `{algorithm}`")
         });
@@ -354,17 +373,10 @@ impl Context<'_> {
     }
 
     /// Notes what is wrong with the bytes of a checksum: about each tensor with bytes among them, or about the file.
-    fn blame(&self, checksum: &Checksum, e: Error) -> Result<()> {
+    fn blame(&self, (number, checksum): Numbered<'_>, e: Error) -> Result<()> {
         let e = checksum_error(checksum, e);
-        let chunked = self.file.index().chunked();
-        let is_bare = |m: &&Member| m.component.digest.is_none();
-        let mut own: Vec<usize> = self
-            .members
-            .iter()
-            .filter(is_bare)
-            .filter(|m| checksum.covers(&m.component, chunked))
-            .map(|m| m.tensor)
-            .collect();
+        let members = self.covered.get(&number).into_iter().flatten();
+        let mut own: Vec<usize> = members.map(|at| self.members[*at].tensor).collect();
         own.dedup();
         if own.is_empty() {
             return self.state.find(usize::MAX, 0, e);
@@ -381,25 +393,6 @@ impl Context<'_> {
     fn found(&self, unit: usize, add: impl FnOnce(&mut Found)) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         add(found.entry(unit).or_default());
-    }
-
-    /// Counts the components without a digest of their own whose bytes one of these checksums covers, which was compared. Returns
-    /// whether there are any.
-    fn count_covered(&self, unit: &Unit, sound: &[&Checksum], counts: &mut VerifyReport) -> bool {
-        let chunked = self.file.index().chunked();
-        let mut is_covered = false;
-        for Member { component, .. } in &self.members[unit.members.clone()] {
-            let covers = |checksum: &&&Checksum| checksum.covers(component, chunked);
-            let found = match component.digest {
-                None => sound.iter().find(covers),
-                Some(_) => None,
-            };
-            if let Some(algorithm) = found.and_then(|checksum| checksum.bytes.summed_by()) {
-                counts.count_digest(algorithm, 1);
-                is_covered = true;
-            }
-        }
-        is_covered
     }
 
     /// Holds what was found out about a unit against what each member says.
