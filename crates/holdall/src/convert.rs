@@ -22,7 +22,7 @@ use holdall_core::{
 };
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
-use holdall_io::error::{CANNOT_HOLD, SHARDS_PLACE};
+use holdall_io::error::{CANNOT_HOLD, SCALED, SHARDS_PLACE};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
@@ -415,7 +415,13 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
         }
-        let cast = options.casts.apply(&tensor, &mut item)?;
+        let cast = match options.casts.apply(&tensor, &mut item) {
+            Err(e) if e.code() == SCALED.code => {
+                refused.push(e);
+                continue;
+            }
+            cast => cast?,
+        };
         let is_asked_for = cast.is_some();
         if let Some(count) = cast {
             casts.push((item.spec.name.clone(), count));

@@ -17,6 +17,7 @@ use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_io::cache::standard_root;
 use holdall_io::error::io;
 use holdall_io::lock::Stamp;
+use holdall_io::sink::sync_folder;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -173,10 +174,7 @@ impl Store {
         }
         file.sync_all().map_err(failed)?;
         fs::rename(&path, &target).map_err(failed)?;
-        #[cfg(unix)]
-        if let Some(folder) = target.parent() {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        }
+        sync_folder(&target).map_err(failed)?;
         let _ = fs::remove_file(from_path(&path));
         self.note(sha256, Stamp::from(&file.metadata().map_err(failed)?));
         Ok(target)

@@ -1,12 +1,11 @@
 //! Files that a file of a model names: they are packed with it, or it is not packed.
 
-use super::Follow;
 use super::parts::{Part, Source};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_formats::{FORMATS, folders};
 use holdall_io::OpenOptions;
-use holdall_io::package::rules::{LINK_OUT, PART};
+use holdall_io::package::rules::PART;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -14,13 +13,8 @@ use std::path::{Component, Path, PathBuf};
 /// A file that is no model has none.
 ///
 /// # Errors
-/// `package/part` where one of them is missing, or not in that folder or below it; `package/link-out` for a link out of it; what is
-/// wrong with an index.
-pub(super) fn files_named(
-    path: &Path,
-    open: &OpenOptions,
-    follow: Follow,
-) -> Result<Vec<(String, PathBuf)>> {
+/// `package/part` where one of them is missing, not in that folder or below it, or a link out of it.
+pub(super) fn files_named(path: &Path, open: &OpenOptions) -> Result<Vec<(String, PathBuf)>> {
     let file = match open.open(path) {
         Ok(file) => file,
         Err(e) if is_about_files(&e) => return Err(refused(path, e)),
@@ -42,10 +36,6 @@ pub(super) fn files_named(
             let message = format!("`{}` is not in the model's folder", location.display());
             return Err(PART.broken(message).in_source(path.display()));
         };
-        if follow == Follow::Inside && !is_inside(location, folder, path) {
-            let message = format!("`{}` is a link out of the model's folder", name.shown());
-            return Err(LINK_OUT.broken(message).in_source(path.display()));
-        }
         all.push((name, location.to_owned()));
     }
     Ok(all)
@@ -60,7 +50,6 @@ pub(super) fn check_all(
     files: &BTreeMap<String, Part>,
     model: Option<&Path>,
     open: &OpenOptions,
-    follow: Follow,
 ) -> Result<()> {
     for (path, part) in files {
         let Source::Path(from) = &part.source else { continue };
@@ -70,7 +59,7 @@ pub(super) fn check_all(
             continue;
         }
         let folder = path.strip_suffix(name).unwrap_or_default();
-        for (other, _) in files_named(from, open, follow)? {
+        for (other, _) in files_named(from, open)? {
             if !files.contains_key(&format!("{folder}{other}")) {
                 let message = format!("the file names `{}`, which is not packed", other.shown());
                 return Err(PART.broken(message).in_source(from.display()));
@@ -102,15 +91,4 @@ fn relative(path: &Path) -> Option<String> {
     };
     let parts: Option<Vec<String>> = path.components().map(part).collect();
     parts.filter(|parts| !parts.is_empty()).map(|parts| parts.join("/"))
-}
-
-/// Whether a file is in a folder, or in the one in which the model's own file is, links followed: caches keep the files of a model in
-/// one folder, and links to them in another.
-fn is_inside(path: &Path, folder: &Path, model: &Path) -> bool {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let real = |path: &Path| path.canonicalize().ok();
-    let Some(path) = real(path) else { return false };
-    let home = real(model).and_then(|model| Some(model.parent()?.to_owned()));
-    real(folder).is_some_and(|folder| path.starts_with(folder))
-        || home.is_some_and(|home| path.parent() == Some(&home))
 }

@@ -92,7 +92,7 @@ impl Recipe {
             }
             let mut packer = Packer::new(description);
             packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
-            for (name, from) in named::files_named(path, &self.open, self.follow)? {
+            for (name, from) in named::files_named(path, &self.open)? {
                 packer = packer.with_file(format!("model/{name}"), Content::Path(from));
             }
             return Ok(Prepared { packer, warnings, undeclared });
@@ -104,7 +104,7 @@ impl Recipe {
             Err(e) if e.code() == SHARD_MISSING.code => return Err(named::refused(path, e)),
             found => found.ok(),
         };
-        named::check_all(&packer.files, model.as_deref(), &self.open, self.follow)?;
+        named::check_all(&packer.files, model.as_deref(), &self.open)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {
             return Ok(Prepared { packer, warnings, undeclared: None });

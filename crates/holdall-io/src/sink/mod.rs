@@ -10,7 +10,7 @@ pub use file::{Durability, FileSink};
 pub use folder::FolderSink;
 pub use stream::StreamSink;
 pub use summed::Summed;
-pub use unpublished::{folder, sweep};
+pub use unpublished::{folder, sweep, sync_folder};
 
 use crate::error::TO_ADDRESS;
 use crate::source::ByteSource;

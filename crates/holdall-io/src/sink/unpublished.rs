@@ -66,8 +66,11 @@ pub fn folder(target: &Path) -> &Path {
     }
 }
 
-/// Makes a rename durable.
-pub(super) fn sync_folder(target: &Path) -> io::Result<()> {
+/// Makes durable what was renamed, created or removed in the folder of `target`.
+///
+/// # Errors
+/// Io.
+pub fn sync_folder(target: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder(target))?.sync_all()?;
     #[cfg(not(unix))]

@@ -13,7 +13,7 @@ use holdall_io::error::{CANNOT_EDIT, io};
 use holdall_io::external;
 use holdall_io::lock::Stamp;
 use holdall_io::sink::folder;
-use holdall_io::{File, FileRole, ModelFile, OpenOptions};
+use holdall_io::{File, FileRole, OpenOptions};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
     let all = file.files();
     let of_role = |is: fn(&FileRole) -> bool| {
         let own = all.iter().filter(move |own| is(&own.role));
-        own.map(location).collect::<Vec<PathBuf>>()
+        own.map(|own| own.location.to_path_buf()).collect::<Vec<PathBuf>>()
     };
     let mains = of_role(|role| *role == FileRole::Main);
     let shards = of_role(|role| matches!(role, FileRole::Shard(_)));
@@ -82,18 +82,17 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
     Ok((file, catalog, parts))
 }
 
-/// The path of a file of a model that was opened from a path.
-fn location(file: &ModelFile) -> PathBuf {
-    file.location.to_path_buf()
-}
-
-fn is_index(path: &Path) -> bool {
+/// Whether the file at `path` is an index file, by its name.
+pub(crate) fn is_index(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     matches!(folders::by_entry(name), Some(Chosen::Index(..)))
 }
 
-/// Reads an index file, of a length that is read.
-fn index_text(path: &Path) -> Result<IndexText> {
+/// Reads an index file, if it is no longer than index files may be.
+///
+/// # Errors
+/// Io; `shards/index`.
+pub(crate) fn index_text(path: &Path) -> Result<IndexText> {
     let named = |e: Error| e.in_source(path.display());
     let failed = |e| named(io(e, "reading"));
     Map::check_len(path.metadata().map_err(failed)?.len()).map_err(named)?;

@@ -8,7 +8,7 @@ use holdall_core::Result;
 use holdall_io::OpenOptions;
 use holdall_io::error::{LOCKED, io};
 use holdall_io::journal as on_disk;
-use holdall_io::sink::{Durability, folder};
+use holdall_io::sink::{Durability, folder, sync_folder};
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -88,13 +88,4 @@ impl Journal {
         }
         std::fs::remove_file(&self.path).map_err(|e| failed(&self.path, e))
     }
-}
-
-/// Makes what was created or removed in the folder of a file durable.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder(path))?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
 }

@@ -35,6 +35,7 @@ use crate::OpenOptions;
 use crate::operations::{self, Operation};
 use bytes::Bytes;
 use catalog::Catalog;
+pub(crate) use catalog::{index_text, is_index};
 use holdall_core::error::Shown as _;
 use holdall_core::{Attributes, Error, Layout, Remedy, Result, TensorSpec, Value};
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};

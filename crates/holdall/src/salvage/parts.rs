@@ -1,11 +1,12 @@
 //! Models in several files, of which some are missing, damaged, or not those that the index names: the files that are there.
 
 use crate::OpenOptions;
+use crate::edit::{index_text, is_index};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, ErrorKind, Result};
-use holdall_formats::shards::{Map, SHARD_MISSING, SHARD_TENSOR};
+use holdall_formats::shards::{IndexText, PartName, SHARD_MISSING, SHARD_TENSOR};
 use holdall_io::File;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The files of a model that are there, as one, and what is known to be missing.
@@ -20,7 +21,7 @@ struct Named {
     /// Their names, sorted.
     files: Vec<String>,
     /// What an index says of the tensors: which file has each.
-    map: Option<Map>,
+    map: Option<IndexText>,
 }
 
 /// Opens what is there of the model in several files that `path` stands for: a folder, an index, or one of the files. Returns `None` if
@@ -51,7 +52,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     }
     let file = options.open_all(&paths)?;
     let mut needed = HashSet::new();
-    for (tensor, shard) in map.iter().flat_map(Map::tensors) {
+    for (tensor, shard) in map.iter().flat_map(|text| text.map().tensors()) {
         if file.index().get(tensor).is_none() {
             needed.insert(shard);
             let message = format!("`{}` should have it, and no file has", shard.shown());
@@ -75,29 +76,25 @@ fn named(path: &Path) -> Result<Option<Named>> {
     if name.ends_with(".json") {
         return indexed(folder, name);
     }
-    let Some((stem, count, extension)) = part_of(name) else { return Ok(None) };
-    Ok(Some(split(folder, stem, count, extension)))
+    Ok(PartName::new(name).map(|part| split(folder, part)))
 }
 
 /// The files of a folder: those of its index, or the parts of one file.
 fn in_folder(folder: &Path) -> Result<Option<Named>> {
     let all = names(folder)?;
-    let indices: Vec<&String> = all.iter().filter(|name| is_index(name)).collect();
+    let indices: Vec<&String> = all.iter().filter(|name| is_index(&folder.join(name))).collect();
     match *indices {
         [one] => indexed(folder, one),
-        _ => parts_in(folder),
+        _ => Ok(parts_in(folder, &all)),
     }
 }
 
-/// The parts of one file that a folder has, if it has those of one alone.
-fn parts_in(folder: &Path) -> Result<Option<Named>> {
-    let all = names(folder)?;
-    let stems: BTreeSet<_> = all.iter().filter_map(|name| part_of(name)).collect();
-    let mut stems = stems.into_iter();
-    Ok(match (stems.next(), stems.next()) {
-        (Some((stem, count, extension)), None) => Some(split(folder, stem, count, extension)),
-        _ => None,
-    })
+/// The parts of one file among the files of a folder, if it has those of one alone.
+fn parts_in(folder: &Path, all: &[String]) -> Option<Named> {
+    let mut parts = all.iter().filter_map(|name| PartName::new(name));
+    let first = parts.next()?;
+    let is_of_it = |part: PartName<'_>| PartName { number: first.number, ..part } == first;
+    parts.all(is_of_it).then(|| split(folder, first))
 }
 
 /// The names of all that is in a folder.
@@ -108,44 +105,26 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
-/// Returns whether a file of that name is an index: `model.safetensors.index.json`, or one of a variant.
-fn is_index(name: &str) -> bool {
-    name.ends_with(".json") && name.contains(".index.")
-}
-
 fn indexed(folder: &Path, name: &str) -> Result<Option<Named>> {
-    let path = folder.join(name);
-    let failed = |e| holdall_io::error::io(e, "reading").in_source(path.display());
-    let len = path.metadata().map_err(failed)?.len();
-    if Map::check_len(len).is_err() {
-        return Ok(None);
-    }
-    let text = std::fs::read(&path).map_err(failed)?;
-    let Ok(map) = Map::read(&text, name) else { return Ok(None) };
-    let mut files = map.files().to_vec();
+    let text = match index_text(&folder.join(name)) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::Io => return Err(e),
+        Err(_) => return Ok(None),
+    };
+    let mut files = text.map().files().to_vec();
     // An index of another division: the tensors are in files that it does not name.
     if files.iter().any(|name| !folder.join(name).is_file())
-        && let Some(of_folder) = parts_in(folder)?
+        && let Some(of_folder) = parts_in(folder, &names(folder)?)
     {
         files.extend(of_folder.files);
         files.sort();
         files.dedup();
     }
-    Ok(Some(Named { folder: folder.to_owned(), files, map: Some(map) }))
+    Ok(Some(Named { folder: folder.to_owned(), files, map: Some(text) }))
 }
 
-fn split(folder: &Path, stem: &str, count: u32, extension: &str) -> Named {
-    let name = |number| holdall_io::part_name(stem, number, count, extension);
-    let files = (1..=count).map(name).collect();
+/// All files of the model that one of its files is of, by the name of that.
+fn split(folder: &Path, part: PartName<'_>) -> Named {
+    let files = (1..=part.count).map(|number| part.with_number(number)).collect();
     Named { folder: folder.to_owned(), files, map: None }
-}
-
-/// What the name of a part says: `STEM-00001-of-00003.gguf`.
-fn part_of(name: &str) -> Option<(&str, u32, &str)> {
-    let (rest, extension) = name.rsplit_once('.')?;
-    let (stem, count) = rest.rsplit_once("-of-")?;
-    let (stem, number) = stem.rsplit_once('-')?;
-    let read = |text: &str| (text.len() == 5).then(|| text.parse::<u32>().ok()).flatten();
-    read(number)?;
-    Some((stem, read(count)?, extension))
 }
