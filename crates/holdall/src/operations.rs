@@ -3,8 +3,8 @@
 
 use holdall_core::{Result, Rule};
 use holdall_formats::folders::{self, Chosen};
-use holdall_io::error::{NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_ADDRESS};
-use holdall_io::{FileRole, Location};
+use holdall_io::Location;
+use holdall_io::error::{NAMED_ELSEWHERE, PLACE, TO_ADDRESS};
 use std::path::Path;
 
 /// What can be done with a model.
@@ -192,17 +192,6 @@ impl OperationRow {
     pub fn support(&self, place: PlaceKind) -> Support {
         self.places.get(place.position()).copied().unwrap_or(Support::Yes)
     }
-
-    /// Returns what the operation does with a file of that role.
-    pub fn file_use(&self, role: FileRole) -> FileUse {
-        let [main, shard, index, external] = self.files;
-        match role {
-            FileRole::Shard(_) => shard,
-            FileRole::Index => index,
-            FileRole::External => external,
-            _ => main,
-        }
-    }
 }
 
 use FileUse::{Alone, Changes, Copies, Follows, Reads, TakesAlong};
@@ -378,14 +367,4 @@ pub fn check_kind(operation: Operation, place: PlaceKind, name: &str) -> Result<
     let message = format!("`{}` does not work with this place: {}", row.name, place.as_str());
     let e = rule.broken(message).in_source(name);
     Err(if rule.hint.is_some() { e } else { e.with_hint(instead) })
-}
-
-/// Returns the rules that the table names.
-pub fn rules_named() -> impl Iterator<Item = &'static Rule> {
-    let of_place = |support: &Support| match support {
-        Partly(_, rule) | No(rule, _) => Some(*rule),
-        Yes | As(_) => None,
-    };
-    let several: Option<&'static Rule> = Some(&SEVERAL_FILES);
-    OPERATIONS.iter().flat_map(move |row| row.places.iter().filter_map(of_place)).chain(several)
 }

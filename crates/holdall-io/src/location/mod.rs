@@ -97,14 +97,6 @@ impl Location {
         }
     }
 
-    /// Returns the archive and the path in it, if it is a member.
-    pub fn as_member(&self) -> Option<(&Location, &str)> {
-        match self {
-            Location::Member { archive, path } => Some((archive, path)),
-            _ => None,
-        }
-    }
-
     /// Returns the path, address or name by which [`Location::new`] gives this location again. For bytes it is their name.
     pub fn to_path_buf(&self) -> PathBuf {
         match self {

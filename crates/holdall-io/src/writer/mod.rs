@@ -680,12 +680,6 @@ impl<S: Sink> Writer<S> {
         self.close()?.publish()
     }
 
-    /// As [`Writer::finish`], with the length of the file.
-    pub fn finish_with_len(self) -> Result<(u64, S::Done)> {
-        let finished = self.close()?;
-        Ok((finished.len(), finished.publish()?))
-    }
-
     /// Writes what is left, and compares what a reader finds in the file with what was written, where the file can be read
     /// back. It is not published yet.
     ///
