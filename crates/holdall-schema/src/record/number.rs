@@ -297,7 +297,7 @@ impl Real {
         };
         let mut short = String::new();
         shortest(&mut short);
-        if written == short || written == format!("{x:.0}") {
+        if written == short.trim_end_matches(".0") || written == format!("{x:.0}") {
             return Ok(());
         }
         let written = written.get(..40).unwrap_or(&written);

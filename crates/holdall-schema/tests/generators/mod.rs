@@ -176,7 +176,8 @@ pub(crate) fn value(schema: &Schema, ty: TypeId, dice: &mut Dice<'_>) -> Value {
                 "C64" => json!([0.5, dice.below(9)]),
                 "U8" => json!(dice.below(256)),
                 "F8_E8M0" => json!(1 << dice.below(9)),
-                _ => json!(dice.below(7)),
+                // Floats: an integer that F4 rounds is refused.
+                _ => json!(dice.below(7) as f64),
             };
             json!({"data": (0..len).map(|_| element(dice)).collect::<Vec<_>>()})
         }
