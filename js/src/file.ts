@@ -36,6 +36,9 @@ export interface Warning {
   count: number
 }
 
+/** What has a checksum, and the algorithm, which is `null` where it cannot be computed. */
+export type Checksum = [name: string, algorithm: string | null]
+
 /** @internal What the core says of a file as a whole. */
 export interface Facts {
   format: string
@@ -46,8 +49,8 @@ export interface Facts {
   warnings: Warning[]
   /** Whether more files belong to it. */
   hasMore: boolean
-  /** Names of bytes that have a checksum which is not that of one component; `null` for one that cannot be computed. */
-  checksums?: (string | null)[]
+  /** The checksums that are not those of one component alone. */
+  checksums?: Checksum[]
 }
 
 /**
@@ -242,8 +245,8 @@ export class TensorFile {
     return this.#facts.hasMore
   }
 
-  /** @internal Names of bytes that have a checksum which is not that of one component. */
-  get checksums(): (string | null)[] {
+  /** @internal The checksums that are not those of one component alone. */
+  get checksums(): Checksum[] {
     return this.#facts.checksums ?? []
   }
 

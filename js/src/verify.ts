@@ -87,6 +87,9 @@ class Verification {
   readonly #done = {
     digests: {} as Record<string, number>, decoded: 0, bools: 0, sparse: 0, quantized: 0, records: 0, blobs: 0,
   }
+  /** The tensors and components that a checksum covers, by the number of that. */
+  readonly #covered = new Map<number, [tensor: number, component: number][]>()
+  readonly #isCovered = new Set<string>()
   #read = 0
 
   constructor(file: TensorFile, options: VerifyOptions) {
@@ -99,6 +102,7 @@ class Verification {
     const all = tensors.reduce((sum, tensor) => sum + tensor.storedLen, 0)
     let components = 0
     const files = this.#file.format === 'carton' ? await this.#files() : null
+    if (files === null) await this.#cover()
     for (const tensor of tensors) {
       if (tensor.fault !== null) this.#find(tensor.position, 0, tensor.fault)
       components += tensor.components.length
@@ -163,8 +167,9 @@ class Verification {
   /** Reads a component where anything can be found out about it. */
   async #component(tensor: Tensor, number: number): Promise<void> {
     const c = tensor.components[number] as Stored
-    if (c.digest === null) this.#skip('no_digest')
-    else if (c.algorithm === null) this.#skip('unknown_digest')
+    const isCovered = this.#isCovered.has(`${tensor.position} ${number}`)
+    if (c.digest === null && !isCovered) this.#skip('no_digest')
+    else if (c.digest !== null && c.algorithm === null) this.#skip('unknown_digest')
     if (!c.hasMeaning) this.#skip('unknown_logical_type')
     // Sparse tensors of zTensor 0.1 have indices among their elements.
     const isPacked = tensor.layout === 'sparsecsr' || tensor.layout === 'sparsecoo'
@@ -218,16 +223,38 @@ class Verification {
     }
   }
 
+  /** Finds which checksums cover components that have no digest of their own. */
+  async #cover(): Promise<void> {
+    if (this.#file.checksums.length === 0) return
+    const numbers = await this.#file.run((core) => Promise.resolve(core.numbers('covered')))
+    for (let at = 0; at < numbers.length; at += 3) {
+      const [tensor, component, checksum] = numbers.slice(at, at + 3) as [number, number, number]
+      const members = this.#covered.get(checksum) ?? []
+      members.push([tensor, component])
+      this.#covered.set(checksum, members)
+      this.#isCovered.add(`${tensor} ${component}`)
+    }
+  }
+
   /** Compares the checksums of bytes that are not those of one component. */
   async #checksums(): Promise<void> {
-    for (const [tensor, name] of this.#file.checksums.entries()) {
-      if (name === null) continue
-      const want = { tensor, component: 0, digest: true, isChecksum: true }
+    const counted = new Set<string>()
+    for (const [number, [name, algorithm]] of this.#file.checksums.entries()) {
+      if (algorithm === null) continue
+      const members = this.#covered.get(number) ?? []
+      const want = { tensor: number, component: 0, digest: true, isChecksum: true }
       try {
         await this.#file.run((core) => check(core, this.#file.sources, [want], this.#options))
+        for (const member of members.map(String)) {
+          if (counted.has(member)) continue
+          counted.add(member)
+          this.#done.digests[algorithm] = (this.#done.digests[algorithm] ?? 0) + 1
+        }
       } catch (e) {
         if (!(e instanceof HoldallError)) throw e
-        this.#find(Infinity, 0, e)
+        const tensors = new Set(members.map(([tensor]) => tensor))
+        if (tensors.size === 0) this.#find(Infinity, 0, ofChecksum(name, e, null))
+        for (const position of tensors) this.#find(position, 0, ofChecksum(name, e, this.#file.tensors[position]!.name))
       }
     }
   }
@@ -319,4 +346,13 @@ class Verification {
   #skip(reason: Reason): void {
     this.#unverified[reason] = (this.#unverified[reason] ?? 0) + 1
   }
+}
+
+/** The error for bytes that do not match a checksum: it says what the checksum is of, and which tensor is concerned. */
+function ofChecksum(name: string, e: HoldallError, tensor: string | null): HoldallError {
+  const { kind, code, source, range, hint, remedies } = e
+  const message = code === 'file/digest' ? `in \`${name}\`: ${e.found}` : e.found
+  const text = `${tensor === null ? '' : `tensor \`${tensor}\`: `}${message} [${code}]`
+  const said = { kind, code, message, text, tensor, component: null, range: range as [number, number] | null, hint, remedies: [...remedies] }
+  return new HoldallError(said, source, e.cause)
 }

@@ -115,7 +115,9 @@ test('what is wrong with a model says what and where', async () => {
   await assert.rejects(changed({ [INDEX]: json({ weight_map: { c: SHARDS[0] } }) }), { code: 'shards/tensor', tensor: 'c' })
   await assert.rejects(changed({ [INDEX]: json({}) }), { code: 'shards/index' })
   await assert.rejects(changed({ [SHARDS[1]]: files.get(SHARDS[1])!.subarray(0, 20) }), { code: /^safetensors\// , found: new RegExp(`^${SHARDS[1]}`) })
-  await assert.rejects(changed({ [INDEX]: null }), { code: 'shards/no-model', found: /2 files of tensors/ })
+  // Names of shards say what an index would.
+  assert.deepEqual([...(await changed({ [INDEX]: null })).names].sort(), ['a', 'b', 'c'])
+  await assert.rejects(changed({ [INDEX]: null, [SHARDS[1]]: null }), { code: 'shards/missing' })
   await assert.rejects(open([]), { code: 'shards/no-model' })
   await assert.rejects(open(new Map([['carton.toml', json({})], ...files])), { code: 'shards/no-model', found: /package/ })
   const file = await changed({ [INDEX]: json({ metadata: { total_size: 1 }, weight_map: { a: SHARDS[0], c: SHARDS[1] } }) })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -415,7 +415,9 @@ test('a folder is one model: chosen, dropped, at the address of its index, and a
   await several(...[...shards, 'model.safetensors.index.json'].map((name) => join(model, name)))
   await tab.waitForSelector('header .name:has-text("and 2 more")')
   await isShown(tab)
-  await several(join(model, shards[0]), join(model, shards[1]))
+  const apart = ['one.safetensors', 'other.safetensors'].map((name) => join(folder, name))
+  for (const [n, path] of apart.entries()) await copyFile(join(model, shards[n]!), path)
+  await several(...apart)
   await tab.waitForSelector('text=They differ')
   // As a browser tells of a folder that was dropped.
   await tab.evaluate(async ([names, texts]) => {

@@ -6,7 +6,7 @@ use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
 #[cfg(feature = "whole")]
-use holdall_core::read::Want;
+use holdall_core::{model::Coverage, read::Want};
 use holdall_core::read::{Chunk, Chunked, Extent, join};
 use holdall_core::{
     Bytes, Component, Digest, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
@@ -72,12 +72,10 @@ impl File {
             })
             .flag("hasMore", has_more(index))
             .with("checksums", |out| {
-                // Of those that a version of this can compute.
                 json::list(index.checksums(), out, |checksum, out| {
-                    match checksum.bytes.digest.as_ref().and_then(Digest::algorithm) {
-                        Some(_) => holdall_json::write_string(&checksum.name, out),
-                        None => out.push_str("null"),
-                    }
+                    let algorithm = checksum.bytes.digest.as_ref().and_then(Digest::algorithm);
+                    let algorithm = algorithm.map(|algorithm| algorithm.as_str());
+                    json::list([Some(&*checksum.name), algorithm], out, json::text_or_null);
                 });
             }))
     }
@@ -105,6 +103,23 @@ impl File {
         let bytes = found.bytes.clone();
         let algorithm = bytes.summed_by();
         Ok(Want::new(at, bytes).with_digests(algorithm))
+    }
+
+    /// The components without a digest of their own that checksums of the file cover: numbers of the tensor, the component and the
+    /// checksum.
+    #[cfg(feature = "whole")]
+    pub(crate) fn covered(&self) -> Result<Answer, Error> {
+        let index = self.index()?;
+        let coverage = Coverage::new(index.checksums());
+        let mut all = Vec::new();
+        for (tensor, at) in (0..index.len()).filter_map(|at| Some((index.at(at)?, at as u64))) {
+            let components = (0u64..).zip(tensor.components());
+            for (number, c) in components.filter(|(_, c)| c.digest.is_none()) {
+                let numbers = coverage.numbers(&c, index.chunked());
+                all.extend(numbers.into_iter().flat_map(|checksum| [at, number, checksum as u64]));
+            }
+        }
+        Ok(Answer::numbers(all))
     }
 
     pub(crate) fn index(&self) -> Result<&Index, Error> {

@@ -72,10 +72,7 @@ impl Object {
     }
 
     pub(crate) fn maybe_text(self, name: &str, value: Option<&str>) -> Object {
-        self.with(name, |out| match value {
-            Some(value) => write_string(value, out),
-            None => out.push_str("null"),
-        })
+        self.with(name, |out| text_or_null(value, out))
     }
 
     pub(crate) fn number(self, name: &str, value: impl Into<i128>) -> Object {
@@ -96,6 +93,14 @@ impl Object {
     pub(crate) fn finish(mut self) -> String {
         self.0.push('}');
         self.0
+    }
+}
+
+/// Appends a text, or `null`.
+pub(crate) fn text_or_null(value: Option<&str>, out: &mut String) {
+    match value {
+        Some(value) => write_string(value, out),
+        None => out.push_str("null"),
     }
 }
 

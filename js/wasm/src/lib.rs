@@ -264,6 +264,13 @@ pub extern "C" fn stated(start: u64, end: u64) -> u32 {
     call(|state| state.file()?.stated(start..end))
 }
 
+/// The components that checksums of the file cover: see [`File::covered`].
+#[cfg(feature = "whole")]
+#[unsafe(no_mangle)]
+pub extern "C" fn covered() -> u32 {
+    call(|state| state.file()?.covered())
+}
+
 /// Where the chunks are that have bytes of an array which is put together of chunks, one after the other: source, start and end of each.
 #[unsafe(no_mangle)]
 pub extern "C" fn chunks(source: u32, start: u64, end: u64) -> u32 {
