@@ -531,6 +531,16 @@ fn files_that_were_called_safe_are_not() {
     }
 }
 
+/// Items may be added to all that has `append`, and set in all that takes integers as keys: the pickle goes on behind that.
+#[test]
+fn pickles_go_on_where_items_are_added_to_a_bytearray() {
+    let container = |make: &[u8]| [make, b"K\0a", b"K\0K\x07s", b"(K\x01e"].concat();
+    for make in [&b"\x96\x02\0\0\0\0\0\0\0ab"[..], b"](K\x01K\x02e"] {
+        let bytes = [b"\x80\x05", &container(make)[..], b"cos\nsystem\n(S'x'\ntR."].concat();
+        assert_eq!(of(&bytes).0, Verdict::Dangerous, "{}", bytes.escape_ascii());
+    }
+}
+
 /// What a call hands through, and what is changed, is judged by what it is.
 #[test]
 fn what_is_handed_through_is_judged_as_what_it_is() {

@@ -11,7 +11,7 @@ pub mod write;
 
 use super::cursor::Cursor;
 use crate::error::{Error, Result, Shown as _};
-use holdall_collections::{HashMap, HashSet};
+use holdall_collections::HashMap;
 use opcode::{Argument, Missing};
 
 crate::error::rules! {
@@ -127,15 +127,19 @@ impl Graph {
         }
     }
 
-    /// What a value is made of.
-    fn parts(&self, id: Id) -> Vec<Id> {
+    /// The values that a value is made of.
+    fn parts(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
+        let (mut items, mut pairs): (&[Id], &[(Id, Id)]) = (&[], &[]);
+        let mut two = [None, None];
         match self.get(id) {
-            Node::Tuple(items) | Node::List(items) | Node::Set(items) => items.clone(),
-            Node::Dict(pairs) => pairs.iter().flat_map(|(key, value)| [*key, *value]).collect(),
-            Node::Call(a, b) | Node::Built(a, b) => vec![*a, *b],
-            Node::Persistent(a) => vec![*a],
-            _ => Vec::new(),
+            Node::Tuple(all) | Node::List(all) | Node::Set(all) => items = all,
+            Node::Dict(all) => pairs = all,
+            Node::Call(a, b) | Node::Built(a, b) => two = [Some(*a), Some(*b)],
+            Node::Persistent(a) => two[0] = Some(*a),
+            _ => {}
         }
+        let of_pairs = pairs.iter().flat_map(|(key, value)| [*key, *value]);
+        items.iter().copied().chain(of_pairs).chain(two.into_iter().flatten())
     }
 
     /// Bytes of a value itself.
@@ -153,37 +157,42 @@ impl Graph {
     /// one is made of itself. Each [`BYTES_OF_STEP`] of a text, of bytes or of a name are another step. Takes a step for each
     /// value once.
     pub fn steps(&self, root: Id) -> u64 {
-        let mut known: HashMap<Id, u64> = HashMap::default();
+        // No value takes no step.
+        const UNSEEN: u64 = 0;
+        const OPEN: u64 = u64::MAX;
+        let mut counts = vec![UNSEEN; self.nodes.len()];
         // A value is looked at before its parts, and after them.
         let mut stack = vec![(root, false)];
-        let mut open = HashSet::default();
         while let Some((id, is_after)) = stack.pop() {
-            if known.contains_key(&id) {
-                continue;
-            }
-            let parts = self.parts(id);
-            if is_after {
-                let of = |part: &Id| known.get(part).copied().unwrap_or_default();
+            let count_of = |id: Id| counts.get(id.0 as usize).copied().unwrap_or(1);
+            let count = if is_after {
                 let own = self.bytes(id).saturating_add(BYTES_OF_STEP) / BYTES_OF_STEP;
-                let steps = parts.iter().map(of).fold(own, u64::saturating_add);
-                open.remove(&id);
-                known.insert(id, steps);
-                continue;
-            }
-            if !open.insert(id) {
+                self.parts(id).map(count_of).fold(own, u64::saturating_add)
+            } else {
+                match count_of(id) {
+                    UNSEEN => OPEN,
+                    OPEN => return u64::MAX,
+                    _ => continue,
+                }
+            };
+            if is_after && count == u64::MAX {
                 return u64::MAX;
             }
-            stack.push((id, true));
-            for part in parts {
-                if open.contains(&part) {
-                    return u64::MAX;
-                }
-                if !known.contains_key(&part) {
-                    stack.push((part, false));
+            if !is_after {
+                stack.push((id, true));
+                for part in self.parts(id) {
+                    match count_of(part) {
+                        UNSEEN => stack.push((part, false)),
+                        OPEN => return u64::MAX,
+                        _ => {}
+                    }
                 }
             }
+            if let Some(slot) = counts.get_mut(id.0 as usize) {
+                *slot = count;
+            }
         }
-        known.get(&root).copied().unwrap_or_default()
+        counts.get(root.0 as usize).copied().unwrap_or(1)
     }
 
     /// What every storage is called.

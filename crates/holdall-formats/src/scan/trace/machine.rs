@@ -221,7 +221,8 @@ impl<'a> Machine<'a> {
                 self.pop_mark()?;
                 self.stack.push(Value::List);
             }
-            (b']', _) => self.stack.push(Value::List),
+            // An empty list; a `bytearray`.
+            (b']' | 0x96, _) => self.stack.push(Value::List),
             (0x91, _) => {
                 self.pop_mark()?;
                 self.stack.push(Value::Set);

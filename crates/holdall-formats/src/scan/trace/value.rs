@@ -4,10 +4,11 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     Mark,
-    /// None, a Boolean, a float, bytes: nothing that is called, changed or names something.
+    /// None, a Boolean, a float, `bytes`: nothing that is called, changed or names something.
     Plain,
     /// An integer of 32 bits.
     Int(i32),
+    /// A list or a `bytearray`: both have `append` and `extend`, and items that are set.
     List,
     Set,
     /// A dict, and its number among those that are kept, [`NOT_KEPT`] of others.
