@@ -337,6 +337,19 @@ fn other_files_have_none_or_cannot_be_told() {
     );
 }
 
+/// Arrays of C's `long double`, which no dtype is, are passed over, and what is behind them is followed.
+#[test]
+fn arrays_of_long_doubles_are_passed_over() {
+    let array = |behind: &[u8]| {
+        let header = b"{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }\n";
+        let len = [header.len() as u8, 0];
+        [b"\x93NUMPY\x01\0", &len[..], header, &[0; 32], behind].concat()
+    };
+    assert_eq!(scanned(&array(b""), "x.npy").verdict(), Verdict::NoPickles);
+    let report = scanned(&array(b"\x80\x03cos\nsystem\n)R."), "x.npy");
+    assert_eq!(report.verdict(), Verdict::Dangerous, "{report:?}");
+}
+
 /// Work and memory are in proportion to the bytes, and what is beyond is said.
 #[test]
 fn bombs_do_not_go_off() {

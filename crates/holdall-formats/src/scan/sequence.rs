@@ -109,9 +109,9 @@ pub(super) enum Elements {
 impl Elements {
     /// What a header says, which is all of `header`.
     pub(super) fn read(header: &[u8]) -> Elements {
-        match npy::read_any(header) {
+        match npy::elements_len(header) {
             // More than 2^64 bytes are in no file.
-            Ok(header) => Elements::Numbers(header.elements_len().unwrap_or(u64::MAX)),
+            Ok(len) => Elements::Numbers(len.unwrap_or(u64::MAX)),
             Err(_) if OBJECTS.iter().any(|text| has_once(header, text)) => Elements::Objects,
             Err(e) => Elements::Unknown(e),
         }

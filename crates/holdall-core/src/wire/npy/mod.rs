@@ -226,6 +226,40 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
 /// # Errors
 /// As [`read`].
 pub fn read_any(bytes: &[u8]) -> Result<Header> {
+    let (text, len) = header_text(bytes)?;
+    let Stated { descr, fortran_order, mut shape } = Stated::read(&text)?;
+    let (element, fields) = match descr {
+        Descr::Name(name) => (any_element(&name)?, None),
+        Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
+    };
+    let Element { dtype, logical_type, byte_order, descr, inner } = element;
+    shape.extend(inner);
+    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner, fields })
+}
+
+/// Returns how many bytes the elements behind the header take. Beyond what [`read_any`] reads, they may be C's `long double`s, whose width
+/// is 12 or 16 bytes. `None` where that passes 2^64.
+///
+/// # Errors
+/// As [`read_any`].
+pub fn elements_len(bytes: &[u8]) -> Result<Option<u64>> {
+    let (text, _) = header_text(bytes)?;
+    let stated = Stated::read(&text)?;
+    let width = match &stated.descr {
+        Descr::Name(name) => match ordered(name).1 {
+            "f12" => 12,
+            "f16" => 16,
+            "c24" => 24,
+            "c32" => 32,
+            _ => return Ok(read_any(bytes)?.elements_len()),
+        },
+        Descr::Fields(_) => return Ok(read_any(bytes)?.elements_len()),
+    };
+    Ok(element_count(&stated.shape).and_then(|count| count.checked_mul(width)))
+}
+
+/// Returns the text of a header, and the bytes up to the elements.
+fn header_text(bytes: &[u8]) -> Result<(Cow<'_, str>, u64)> {
     let len = header_len(bytes)?;
     let Some(head) = usize::try_from(len).ok().and_then(|len| bytes.get(..len)) else {
         let found = bytes.len();
@@ -242,41 +276,48 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
         // Latin-1.
         _ => text.iter().map(|byte| char::from(*byte)).collect(),
     };
-    let mut literal = Literal { rest: &text };
-    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
-    literal.expect("{")?;
-    while !literal.accept("}") {
-        let key = literal.string()?;
-        literal.expect(":")?;
-        let is_new = match &*key {
-            "descr" => descr.replace(literal.descr()?).is_none(),
-            "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
-            "shape" => shape.replace(literal.shape()?).is_none(),
-            other => {
-                return Err(HEADER.broken(format!("unexpected key '{}'", other.shown())));
+    Ok((text, len))
+}
+
+/// What a header states.
+struct Stated<'a> {
+    descr: Descr<'a>,
+    fortran_order: bool,
+    shape: Vec<u64>,
+}
+
+impl<'a> Stated<'a> {
+    fn read(text: &'a str) -> Result<Stated<'a>> {
+        let mut literal = Literal { rest: text };
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        literal.expect("{")?;
+        while !literal.accept("}") {
+            let key = literal.string()?;
+            literal.expect(":")?;
+            let is_new = match &*key {
+                "descr" => descr.replace(literal.descr()?).is_none(),
+                "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
+                "shape" => shape.replace(literal.shape()?).is_none(),
+                other => {
+                    return Err(HEADER.broken(format!("unexpected key '{}'", other.shown())));
+                }
+            };
+            if !is_new {
+                return Err(HEADER.broken(format!("the key '{key}' is there twice")));
             }
+            if !literal.accept(",") {
+                literal.expect("}")?;
+                break;
+            }
+        }
+        if !literal.rest.trim().is_empty() {
+            return Err(HEADER.broken("there is text after the dict"));
+        }
+        let (Some(descr), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
+            return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
         };
-        if !is_new {
-            return Err(HEADER.broken(format!("the key '{key}' is there twice")));
-        }
-        if !literal.accept(",") {
-            literal.expect("}")?;
-            break;
-        }
+        Ok(Stated { descr, fortran_order, shape })
     }
-    if !literal.rest.trim().is_empty() {
-        return Err(HEADER.broken("there is text after the dict"));
-    }
-    let (Some(descr), Some(fortran_order), Some(mut shape)) = (descr, fortran_order, shape) else {
-        return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
-    };
-    let (element, fields) = match descr {
-        Descr::Name(name) => (any_element(&name)?, None),
-        Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
-    };
-    let Element { dtype, logical_type, byte_order, descr, inner } = element;
-    shape.extend(inner);
-    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner, fields })
 }
 
 impl Header {
