@@ -408,6 +408,25 @@ fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
     assert!(no.err.contains("carton/hash") && no.err.contains("!/model/t.safetensors"), "{no:?}");
 }
 
+#[test]
+fn a_package_whose_files_are_not_what_it_says_is_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sound, altered) = sound_and_altered(dir.path());
+    let pairs = [(&altered, &altered), (&sound, &altered), (&altered, &sound)];
+    for (a, b) in pairs {
+        let no = holdall(["diff", a, b]).ends_with(1);
+        assert!(
+            no.err.contains("carton/hash") && no.err.contains("!/model/t.safetensors"),
+            "{no:?}"
+        );
+    }
+    // Files that are compressed, by every method, are compared too.
+    let tampered = corpus().join("reject/carton/carton.hash.deflate.carton").display().to_string();
+    for args in [vec!["diff", &tampered, &tampered], vec!["diff", "-q", &tampered, &sound]] {
+        assert!(holdall(args).ends_with(1).err.contains("carton/hash"));
+    }
+}
+
 /// One package in another is known by its bytes, and looked at as one: all its files, not its tensors alone.
 #[test]
 fn a_package_inside_a_package_is_one() {
@@ -427,7 +446,7 @@ fn a_package_inside_a_package_is_one() {
     let card = holdall(["inspect", &inside("sound")]).ends_with(0).out;
     assert!(card.contains("model/t.safetensors"), "{card}");
     let same = holdall(["diff", &inside("sound"), &sound]).ends_with(0).out;
-    assert!(same.contains("by their lists of hashes"), "{same}");
+    assert!(same.contains("by their hashes"), "{same}");
 }
 
 #[test]
