@@ -6,6 +6,7 @@
 
 use crate::executor::{Executor, Pieces};
 use crate::file::{File, Tensor};
+use crate::source::ByteSource;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -201,6 +202,25 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
     let sums = Executor::new(sources, file.limits(), &silent)
         .run(&plan, Vec::new(), |visit| visit.decoded.map(drop))?;
     sums.finish().into_iter().try_for_each(|(_, digest)| check_digest(c, &digest))
+}
+
+/// Compares all bytes of a source with the digest that its container keeps of it, under this policy.
+///
+/// # Errors
+/// Io; Integrity, where they differ.
+pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> {
+    let Some(digest) = source.digest() else { return Ok(()) };
+    let whole = Component::of_bytes((0..source.len()).into(), Encoding::Raw, source.len());
+    let whole = Component { digest: Some(digest), ..whole };
+    let Some(algorithm) = check.algorithm(&whole) else { return Ok(()) };
+    let mut hasher = Hasher::new(algorithm);
+    let mut at = 0;
+    while at < source.len() {
+        let end = at.saturating_add(SHORT).min(source.len());
+        hasher.update(&source.read_range(at..end)?);
+        at = end;
+    }
+    check_digest(&whole, &hasher.finish())
 }
 
 /// The checksums of a file that are not those of one component alone, and what became of those that were compared. Each is compared once.

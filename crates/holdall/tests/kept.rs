@@ -180,7 +180,7 @@ fn deflated(path: &Path) -> Vec<u8> {
     let (mut out, mut directory, mut count) = (Vec::new(), Vec::new(), 0u16);
     for entry in listed.unwrap().files {
         let inside = format!("{}!/{}", path.display(), entry.name);
-        let (source, _) = options.bytes_of(inside.as_ref()).unwrap();
+        let (source, _) = options.source_at(&holdall::Location::new(inside)).unwrap();
         let bytes = source.read_range(0..source.len()).unwrap();
         let mut encoder =
             flate2::read::DeflateEncoder::new(&bytes[..], flate2::Compression::fast());
