@@ -202,7 +202,7 @@ impl ToPlain for Import {
 impl ToPlain for EditReport {
     fn to_plain(&self) -> Plain<'_> {
         let files = self.files.iter().map(|path| path.display().to_string());
-        fields!(self => in_place, written, len, dead, files: Plain::list(files), left_behind)
+        fields!(self => in_place, written, len, dead, files: Plain::list(files), left_behind, warnings)
     }
 }
 
