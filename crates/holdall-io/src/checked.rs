@@ -23,7 +23,8 @@ use std::sync::OnceLock;
 /// | all of a component: loads, pieces, statistics, comparison, GPU | nothing | all but SHA-256 | all | all |
 /// | all of it as a range or as rows | nothing | all but SHA-256 | all | all |
 /// | views of other layouts (sparse, quantized, described), dense copies | nothing | all but SHA-256 | all | all |
-/// | a part: rows, slices, elements, single records | nothing | nothing | nothing | nothing |
+/// | a part: rows, slices, elements | nothing | nothing | nothing | nothing |
+/// | single records, single entries of a blob, of a file at hand | nothing | nothing | nothing | all of the tensor, when its records are opened |
 /// | a view of mapped bytes: [`Tensor::bytes`], [`Tensor::dense`] | nothing | nothing | nothing | all |
 /// | a component that only a [checksum](holdall_core::model::Checksum) of more bytes covers | nothing | nothing | nothing | that, once |
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |

@@ -1,7 +1,10 @@
 //! Meaning beyond numbers: it comes along through conversions and edits, or is named.
 
 use crate::described::{self, compare};
-use holdall::{Convert, Edit, File, OpenOptions, Role, Value, WriteOptions, convert};
+use holdall::verify::Reason;
+use holdall::{
+    Convert, Edit, File, OpenOptions, Role, Value, VerifyOptions, WriteOptions, convert, verify,
+};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -234,6 +237,50 @@ fn deflated_files_of_torch_have_its_elements() {
         seen += 1;
     }
     assert!(seen > 10, "{seen}");
+}
+
+/// The CRC-32 that a zip has of a storage is compared wherever the storage is decoded, alone or for a part of it.
+#[test]
+fn deflated_storages_of_torch_are_held_to_their_checksums() {
+    let mut tried = 0;
+    for (path, _) in described::files("pytorch") {
+        if !std::fs::read(&path).unwrap().starts_with(b"PK") {
+            continue;
+        }
+        let zip = deflated(&path);
+        let sound = described::open(zip.clone()).unwrap();
+        let report = verify(&sound, &VerifyOptions::new()).unwrap();
+        let unsummed = report.unverified_for(Reason::NoDigest);
+        let checked: u64 = report.checked().iter().map(|(_, count)| count).sum();
+        assert!(report.is_sound() && checked + unsummed >= report.components, "{report:?}");
+        let entries = (0..zip.len() - 46).filter(|at| zip[*at..].starts_with(b"PK\x01\x02"));
+        for entry in entries {
+            let number = |at: usize| u32::from_le_bytes(zip[at..at + 4].try_into().unwrap());
+            let name_len = u16::from_le_bytes([zip[entry + 28], zip[entry + 29]]) as usize;
+            let name = String::from_utf8_lossy(&zip[entry + 46..entry + 46 + name_len]);
+            if !name.contains("/data/") || number(entry + 24) == 0 {
+                continue;
+            }
+            let mut changed = zip.clone();
+            changed[entry + 16] ^= 1;
+            changed[number(entry + 42) as usize + 14] ^= 1;
+            // Of what is read to open the file, the sum is compared then.
+            let Ok(file) = described::open(changed) else { continue };
+            let report = verify(&file, &VerifyOptions::new()).unwrap();
+            let place = format!("{} {name}", path.display());
+            // Some storages are of no tensor.
+            for e in &report.findings {
+                let tensor = file.tensor(e.tensor().unwrap()).unwrap();
+                assert_eq!(
+                    (e.code(), tensor.to_dense().is_err()),
+                    ("file/digest", true),
+                    "{place}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
 }
 
 /// A weight of 8 bits is not cast without its scales.
