@@ -172,3 +172,31 @@ fn files_of_checkpoints_are_scanned() {
     std::fs::remove_file(&chunks).unwrap();
     assert!(seen(&entry).0 >= Verdict::Unknown);
 }
+
+/// Functions in files of Keras are code, though in no pickle.
+#[test]
+fn layers_of_keras_that_are_functions_are_unknown() {
+    let config = |class: &str| {
+        format!("{{\"class_name\": \"Sequential\", \"config\": [{{\"class_name\": \"{class}\"}}]}}")
+    };
+    let of = |bytes: &[u8]| {
+        let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new(bytes.to_vec()));
+        scan_source(&source, "x", &Limits::default(), &Work::new()).unwrap().verdict()
+    };
+    for (class, verdict) in [
+        ("Dense", Verdict::NoPickles),
+        ("Lambda", Verdict::Unknown),
+        ("__lambda__", Verdict::Unknown),
+    ] {
+        let long = format!("{}{}", config(class), " ".repeat(9000));
+        for text in [config(class), config(class).replace(": ", ":"), long] {
+            assert_eq!(of(text.as_bytes()), verdict, "{text}");
+            for is_packed in [false, true] {
+                let file = zip(&[("config.json", text.as_bytes(), is_packed)]);
+                assert_eq!(of(&file), verdict, "{text}");
+            }
+            let hdf5 = [&b"\x89HDF\r\n\x1a\n"[..], &[0; 600], text.as_bytes()].concat();
+            assert_eq!(of(&hdf5), verdict, "{text}");
+        }
+    }
+}

@@ -16,6 +16,7 @@
 //! ```
 
 mod index;
+mod keras;
 pub mod names;
 mod packed;
 mod parts;
@@ -331,15 +332,17 @@ impl Scan {
         let is_tar = tar::starts(&head);
         let packing = packing(&head);
         found.report.files = found.report.files.saturating_add(1);
-        if HDF5
-            .iter()
-            .any(|start| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n")))
+        let begins_at =
+            |start: &usize| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n"));
+        let is_hdf5 = HDF5.iter().any(begins_at);
+        if is_hdf5
             && memchr::memmem::find(&window.head(MARKED)?, b"PYTABLES_FORMAT_VERSION").is_some()
         {
             let message = "PyTables wrote it, which unpickles attributes and objects in it";
             found.unread(job, PACKED.broken(message));
         }
         index::index(job, window, &head, found)?;
+        keras::layers(job, window, &head, is_hdf5, found)?;
         if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
             let message = format!("it is inside of {MAX_DEPTH} archives, and is not opened");
             found.unread(job, PACKED.broken(message));

@@ -1,7 +1,7 @@
 //! What is compressed as a whole: by gzip, zlib or zstd, or as an entry of a zip. Other compressions are recognized, and are not opened.
 
 use super::sequence::Elements;
-use super::{Found, HEAD, Job, Region, Scan, What, index, tar, too_long, zip};
+use super::{Found, HEAD, Job, Region, Scan, What, index, keras, tar, too_long, zip};
 use crate::scan::trace::{End, Input, Trace};
 use bytes::Bytes;
 use holdall_core::error::Error;
@@ -174,6 +174,7 @@ fn interest(head: &[u8], goes_on: bool) -> Interest {
     let is_archive = zip::starts(head) || tar::starts(head) || packing(head).is_some();
     let is_nothing = !is_archive
         && !index::starts(head)
+        && !keras::starts(head)
         && matches!(trace.end, End::Raised(_))
         && !trace.is_pickle();
     // What is short is looked at in any case, which costs nothing.
