@@ -172,6 +172,51 @@ fn tensors_of_unknown_types_of_gguf_are_kept_as_they_lie() {
     tensor.to_dense().unwrap_err();
 }
 
+/// A state dict has the versions of its modules as a Python attribute: what writes the file again says that it is left behind.
+#[test]
+fn attributes_of_dicts_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensor = b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x01tQK\0K\x01\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR";
+    let dict = |entries: &[u8], state: &[u8]| {
+        [b"ccollections\nOrderedDict\n)R(", entries, b"u", state].concat()
+    };
+    let state = b"}X\x09\0\0\0_metadata}X\0\0\0\0}X\x07\0\0\0versionK\x01sssb";
+    let named = |name: &str, value: &[u8]| {
+        [b"X", &(name.len() as u32).to_le_bytes()[..], name.as_bytes(), value].concat()
+    };
+    let weights = dict(&named("w", tensor), state);
+    let nested = dict(&named("model", &weights), b"");
+    let plain = dict(&named("w", tensor), b"");
+    for (pickle, tensor, left, is_editable) in [
+        (plain, "w", None, true),
+        (weights, "w", Some("`_metadata`, an attribute of the dict of all tensors"), true),
+        (nested, "model.w", Some("`_metadata`, an attribute of the dict `model`"), false),
+    ] {
+        let pickle = [b"\x80\x02", &pickle[..], b"."].concat();
+        let path = dir.path().join("a.pt");
+        let entries: [(&str, &[u8], bool); 3] = [
+            ("a/data.pkl", &pickle, false),
+            ("a/data/0", &1.5f32.to_le_bytes(), false),
+            ("a/version", b"3\n", false),
+        ];
+        std::fs::write(&path, crate::archives::zip(&entries)).unwrap();
+        let file = holdall::open(&path).unwrap();
+        let options = Convert::new(WriteOptions::new().with_overwrite(true));
+        for target in ["b.zt", "b.safetensors", "b.pt"] {
+            let report = convert(&file, dir.path().join(target), &options).unwrap();
+            let is_named = |what: &&String| what.contains("_metadata");
+            let found = report.left_behind.iter().find(is_named).map(String::as_str);
+            assert_eq!(found, left, "{target} {:?}", report.left_behind);
+        }
+        let mut edit = Edit::open(&path).unwrap();
+        edit.rename(tensor, "v").unwrap();
+        match edit.commit() {
+            Ok(report) => assert_eq!(report.left_behind, Vec::from_iter(left)),
+            Err(e) => assert!(e.code() == "edit/unkept" && !is_editable, "{e}"),
+        }
+    }
+}
+
 /// The same zip, its entries compressed by Deflate.
 fn deflated(path: &Path) -> Vec<u8> {
     let options = OpenOptions::new();

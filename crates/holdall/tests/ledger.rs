@@ -305,8 +305,10 @@ fn a_migration_publishes_nothing_that_lacks_an_item() {
         Drops::Type,
         Drops::Shape,
     ] {
-        assert_eq!(migrate(drops).unwrap_err().code(), "internal/ledger", "{drops:?}");
-        assert!(!to.exists(), "{drops:?}");
+        let e = migrate(drops).unwrap_err();
+        // The encoder itself counts tensors.
+        let is_found = matches!(e.code(), "internal/ledger" | "ztensor/declared");
+        assert!(is_found && !to.exists(), "{drops:?} {e}");
         assert_eq!(std::fs::read(&from).unwrap(), before);
     }
     migrate(Drops::Nothing).unwrap();

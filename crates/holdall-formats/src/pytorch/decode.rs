@@ -347,6 +347,13 @@ fn build(
     if content.is_nested {
         builder.unkept(|| "the containers that its values are in".to_owned());
     }
+    for (name, key) in &content.of_dicts {
+        let key = key.shown();
+        builder.dispensable(|| match name.as_str() {
+            "" => format!("`{key}`, an attribute of the dict of all tensors"),
+            name => format!("`{key}`, an attribute of the dict `{}`", name.shown()),
+        });
+    }
     for name in &content.of_others {
         builder.unkept(|| format!("that `{}` is an attribute of another tensor", name.shown()));
     }
