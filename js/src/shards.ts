@@ -7,8 +7,8 @@ import { fromUrl } from './http.js'
 import { termsOf } from './read.js'
 import { DISK, fromFile, readRange, type Source } from './source.js'
 
-/** Where the files of a model are. */
-interface Home {
+/** @internal Where the files of a model are. */
+export interface Home {
   /** What errors say of the model. */
   name: string
   /** The names of the files of a folder, or the name of the one that is opened. */
@@ -148,8 +148,8 @@ async function each<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Prom
   return out
 }
 
-/** Where the file is that was named, and those beside it. */
-async function homeOf(from: string | URL, options: OpenOptions): Promise<Home> {
+/** @internal Where the file is that was named, and those beside it. */
+export async function homeOf(from: string | URL, options: OpenOptions): Promise<Home> {
   if (isWeb(String(from))) return webOf(from, options)
   const { basename, dirname, path } = await pathsOf(from)
   return folderOf(dirname(path), String(from), basename(path), path)

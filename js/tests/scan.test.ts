@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { HoldallError, fromBytes, toBytes, type Source } from 'holdall'
@@ -28,6 +29,22 @@ test('a pickle is said to do what it would do, and does not do it', async () => 
   assert.deepEqual([packed.verdict, packed.unread[0]!.code, packed.unread[0]!.source], ['unknown', 'pickle/packed', 'model.pkl'])
   const tensors = await toBytes({ w: new Float32Array([1]) }, { format: 'safetensors' })
   assert.deepEqual(await scan(tensors, { name: 'w.safetensors' }), { verdict: 'no pickles', files: 1, pickles: [], unread: [] })
+})
+
+test('files that an index names are scanned with it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdall-'))
+  const index = join(folder, 'pytorch_model.bin.index.json')
+  writeFileSync(index, '{"weight_map": {"a": "m-1.bin", "b": "m-2.bin"}}')
+  writeFileSync(join(folder, 'm-1.bin'), pickle("cos\nsystem\n(S'true'\ntR."))
+  const lacking = await scan(index)
+  assert.deepEqual([lacking.verdict, lacking.files, lacking.unread.map((e) => e.code)], ['dangerous', 2, ['shards/missing']])
+  writeFileSync(join(folder, 'm-1.bin'), 'no pickle')
+  assert.equal((await scan(index)).verdict, 'unknown')
+  writeFileSync(join(folder, 'm-2.bin'), 'no pickle')
+  const whole = await scan(index)
+  assert.deepEqual([whole.verdict, whole.files, whole.unread], ['no pickles', 3, []])
+  const alone = await scan(pickle('{"weight_map": {"a": "m-1.bin"}}'))
+  assert.deepEqual([alone.verdict, alone.unread.map((e) => e.code)], ['unknown', ['shards/missing']])
 })
 
 test('only what tells is read of a large file', async () => {

@@ -13,6 +13,9 @@ const TORCH: [&str; 3] = ["--index-url", "https://download.pytorch.org/whl/cpu",
 /// Other scanners, which are in no way used but to be compared.
 const OTHERS: [&str; 4] =
     ["picklescan==1.0.5", "modelscan==0.8.8", "fickling==0.1.12", "typing_extensions>=4"];
+/// What pickles functions by value, and what keeps them in files of its own.
+const BY_VALUE: [&str; 6] =
+    ["cloudpickle>=3", "dill>=0.4", "keras>=3", "jax", "joblib>=1.4", "numpy>=2"];
 /// Files that `cargo xtask test` compares, always the same ones.
 const SOME: &str = "10000";
 /// Files of the whole task.
@@ -33,6 +36,11 @@ pub(crate) fn whole(args: &[String]) -> Outcome {
     };
     script("differential.py").args(["--count", ALL]).args(args).run()?;
     program(&python).args([root().join("interop/scan/audit.py")]).run()?;
+    // An environment of its own, which nothing else is compared in.
+    let by_value = with_packages(&target().join("scan-functions"), &BY_VALUE)?;
+    { program(&by_value).args([root().join("interop/scan/functions.py")]) }
+        .args([&scanner])
+        .run()?;
     // Those that are known not to be judged so are counted by the script.
     let benign = folder.join("benign");
     if benign.exists() {

@@ -5,6 +5,7 @@ use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};
 use holdall_io::package::read::{fill, reading};
+use holdall_io::{Check, Work};
 use holdall_package::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, hash_of, write};
 use std::collections::BTreeMap;
 
@@ -39,11 +40,12 @@ pub struct Difference {
     pub b: Option<String>,
 }
 
-/// Compares two packages: what they say of themselves, their files by hash, their tensors. Files of an
-/// unpacked folder are hashed; those of a zip have the hash that its `MANIFEST` gives.
+/// Compares two packages: what they say of themselves, their files by hash, their tensors. All files are hashed: one of a zip that
+/// does not have the hash that its `MANIFEST` gives is an error, one of an unpacked folder a difference. Under [`Check::Off`] files of
+/// a zip are taken to have those hashes, as files that are only linked to always are.
 ///
 /// # Errors
-/// Io; as [`PackageReader::read`](holdall_io::package::PackageReader::read) where a file has no hash and must be read.
+/// Io; as [`PackageReader::read`](holdall_io::package::PackageReader::read).
 pub fn package_diff(a: &Package, b: &Package) -> Result<PackageDiff> {
     Ok(PackageDiff {
         fields: differences(fields(a)?, fields(b)?),
@@ -135,11 +137,19 @@ fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
     }
 }
 
-/// The hash that `MANIFEST` gives, or that of the bytes where there is none. What lies on the disk is
-/// hashed: it may have been altered since, and then that is reported too.
+/// The hash that `MANIFEST` gives, compared with the bytes, or that of the bytes where there is none. What lies on the disk may have
+/// been altered since, and then that is reported.
 fn hash(package: &Package, file: &PackageFile) -> Result<String> {
     match file.sha256 {
-        Some(said) if file.place != Place::Disk => Ok(write::hex(&said)),
+        Some(said) if file.place != Place::Disk => {
+            let target = file.target.as_deref().and_then(|target| package.file(target));
+            let is_here = target.unwrap_or(file).place == Place::Zip;
+            if is_here && package.check() != Check::Off {
+                let checked = package.check_file(file, &Work::new());
+                checked.map_err(|e| e.in_source(package.inside(&file.path)))?;
+            }
+            Ok(write::hex(&said))
+        }
         Some(said) => {
             let found = hash_of_bytes(package, file)?;
             let found_text = write::hex(&found);

@@ -161,6 +161,10 @@ fn write_file(
     piece: &mut [u8],
     work: &Work,
 ) -> Result<()> {
+    #[cfg(test)]
+    if file.path == tests::LOST {
+        return Ok(());
+    }
     let to = root.join(path);
     let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
     if let Some(target) = &file.target
@@ -173,6 +177,10 @@ fn write_file(
     let mut out = File::options().write(true).create_new(true).open(&to).map_err(failed)?;
     loop {
         let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
+        #[cfg(test)]
+        if file.path == tests::CUT {
+            return Ok(());
+        }
         out.write_all(&piece[..count]).map_err(failed)?;
         work.advance(count as u64)?;
         if count < piece.len() {
@@ -224,6 +232,35 @@ fn make_folder(folder: &Path, root: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use crate::pack::tests::packed_with;
+    use crate::{Package, UnpackOptions};
+
+    /// A file that is lost on its way, by tests.
+    pub(super) const LOST: &str = "misc/lost-in-unpacking";
+    /// A file of which the end is lost.
+    pub(super) const CUT: &str = "misc/cut-in-unpacking";
+
+    #[test]
+    fn a_file_that_is_lost_on_its_way_is_found_before_the_folder_appears() {
+        let dir = tempfile::tempdir().unwrap();
+        let zip = dir.path().join("a.carton");
+        let to = dir.path().join("to");
+        for path in [LOST, CUT] {
+            packed_with(path, &zip).unwrap();
+            let package = Package::open(&zip).unwrap();
+            let e = package.unpack(&to).unwrap_err();
+            assert_eq!((e.code(), to.exists()), ("internal/ledger", false), "{e}");
+            // What was there stays.
+            std::fs::create_dir(&to).unwrap();
+            std::fs::write(to.join("old"), "old").unwrap();
+            let options = UnpackOptions::new().with_overwrite(true);
+            let e = package.unpack_with(&to, &options).unwrap_err();
+            assert_eq!(e.code(), "internal/ledger", "{e}");
+            assert_eq!(std::fs::read_dir(&to).unwrap().count(), 1);
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
+
     #[test]
     fn twins_that_are_one_here_are_refused() {
         let of = |are_one| super::check_apart(("model/A", "model/a"), are_one);

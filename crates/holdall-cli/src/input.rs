@@ -161,7 +161,7 @@ pub(crate) fn reader(
     } else if let location = Location::new(path)
         && location.as_path().is_none()
     {
-        let (source, _) = options(session).source_at(&location)?;
+        let (source, _) = options(session).checked_source_at(&location)?;
         return Ok((source.len(), Box::new(SourceReader::new(source))));
     } else {
         let mut file = std::fs::File::open(path).map_err(failed)?;

@@ -152,9 +152,10 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         format!("{}, {}", count(report.tensors, "tensor"), count(report.components, "component"));
     let read = format!("{} of {} read", Size(report.read_len), Size(report.stored_len));
     let mut out = vec![("checked", format!("{what}, {read}"))];
-    if !report.digests.is_empty() {
-        let one = |(a, n): &(holdall::Algorithm, u64)| format!("{} {}", Grouped(*n), a.as_str());
-        let all: Vec<String> = report.digests.iter().map(one).collect();
+    let checked = report.checked();
+    if !checked.is_empty() {
+        let one = |(name, n): &(&str, u64)| format!("{} {name}", Grouped(*n));
+        let all: Vec<String> = checked.iter().map(one).collect();
         out.push(("digests", format!("{} match", all.join(", "))));
     }
     if let Some(content) = &report.content {

@@ -3,6 +3,7 @@
 
 mod archives;
 mod build;
+mod cases;
 mod convert;
 mod diff;
 mod docs;

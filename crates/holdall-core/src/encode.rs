@@ -7,7 +7,9 @@
 //! [states](Encode::states) in its own words: those are given to [`Encode::state`].
 
 use crate::error::{Result, Rule};
-use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
+use crate::model::{
+    Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo, Warning,
+};
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
 
@@ -277,6 +279,11 @@ pub trait Encode: Send {
     /// # Errors
     /// As [`Encode::check_attributes`].
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()>;
+
+    /// Returns what common readers of the format do not take of a tensor that can be held all the same, if there is something.
+    fn warning(&self, _tensor: &TensorSpec) -> Option<Warning> {
+        None
+    }
 
     /// The order in which these tensors are best written, as places in `tensors`. The default keeps
     /// the caller's.

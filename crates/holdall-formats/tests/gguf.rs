@@ -323,6 +323,8 @@ fn what_cannot_be_held_is_refused() {
     assert_eq!(check(&dense(DType::U8, &[2, 3])), Some("gguf/element-type"));
     assert_eq!(check(&dense(DType::F32, &[1; 5])), Some("gguf/fit"));
     assert_eq!(check(&TensorSpec::dense("n".repeat(128), DType::F32, [4])), Some("gguf/fit"));
+    let warned = |len| encoder.warning(&TensorSpec::dense("n".repeat(len), DType::F32, [4]));
+    assert_eq!((warned(63), warned(64).map(|w| w.code)), (None, Some("gguf/long-name")));
     let mut sparse = dense(DType::F32, &[2, 2]);
     sparse.layout = Layout::SparseCoo;
     assert_eq!(check(&sparse), Some("gguf/layout"));

@@ -6,6 +6,7 @@
 
 use crate::executor::{Executor, Pieces};
 use crate::file::{File, Tensor};
+use crate::source::ByteSource;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -22,7 +23,8 @@ use std::sync::OnceLock;
 /// | all of a component: loads, pieces, statistics, comparison, GPU | nothing | all but SHA-256 | all | all |
 /// | all of it as a range or as rows | nothing | all but SHA-256 | all | all |
 /// | views of other layouts (sparse, quantized, described), dense copies | nothing | all but SHA-256 | all | all |
-/// | a part: rows, slices, elements, single records | nothing | nothing | nothing | nothing |
+/// | a part: rows, slices, elements | nothing | nothing | nothing | nothing |
+/// | single records, single entries of a blob, of a file at hand | nothing | nothing | nothing | all of the tensor, when its records are opened |
 /// | a view of mapped bytes: [`Tensor::bytes`], [`Tensor::dense`] | nothing | nothing | nothing | all |
 /// | a component that only a [checksum](holdall_core::model::Checksum) of more bytes covers | nothing | nothing | nothing | that, once |
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |
@@ -201,6 +203,25 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
     let sums = Executor::new(sources, file.limits(), &silent)
         .run(&plan, Vec::new(), |visit| visit.decoded.map(drop))?;
     sums.finish().into_iter().try_for_each(|(_, digest)| check_digest(c, &digest))
+}
+
+/// Compares all bytes of a source with the digest that its container keeps of it, under this policy.
+///
+/// # Errors
+/// Io; Integrity, where they differ.
+pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> {
+    let Some(digest) = source.digest() else { return Ok(()) };
+    let whole = Component::of_bytes((0..source.len()).into(), Encoding::Raw, source.len());
+    let whole = Component { digest: Some(digest), ..whole };
+    let Some(algorithm) = check.algorithm(&whole) else { return Ok(()) };
+    let mut hasher = Hasher::new(algorithm);
+    let mut at = 0;
+    while at < source.len() {
+        let end = at.saturating_add(SHORT).min(source.len());
+        hasher.update(&source.read_range(at..end)?);
+        at = end;
+    }
+    check_digest(&whole, &hasher.finish())
 }
 
 /// The checksums of a file that are not those of one component alone, and what became of those that were compared. Each is compared once.

@@ -1,7 +1,7 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
 use crate::file::File;
-use crate::location::{Folder, Found};
+use crate::location::{Folder, Found, Location};
 use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
 use crate::shards::MANY;
@@ -23,17 +23,7 @@ impl OpenOptions {
     pub(crate) fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
         let Found { source, name: shown, .. } = folder.find(self, NAME, false)?;
         let limits = self.limits();
-        let read = || {
-            let (len, most) = (source.len(), limits.header_len);
-            if len > most {
-                let message = format!("`{NAME}` has {len} bytes, at most {most}");
-                return Err(CHECKPOINT.broken(message));
-            }
-            let checkpoint = Checkpoint::read(&source.read_range(0..len)?, limits)?;
-            check_names(checkpoint.files())?;
-            Ok(checkpoint)
-        };
-        let checkpoint = read().map_err(|e| e.in_source(&shown))?;
+        let checkpoint = self.read_checkpoint(&*source).map_err(|e| e.in_source(&shown))?;
         folder.check_links(NAME, checkpoint.files(), &SHARD_OUTSIDE)?;
         let is_many = checkpoint.files().len() > MANY;
         let mut items: Vec<Option<Index>> = vec![None; checkpoint.items().len()];
@@ -68,6 +58,25 @@ impl OpenOptions {
         let file = self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)?;
         Ok(file.with_files(all))
     }
+}
+
+impl OpenOptions {
+    /// Reads the file that describes a checkpoint.
+    pub(crate) fn read_checkpoint(&self, source: &dyn ByteSource) -> Result<Checkpoint> {
+        let (len, most) = (source.len(), self.limits().header_len);
+        if len > most {
+            let message = format!("`{NAME}` has {len} bytes, at most {most}");
+            return Err(CHECKPOINT.broken(message));
+        }
+        let checkpoint = Checkpoint::read(&source.read_range(0..len)?, self.limits())?;
+        check_names(checkpoint.files())?;
+        Ok(checkpoint)
+    }
+}
+
+/// Whether a file describes a checkpoint, by its name.
+pub(crate) fn is_metadata(location: &Location) -> bool {
+    location.file_name() == NAME
 }
 
 /// What each of these parts of a file contains. What all of them lack is fetched in one go.

@@ -12,7 +12,7 @@ use crate::work::Work;
 use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
-use holdall_core::model::{Hasher, crc32c};
+use holdall_core::model::{Hasher, Warning, crc32c};
 use holdall_core::{
     ByteOrder, Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent,
     LogicalType, Result, TensorSpec,
@@ -20,6 +20,21 @@ use holdall_core::{
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
+
+/// Returns what common readers of a format do not take of these tensors: the first case of each code, and how many there are.
+pub fn warnings<'s>(
+    encoder: &dyn Encode,
+    specs: impl IntoIterator<Item = &'s TensorSpec>,
+) -> Vec<Warning> {
+    let mut out: Vec<Warning> = Vec::new();
+    for warning in specs.into_iter().filter_map(|spec| encoder.warning(spec)) {
+        match out.iter_mut().find(|known| known.code == warning.code) {
+            Some(known) => known.count += 1,
+            None => out.push(warning),
+        }
+    }
+    out
+}
 
 /// What becomes of components that have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

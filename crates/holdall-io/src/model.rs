@@ -1,6 +1,11 @@
 //! The files that an open model is made of.
 
-use crate::location::Location;
+use crate::index::decode_index;
+use crate::location::{Location, Site};
+use crate::options::{Faults, OpenOptions};
+use crate::source::ByteSource;
+use holdall_core::Result;
+use holdall_formats::shards::{self, SHARD_MISSING};
 
 /// What a file is to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,5 +54,62 @@ impl ModelFile {
         let one = |(at, location)| ModelFile::new(FileRole::External, location, Some(at));
         files.extend((1..).zip(external).map(one));
         files
+    }
+}
+
+impl OpenOptions {
+    /// Returns the locations of the files in and below the folder at `location`, where that is a folder inside an archive or of an
+    /// object store; `None` if it is not.
+    ///
+    /// # Errors
+    /// What is wrong with an archive; what a store refuses.
+    pub fn files_below(&self, location: &Location) -> Result<Option<Vec<Location>>> {
+        match location {
+            Location::Member { .. } => {
+                let folder = Site::new(self, location)?.as_folder();
+                Ok(folder.map(|folder| folder.below()))
+            }
+            #[cfg(feature = "stores")]
+            Location::Store(address) => {
+                let folder = format!("{}/", address.trim_end_matches('/'));
+                let all = self.list(&folder)?;
+                let all: Vec<_> = all.into_iter().map(|o| Location::Store(o.address)).collect();
+                Ok((!all.is_empty()).then_some(all))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the locations of the other files of the model whose first file is at `location` and has these bytes: parts of a split
+    /// file, files with bytes of its tensors, files of a distributed checkpoint. Empty for any other file. An index file is text, and
+    /// names its files itself: [`Map`](holdall_formats::shards::Map).
+    ///
+    /// # Errors
+    /// `shards/missing`, and what else is wrong with the files beside it.
+    pub fn other_files(
+        &self,
+        location: &Location,
+        source: &dyn ByteSource,
+    ) -> Result<Vec<Location>> {
+        #[cfg(feature = "pytorch")]
+        if crate::checkpoint::is_metadata(location) {
+            let checkpoint = self.read_checkpoint(source)?;
+            return Ok(checkpoint
+                .files()
+                .iter()
+                .filter_map(|name| location.sibling(name))
+                .collect());
+        }
+        match decode_index(source, self.limits()) {
+            Ok(index) if shards::has_more(&index) => {}
+            _ => return Ok(Vec::new()),
+        }
+        let file = self.clone().with_faults(Faults::Keep).open_location(location)?;
+        if shards::is_away(file.index()) {
+            let message = "a file that has bytes of its tensors is not beside it";
+            return Err(SHARD_MISSING.broken(message).in_source(file.name()));
+        }
+        let files = file.files().iter().map(|file| file.location.clone());
+        Ok(files.filter(|other| other != location).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
 
+use crate::checked::{Check, check_source};
 use crate::error::{CHANGED, SOURCES, io};
 use crate::executor::Sources;
 use crate::external::is_away;
@@ -12,7 +13,7 @@ use crate::options::{Faults, Io, OpenOptions};
 use crate::source::{ByteSource, FileSource, Mapped, MemorySource};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
-use holdall_core::{Index, Limits, Result};
+use holdall_core::{Digest, Index, Limits, Result};
 use holdall_formats::shards::SHARD_MISSING;
 use std::io::Read as _;
 use std::path::Path;
@@ -117,19 +118,43 @@ impl OpenOptions {
         Err(changing().in_source(&name))
     }
 
-    /// Returns the bytes of the one file that `path` names, of whatever format, and how it is called in errors.
+    /// Returns the bytes of the one file at a location, as they lie there: packages are read as the zips that they are, and no hash is
+    /// compared. It is for those that look for what is wrong.
     ///
     /// # Errors
-    /// Io; what is wrong with an archive.
-    pub fn bytes_of(&self, path: &Path) -> Result<(Arc<dyn ByteSource>, String)> {
-        self.source_at(&Location::new(path))
+    /// As [`OpenOptions::source_at`].
+    pub fn unchecked_source_at(
+        &self,
+        location: &Location,
+    ) -> Result<(Arc<dyn ByteSource>, String)> {
+        let Location::Member { archive, path } = location else { return self.source_at(location) };
+        let member = Member::locate_plain(self, archive, path)?;
+        let found = member.container.find(&member.path, self, &member.name)?;
+        Ok((found.source, found.name))
     }
 
-    /// Returns the bytes of the one file at a location, of whatever format, and how it is called in errors. A package is read as the
-    /// zip that it is.
+    /// Returns the bytes of the one file at a location, compared with the digest that its container keeps of it under the
+    /// options' [`Check`], and how it is called in errors. All bytes are read.
     ///
     /// # Errors
-    /// As [`OpenOptions::bytes_of`]; NotFound for the name of bytes.
+    /// As [`OpenOptions::source_at`]; Integrity.
+    pub fn checked_source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
+        if self.check() == Check::Off {
+            return self.source_at(location);
+        }
+        // The hash of a file of a package is compared when it is opened.
+        let (source, name) = self.clone().with_check(Check::All).source_at(location)?;
+        if !matches!(source.digest(), Some(Digest::Sha256(_))) {
+            check_source(&*source, self.check()).map_err(|e| e.in_source(&name))?;
+        }
+        Ok((source, name))
+    }
+
+    /// Returns the bytes of the one file at a location, of whatever format, and how it is called in errors. A file of a package has
+    /// the hash of its `MANIFEST` as its [digest](ByteSource::digest); what is compressed is compared with that.
+    ///
+    /// # Errors
+    /// Io; what is wrong with an archive; NotFound for the name of bytes.
     pub fn source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         match location {
             Location::Path(path) => {
@@ -140,7 +165,7 @@ impl OpenOptions {
             Location::Web(_) | Location::Store(_) => self.remote(location),
             Location::Served(address) => self.served(address),
             Location::Member { archive, path } => {
-                let member = Member::locate_plain(self, archive, path)?;
+                let member = Member::locate(self, archive, path)?;
                 let found = member.container.find(&member.path, self, &member.name)?;
                 Ok((found.source, found.name))
             }

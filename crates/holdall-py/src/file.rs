@@ -727,7 +727,7 @@ pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, 
 pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     let options = options::open(py, "auto", "fast", None)?;
     let found = run(py, u64::MAX, |_| {
-        let (source, name) = options.bytes_of(&path)?;
+        let (source, name) = options.unchecked_source_at(&holdall::Location::new(&path))?;
         holdall::archive::contents(source, &name, options.limits())
     })?;
     plain::of(py, &found)

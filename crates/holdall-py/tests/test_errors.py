@@ -258,6 +258,27 @@ def test_limits_are_kept(case, tmp_path):
     assert list(suggested(e.hint)) == named
 
 
+@pytest.mark.parametrize("case", LIMITS, ids=lambda case: f"{case['limit']}-{case['code']}")
+def test_operations_on_paths_take_limits(case, tmp_path):
+    path, limits = ROOT / "corpus/accept" / case["file"], {case["limit"]: case["value"], **case.get("also", {})}
+    with pytest.raises(holdall.LimitError) as e:
+        holdall.convert(path, tmp_path / "a.zt", dense=True, drop_attributes=True, limits=limits)
+    assert e.value.code == case["code"]
+
+
+def test_limits_of_operations(zt):
+    for call in (holdall.load, holdall.verify, lambda *a, **k: holdall.load_into(*a, {}, **k)):
+        with pytest.raises(holdall.UsageError) as e:
+            call(zt, limits={"none": 1})
+        assert e.value.code == "limits/unknown"
+        with holdall.open(zt) as f, pytest.raises(holdall.UsageError) as e:
+            call(f, limits={"tensors": 1})
+        assert e.value.code == "python/option"
+    with pytest.raises(holdall.LimitError):
+        holdall.load(zt, limits={"tensors": 1})
+    assert not holdall.verify(zt, limits={"tensors": 1}) and holdall.verify(zt, limits={"tensors": 100})
+
+
 def test_every_limit_is_tested_and_typed():
     from holdall import _holdall
 

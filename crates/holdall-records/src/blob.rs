@@ -8,7 +8,7 @@ use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use bytes::Bytes;
 use holdall_core::layout::records::Runs;
 use holdall_core::{Error, Result, Role};
-use holdall_io::Tensor;
+use holdall_io::{Check, Tensor};
 use holdall_json::parse;
 use holdall_schema::record::rules::JSON;
 use holdall_schema::{Content, Entry, Schema, SchemaLimits, TensorDType};
@@ -41,7 +41,11 @@ pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     let heap = Store::open(tensor, &Role::from_name(HEAP))?;
     let tensor = tensor.clone();
     let compared = Compared::default();
-    Ok(Blob(Arc::new(Inner { tensor, runs, limits, entries, heap, compared })))
+    let blob = Blob(Arc::new(Inner { tensor, runs, limits, entries, heap, compared }));
+    if blob.0.tensor.file().check() == Check::All {
+        blob.compare()?;
+    }
+    Ok(blob)
 }
 
 impl Blob {

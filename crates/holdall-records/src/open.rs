@@ -6,7 +6,7 @@ use super::store::Store;
 use super::{HEAP, Inner, RECORDS, Records, check_layout};
 use holdall_core::layout::records::{Dataset, kind, limits_of};
 use holdall_core::{Result, Role};
-use holdall_io::Tensor;
+use holdall_io::{Check, Tensor};
 use holdall_json::parse;
 use holdall_schema::{Schema, SchemaLimits, normal};
 use serde_json::Value;
@@ -31,7 +31,12 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
     let compared = Compared::default();
     let inner =
         Inner { tensor, schema, ty, extent, size, stride, count, limits, data, heap, compared };
-    Ok(Records(Arc::new(inner)))
+    let records = Records(Arc::new(inner));
+    // Single records are then of bytes that were compared.
+    if records.tensor().file().check() == Check::All {
+        records.compare()?;
+    }
+    Ok(records)
 }
 
 /// The JSON of a tensor's kind.

@@ -73,11 +73,12 @@ impl SchemaOrFile {
         limits: &Limits,
     ) -> Result<SchemaOrFile> {
         // A folder of a model, for example, has no bytes of its own.
-        if let Ok((source, name)) = options.source_at(location) {
+        if let Ok((source, _)) = options.source_at(location) {
             let start = source.read_range(0..source.len().min(START))?;
             if is_json(&start) || location.file_name().ends_with(".json") && !start.is_empty() {
                 // One byte more than may be there, so that what is too long is found to be.
                 let len = source.len().min(limits.header_len.saturating_add(4));
+                let (source, name) = options.checked_source_at(location)?;
                 return parse(&source.read_range(0..len)?, &name, reading, limits);
             }
         }

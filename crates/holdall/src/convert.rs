@@ -466,6 +466,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     };
     let mut warnings = file.index().warnings_of(&|name| options.select.takes(name));
     warnings.extend(over);
+    warnings.extend(items::warnings(&*encoder, items.iter().map(|item| &item.spec)));
     warnings.extend(file.warnings().iter().filter(|warning| warning.code == PART).cloned());
     Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into, expected })
 }

@@ -104,6 +104,9 @@ fn take(
     write: WriteOptions,
 ) -> Result<SalvageReport> {
     let Damaged { file, refused, mut lost } = damaged;
+    if lost.is_empty() {
+        lost.extend(parts::others(&file, path));
+    }
     let wrong = broken(&file, &write.work)?;
     let name = |at: &usize| file.index().at(*at).map(|t| t.name().to_owned());
     let select = Select::all().without(wrong.tensors.iter().filter_map(name));
@@ -183,6 +186,10 @@ fn opened(
         return Ok(Opened::Nothing(
             "nothing can be taken out of the folder: no files of it are parts of one model",
         ));
+    }
+    // A part that was renamed.
+    if let Ok(file) = options_of_damaged.open_alone(path) {
+        return Ok(Opened::File(file, Vec::new()));
     }
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     if let Some(opened) = zip::open(path, target, write, &options_of_damaged)? {

@@ -4,9 +4,10 @@ use crate::OpenOptions;
 use holdall_core::wire::zip::TOO_MANY_ENTRIES;
 use holdall_core::{Error, Limits, Remedy, Result, Window};
 use holdall_formats::scan::Scan;
-use holdall_io::Work;
 use holdall_io::error::{CANCELLED, io};
 use holdall_io::source::{ByteSource, fetched};
+use holdall_io::{Location, Work};
+use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,35 +18,87 @@ pub use holdall_formats::scan::names::Danger as Verdict;
 pub use holdall_formats::scan::trace::Import;
 pub use holdall_formats::scan::{Pickle, ScanReport};
 
-/// Looks for pickles in the file or folder at `path`, at an address on the web, or in an archive (`ARCHIVE!/PATH`), and at what each
-/// would do.
+/// Looks for pickles in the file or folder at `path`, at an address on the web or in an object store, or in an archive
+/// (`ARCHIVE!/PATH`), and at what each would do. All files of a model are looked at: those that an index names, the parts of a split
+/// file, the files beside it. One that is missing makes the verdict [`Verdict::Unknown`].
 ///
 /// # Errors
 /// Io; cancellation. What is wrong with a file is in the report.
 pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Result<ScanReport> {
-    let path = path.as_ref();
-    let limits = options.limits();
-    if !path.is_dir() {
-        let (source, name) = options.bytes_of(path)?;
-        return scan_source(&source, &name, limits, work);
+    let location = Location::new(path);
+    let mut walk = Walk { options, work, report: ScanReport::default(), seen: HashSet::new() };
+    if let Some(folder) = location.as_path().filter(|path| path.is_dir()) {
+        let files = files_of(folder, options.limits(), &mut walk.report.unread)?;
+        walk.all(files.into_iter().map(Location::Path).collect())?;
+        return Ok(walk.report);
     }
-    let mut report = ScanReport::default();
-    let files = files_of(path, limits, &mut report.unread)?;
-    work.begin(files.iter().map(|(_, len)| len).sum());
-    for (file, len) in files {
-        let found = options.bytes_of(&file);
-        match found.and_then(|(source, name)| scanned(&source, &name, limits, work)) {
-            Ok(found) => report.extend(found),
-            Err(e) if e.code() == CANCELLED.code => return Err(e),
-            // One file that cannot be read hides nothing of the others.
-            Err(e) => report.unread.push(e),
-        }
-        work.advance(len)?;
-    }
-    Ok(report)
+    walk.seen.insert(location.clone());
+    let more = match walk.one(&location) {
+        Ok(more) => more,
+        Err(e) if e.code() == CANCELLED.code => return Err(e),
+        // Asked last, for most of what is scanned is a file.
+        Err(e) => match options.files_below(&location) {
+            Ok(Some(files)) => files,
+            _ => return Err(e),
+        },
+    };
+    walk.all(more)?;
+    Ok(walk.report)
 }
 
-/// As [`scan`], of whatever `source` gives, which is called `name` in the report.
+/// A scan of several files.
+struct Walk<'w> {
+    options: &'w OpenOptions,
+    work: &'w Work,
+    report: ScanReport,
+    /// The files that are scanned, or will be.
+    seen: HashSet<Location>,
+}
+
+impl Walk<'_> {
+    /// Scans these files, and those that belong to them. One that cannot be read hides nothing of the others.
+    fn all(&mut self, files: Vec<Location>) -> Result<()> {
+        let mut ahead: VecDeque<Location> = VecDeque::new();
+        ahead.extend(files.into_iter().filter(|file| self.seen.insert(file.clone())));
+        while let Some(file) = ahead.pop_front() {
+            match self.one(&file) {
+                Ok(more) => {
+                    ahead.extend(more.into_iter().filter(|file| self.seen.insert(file.clone())));
+                }
+                Err(e) if e.code() == CANCELLED.code => return Err(e),
+                Err(e) => self.report.unread.push(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Scans one file, and returns those that belong to it.
+    fn one(&mut self, location: &Location) -> Result<Vec<Location>> {
+        let (source, name) = self.options.unchecked_source_at(location)?;
+        let limits = self.options.limits();
+        self.work.begin(source.len());
+        let (report, indices) = scanned(&source, &name, limits, self.work)?.finish_with_indices();
+        self.work.advance(source.len())?;
+        let mut more = Vec::new();
+        for index in indices {
+            let files = index.files.iter().map(|file| location.sibling(file));
+            match files.collect::<Option<Vec<_>>>().filter(|_| index.source == name) {
+                Some(files) => more.extend(files),
+                None => self.report.unread.push(index.unread()),
+            }
+        }
+        match self.options.other_files(location, &*source) {
+            Ok(files) => more.extend(files),
+            Err(e) if e.code() == CANCELLED.code => return Err(e),
+            Err(e) => self.report.unread.push(e),
+        }
+        self.report.extend(report);
+        Ok(more)
+    }
+}
+
+/// As [`scan`], of whatever `source` gives, which is called `name` in the report. Files beside it are not looked at: the verdict on
+/// an index of a model is [`Verdict::Unknown`].
 ///
 /// # Errors
 /// As [`scan`].
@@ -56,28 +109,23 @@ pub fn scan_source(
     work: &Work,
 ) -> Result<ScanReport> {
     work.begin(source.len());
-    let report = scanned(source, name, limits, work)?;
+    let report = scanned(source, name, limits, work)?.finish();
     work.advance(source.len())?;
     Ok(report)
 }
 
-fn scanned(
-    source: &Arc<dyn ByteSource>,
-    name: &str,
-    limits: &Limits,
-    work: &Work,
-) -> Result<ScanReport> {
+fn scanned(source: &Arc<dyn ByteSource>, name: &str, limits: &Limits, work: &Work) -> Result<Scan> {
     let mut scan = Scan::new(name, source.len(), limits);
     while !scan.is_done() {
         work.check()?;
         fetched(&**source, &mut Window::new(source.len()), |window| scan.step(window))?;
     }
-    Ok(scan.finish())
+    Ok(scan)
 }
 
-/// All files of a folder and those in it, by name, and their lengths. Links to folders are not followed. What cannot be read
+/// All files of a folder and those in it, by name. Links to folders are not followed. What cannot be read
 /// below `root` is told to `unread`.
-fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec<(PathBuf, u64)>> {
+fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec<PathBuf>> {
     let mut out = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -97,7 +145,7 @@ fn files_of(root: &Path, limits: &Limits, unread: &mut Vec<Error>) -> Result<Vec
                 continue;
             }
             match std::fs::metadata(&path) {
-                Ok(meta) if meta.is_file() => out.push((path, meta.len())),
+                Ok(meta) if meta.is_file() => out.push(path),
                 // Links to nothing, pipes and devices.
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     unread.push(io(e, "opening").in_source(path.display()));

@@ -67,6 +67,8 @@ pub struct VerifyReport {
     /// Components whose bytes match their digest, by algorithm, for the algorithms that occur. For a package, files
     /// with the right hash.
     pub digests: Vec<(Algorithm, u64)>,
+    /// Components that are put together of chunks which each match a checksum of their own, by its name: `fletcher32`.
+    pub chunk_checksums: Vec<(&'static str, u64)>,
     /// The digest of the content, independent of how it is divided into files, if the format defines one (zTensor
     /// 2) and all of it is correct: `sha256:…`.
     pub content: Option<String>,
@@ -116,6 +118,27 @@ impl VerifyReport {
     /// How many components (or tensors, as the reason says) were not verified for `reason`.
     pub fn unverified_for(&self, reason: Reason) -> u64 {
         self.unverified.iter().filter(|u| u.reason == reason).map(|u| u.count).sum()
+    }
+
+    fn count_chunk_checksum(&mut self, name: &'static str) {
+        match self.chunk_checksums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => self.chunk_checksums.push((name, 1)),
+        }
+    }
+
+    /// Returns how many components match their digest, or the checksums of their chunks, by the name of the algorithm.
+    pub fn checked(&self) -> Vec<(&'static str, u64)> {
+        let mut all: Vec<(&'static str, u64)> =
+            self.digests.iter().map(|(algorithm, count)| (algorithm.as_str(), *count)).collect();
+        for (name, more) in &self.chunk_checksums {
+            match all.iter_mut().find(|(known, _)| known == name) {
+                Some((_, count)) => *count += more,
+                None => all.push((name, *more)),
+            }
+        }
+        all.sort_unstable();
+        all
     }
 
     fn count_digest(&mut self, algorithm: Algorithm, more: u64) {

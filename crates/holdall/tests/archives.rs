@@ -2,7 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use holdall::{DType, File, Io, Limits, OpenOptions, TensorSpec, Writer, verify};
+use holdall::{DType, File, Io, Limits, Location, OpenOptions, TensorSpec, Writer, verify};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -235,7 +235,7 @@ fn what_is_in_an_archive_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let listed = |path: &Path| {
         let options = OpenOptions::new();
-        let (source, name) = options.bytes_of(path).unwrap();
+        let (source, name) = options.unchecked_source_at(&Location::new(path)).unwrap();
         holdall::archive::contents(source, &name, options.limits()).unwrap()
     };
     let (whole, numpy) = (model(1.0), model_as("a.npz", 2.0));
@@ -271,11 +271,11 @@ fn what_is_in_an_archive_is_told() {
     assert!(found.files[0].stored_len < m);
     // What is none, and what is broken.
     let other = put(&dir, "x.txt", b"text");
-    let (source, name) = OpenOptions::new().bytes_of(&other).unwrap();
+    let (source, name) = OpenOptions::new().unchecked_source_at(&Location::new(&other)).unwrap();
     let e = holdall::archive::contents(source, &name, &Limits::default()).unwrap_err();
     assert_eq!(e.code(), "archive/no-archive");
     let cut = put(&dir, "cut.tar", &tarred[..700]);
-    let (source, name) = OpenOptions::new().bytes_of(&cut).unwrap();
+    let (source, name) = OpenOptions::new().unchecked_source_at(&Location::new(&cut)).unwrap();
     let e = holdall::archive::contents(source, &name, &Limits::default()).unwrap_err();
     assert_eq!((e.code(), e.source_name().is_some()), ("tar/bounds", true));
 }

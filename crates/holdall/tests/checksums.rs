@@ -94,3 +94,48 @@ fn verify_compares_them_always() {
         assert_eq!(codes, ["zstd/broken"]);
     }
 }
+
+#[test]
+fn checksums_of_chunks_count_as_verified() {
+    let file = holdall::open(crate::described::folder("hdf5").join("h5_chunked.h5")).unwrap();
+    let report = holdall::verify(&file, &holdall::VerifyOptions::new()).unwrap();
+    assert_eq!(report.chunk_checksums, [("fletcher32", 1)]);
+    let no_digest = report.unverified.iter().find(|u| u.tensor == "fletcher32");
+    assert!(no_digest.is_none(), "{:?}", report.unverified);
+}
+
+/// Single records are of compared bytes where all digests are to be compared.
+#[test]
+fn records_are_compared_when_they_are_opened_if_all_is_to_be_checked() {
+    use holdall::{OpenOptions, TensorRecords as _};
+    let folder = crate::described::folder("metatensor");
+    let (mut seen, check) = (0, |check| OpenOptions::new().with_check(check));
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "mt") {
+            continue;
+        }
+        // Metatensor has no digests; zTensor keeps the same records with them.
+        let dir = tempfile::tempdir().unwrap();
+        let zt = dir.path().join("a.zt");
+        let source = holdall::open(&path).unwrap();
+        let options = holdall::Convert::new(holdall::WriteOptions::new()).with_drop_attributes();
+        if holdall::convert(&source, &zt, &options).is_err() {
+            continue;
+        }
+        let sound = holdall::open(&zt).unwrap();
+        for t in sound.tensors().filter(|t| t.records().is_ok_and(|r| r.len() > 0)) {
+            let c = t.require(&Role::Data).unwrap();
+            let mut bytes = std::fs::read(&zt).unwrap();
+            let last = c.stored.end as usize - 1;
+            bytes[last] ^= 1;
+            let opened = |how| check(how).open_bytes(bytes.clone(), "changed").unwrap();
+            let (fast, all) = (opened(Check::Read), opened(Check::All));
+            assert!(fast.tensor(t.name()).unwrap().records().is_ok());
+            let e = all.tensor(t.name()).unwrap().records().unwrap_err();
+            assert_eq!(e.code(), "file/digest", "{} {}", path.display(), t.name());
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
+}

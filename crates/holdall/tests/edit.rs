@@ -381,3 +381,43 @@ fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
         assert_eq!(*file.tensor("d").unwrap().bytes(&Role::Data).unwrap(), bytes_of(5000)[..]);
     }
 }
+
+/// Names that are read, and that the usual readers of the format refuse, are warned of where they are written.
+#[test]
+fn long_names_in_gguf_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, path) = (dir.path().join("a.safetensors"), dir.path().join("a.gguf"));
+    let gguf = WriteOptions::new().with_format(formats::by_name("gguf").unwrap());
+    for (len, warned) in [(63, 0), (64, 1), (127, 1)] {
+        let name = "n".repeat(len);
+        make_f32(&from, "safetensors", &["a", "b"]);
+        let mut edit = Edit::open(&from).unwrap();
+        edit.rename("a", &name).unwrap();
+        assert_eq!(edit.commit().unwrap().warnings, [], "others have no such bound");
+        let options = holdall::Convert::new(gguf.clone().with_overwrite(true));
+        let file = holdall::open(&from).unwrap();
+        let report = holdall::convert(&file, &path, &options).unwrap();
+        let codes = |all: &[holdall::Warning]| all.iter().map(|w| w.code).collect::<Vec<_>>();
+        let wanted = vec!["gguf/long-name"; warned];
+        assert_eq!(codes(&report.warnings), wanted, "{len}");
+        make_f32(&path, "gguf", &["a", "b"]);
+        let mut edit = Edit::open(&path).unwrap();
+        edit.rename("a", &name).unwrap();
+        assert_eq!(codes(&edit.commit().unwrap().warnings), wanted, "{len}");
+        // What was so before is not the edit's.
+        let mut edit = Edit::open(&path).unwrap();
+        edit.rename("b", "c").unwrap();
+        assert_eq!(edit.commit().unwrap().warnings, []);
+    }
+}
+
+fn make_f32(path: &Path, format: &str, names: &[&str]) {
+    let format = formats::by_name(format).unwrap();
+    let options = WriteOptions::new().with_format(format).with_overwrite(true);
+    let specs: Vec<_> =
+        names.iter().map(|name| TensorSpec::dense(*name, DType::F32, [1])).collect();
+    let mut writer = Writer::create(path, &options).unwrap();
+    writer.declare(&specs).unwrap();
+    specs.into_iter().for_each(|spec| writer.add(spec, &[&[0; 4]]).unwrap());
+    writer.finish().unwrap();
+}

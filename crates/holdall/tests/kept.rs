@@ -1,7 +1,10 @@
 //! Meaning beyond numbers: it comes along through conversions and edits, or is named.
 
 use crate::described::{self, compare};
-use holdall::{Convert, Edit, File, OpenOptions, Role, Value, WriteOptions, convert};
+use holdall::verify::Reason;
+use holdall::{
+    Convert, Edit, File, OpenOptions, Role, Value, VerifyOptions, WriteOptions, convert, verify,
+};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -169,6 +172,51 @@ fn tensors_of_unknown_types_of_gguf_are_kept_as_they_lie() {
     tensor.to_dense().unwrap_err();
 }
 
+/// A state dict has the versions of its modules as a Python attribute: what writes the file again says that it is left behind.
+#[test]
+fn attributes_of_dicts_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensor = b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x01tQK\0K\x01\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR";
+    let dict = |entries: &[u8], state: &[u8]| {
+        [b"ccollections\nOrderedDict\n)R(", entries, b"u", state].concat()
+    };
+    let state = b"}X\x09\0\0\0_metadata}X\0\0\0\0}X\x07\0\0\0versionK\x01sssb";
+    let named = |name: &str, value: &[u8]| {
+        [b"X", &(name.len() as u32).to_le_bytes()[..], name.as_bytes(), value].concat()
+    };
+    let weights = dict(&named("w", tensor), state);
+    let nested = dict(&named("model", &weights), b"");
+    let plain = dict(&named("w", tensor), b"");
+    for (pickle, tensor, left, is_editable) in [
+        (plain, "w", None, true),
+        (weights, "w", Some("`_metadata`, an attribute of the dict of all tensors"), true),
+        (nested, "model.w", Some("`_metadata`, an attribute of the dict `model`"), false),
+    ] {
+        let pickle = [b"\x80\x02", &pickle[..], b"."].concat();
+        let path = dir.path().join("a.pt");
+        let entries: [(&str, &[u8], bool); 3] = [
+            ("a/data.pkl", &pickle, false),
+            ("a/data/0", &1.5f32.to_le_bytes(), false),
+            ("a/version", b"3\n", false),
+        ];
+        std::fs::write(&path, crate::archives::zip(&entries)).unwrap();
+        let file = holdall::open(&path).unwrap();
+        let options = Convert::new(WriteOptions::new().with_overwrite(true));
+        for target in ["b.zt", "b.safetensors", "b.pt"] {
+            let report = convert(&file, dir.path().join(target), &options).unwrap();
+            let is_named = |what: &&String| what.contains("_metadata");
+            let found = report.left_behind.iter().find(is_named).map(String::as_str);
+            assert_eq!(found, left, "{target} {:?}", report.left_behind);
+        }
+        let mut edit = Edit::open(&path).unwrap();
+        edit.rename(tensor, "v").unwrap();
+        match edit.commit() {
+            Ok(report) => assert_eq!(report.left_behind, Vec::from_iter(left)),
+            Err(e) => assert!(e.code() == "edit/unkept" && !is_editable, "{e}"),
+        }
+    }
+}
+
 /// The same zip, its entries compressed by Deflate.
 fn deflated(path: &Path) -> Vec<u8> {
     let options = OpenOptions::new();
@@ -180,7 +228,7 @@ fn deflated(path: &Path) -> Vec<u8> {
     let (mut out, mut directory, mut count) = (Vec::new(), Vec::new(), 0u16);
     for entry in listed.unwrap().files {
         let inside = format!("{}!/{}", path.display(), entry.name);
-        let (source, _) = options.bytes_of(inside.as_ref()).unwrap();
+        let (source, _) = options.source_at(&holdall::Location::new(inside)).unwrap();
         let bytes = source.read_range(0..source.len()).unwrap();
         let mut encoder =
             flate2::read::DeflateEncoder::new(&bytes[..], flate2::Compression::fast());
@@ -234,6 +282,50 @@ fn deflated_files_of_torch_have_its_elements() {
         seen += 1;
     }
     assert!(seen > 10, "{seen}");
+}
+
+/// The CRC-32 that a zip has of a storage is compared wherever the storage is decoded, alone or for a part of it.
+#[test]
+fn deflated_storages_of_torch_are_held_to_their_checksums() {
+    let mut tried = 0;
+    for (path, _) in described::files("pytorch") {
+        if !std::fs::read(&path).unwrap().starts_with(b"PK") {
+            continue;
+        }
+        let zip = deflated(&path);
+        let sound = described::open(zip.clone()).unwrap();
+        let report = verify(&sound, &VerifyOptions::new()).unwrap();
+        let unsummed = report.unverified_for(Reason::NoDigest);
+        let checked: u64 = report.checked().iter().map(|(_, count)| count).sum();
+        assert!(report.is_sound() && checked + unsummed >= report.components, "{report:?}");
+        let entries = (0..zip.len() - 46).filter(|at| zip[*at..].starts_with(b"PK\x01\x02"));
+        for entry in entries {
+            let number = |at: usize| u32::from_le_bytes(zip[at..at + 4].try_into().unwrap());
+            let name_len = u16::from_le_bytes([zip[entry + 28], zip[entry + 29]]) as usize;
+            let name = String::from_utf8_lossy(&zip[entry + 46..entry + 46 + name_len]);
+            if !name.contains("/data/") || number(entry + 24) == 0 {
+                continue;
+            }
+            let mut changed = zip.clone();
+            changed[entry + 16] ^= 1;
+            changed[number(entry + 42) as usize + 14] ^= 1;
+            // Of what is read to open the file, the sum is compared then.
+            let Ok(file) = described::open(changed) else { continue };
+            let report = verify(&file, &VerifyOptions::new()).unwrap();
+            let place = format!("{} {name}", path.display());
+            // Some storages are of no tensor.
+            for e in &report.findings {
+                let tensor = file.tensor(e.tensor().unwrap()).unwrap();
+                assert_eq!(
+                    (e.code(), tensor.to_dense().is_err()),
+                    ("file/digest", true),
+                    "{place}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
 }
 
 /// A weight of 8 bits is not cast without its scales.

@@ -61,6 +61,7 @@ mod rows;
 mod salvage;
 mod salvage_cut;
 mod scan;
+mod scan_models;
 mod scan_uses;
 mod select;
 mod serve;

@@ -236,6 +236,46 @@ fn parts_of_a_split_file() {
     }
 }
 
+/// A part alone is not the whole model, whatever it is called.
+#[test]
+fn a_part_alone_says_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = holdall::open(folder("gguf").join("gguf_f32_f16.gguf")).unwrap();
+    for (format, extension) in [("gguf", "gguf"), ("safetensors", "safetensors")] {
+        let write = WriteOptions::new().with_format(holdall::formats::by_name(format).unwrap());
+        let parts = dir.path().join(extension);
+        let small = Convert::new(write).with_max_shard_len(1).with_drop_attributes();
+        convert(&source, &parts, &small).unwrap();
+        let mut all: Vec<_> = parts.read_dir().unwrap().map(|e| e.unwrap().path()).collect();
+        all.retain(|path| path.extension().is_some_and(|e| e == extension));
+        all.sort();
+        let count = all.len();
+        let out = dir.path().join("out.zt");
+        for (at, part) in all.iter().enumerate() {
+            let lone = dir.path().join(part.file_name().unwrap());
+            std::fs::copy(part, &lone).unwrap();
+            let renamed = dir.path().join(format!("lone.{extension}"));
+            std::fs::copy(part, &renamed).unwrap();
+            // A shard of safetensors says nothing of itself.
+            for from in [lone, renamed].iter().take(if extension == "gguf" { 2 } else { 1 }) {
+                let report = take(from, &out).unwrap();
+                assert_eq!((report.is_whole(), report.left_out_count > 0), (false, true));
+                let text = report.left_out.iter().map(|e| e.to_string()).collect::<String>();
+                let (first, other) = (at == 0, if at == 0 { 2 } else { 1 });
+                // All others of the first part are named as missing, or the part is named.
+                let own = format!("part {} of {count}", at + 1);
+                assert!(text.contains(&own) || first, "{text}");
+                let name = format!("-{other:05}-of-{count:05}.{extension}");
+                assert!(
+                    text.contains(&name) || text.contains(&format!("part {other}")),
+                    "{}: {text}",
+                    from.display()
+                );
+            }
+        }
+    }
+}
+
 /// Headers that break rules about order and names, but not about where tensors are.
 #[test]
 fn headers_that_say_where_tensors_are_all_the_same() {

@@ -1,6 +1,7 @@
 import { Core, encode } from '../core.js'
-import { HoldallError, type Told } from '../errors.js'
+import { HoldallError, broken, type Told } from '../errors.js'
 import { answered, begun, gapOf, named, sourceOf, type Openable, type OpenOptions } from '../file.js'
+import type { Source } from '../source.js'
 
 /** What is known of something that a pickle would import, of a pickle, and of a file: the worst of its pickles, or that it has none. */
 export type ScanVerdict = 'no pickles' | 'safe' | 'unknown' | 'suspicious' | 'dangerous'
@@ -58,25 +59,70 @@ interface Found {
   files: number
   pickles: (Omit<PickleReport, 'broken'> & { broken: Placed | null })[]
   unread: Placed[]
+  /** Files of a model that an index names, each with the error if they are not scanned. */
+  indices: { source: string; files: string[]; unread: Placed }[]
 }
+
+/** From the best to the worst. */
+const VERDICTS: readonly ScanVerdict[] = ['no pickles', 'safe', 'unknown', 'suspicious', 'dangerous']
+const worse = (a: ScanVerdict, b: ScanVerdict): ScanVerdict => VERDICTS.indexOf(a) < VERDICTS.indexOf(b) ? b : a
 
 const errorOf = ({ source, error }: Placed): HoldallError => new HoldallError(error, source)
 
 /**
  * Looks for pickles in a file, in archives and compressed files in it, and in the pickles in it, and says what each would import and call.
- * Nothing is imported or called. The name of the file decides nothing.
+ * Nothing is imported or called. The name of the file decides nothing. Files that an index of a model names are looked at too, where
+ * the index is given by its path or address; otherwise the verdict on the index is `unknown`.
  */
 export async function scan(from: Openable, options: OpenOptions = {}): Promise<ScanReport> {
-  const source = await sourceOf(from, options)
+  const [report, indices] = await scanOne(await sourceOf(from, options), options)
+  const isPlace = typeof from === 'string' || from instanceof URL
+  for (const { source, files, unread } of indices) {
+    // Of an index in an archive, what is beside it was looked at.
+    if (!isPlace || source.includes('!/')) {
+      addUnread(report, errorOf(unread))
+      continue
+    }
+    const home = await (await import('../shards.js')).homeOf(from, options)
+    for (const path of files) {
+      const file = await home.get(path, { isInside: false, isOneOfMany: false })
+      if (typeof file !== 'object') {
+        addUnread(report, broken('shards/missing', `\`${path}\`, which the index names, is not there`, { source }))
+        continue
+      }
+      const [found, more] = await scanOne(file, { ...options, name: file.name ?? path })
+      add(report, found)
+      for (const index of more) addUnread(report, errorOf(index.unread))
+    }
+  }
+  return report
+}
+
+/** Adds what was found in another file. */
+function add(report: ScanReport, other: ScanReport): void {
+  report.verdict = worse(report.verdict, other.verdict)
+  report.files += other.files
+  report.pickles.push(...other.pickles)
+  report.unread.push(...other.unread)
+}
+
+/** Adds why something could not be followed. */
+function addUnread(report: ScanReport, e: HoldallError): void {
+  report.verdict = worse(report.verdict, 'unknown')
+  report.unread.push(e)
+}
+
+async function scanOne(source: Source, options: OpenOptions): Promise<[ScanReport, Found['indices']]> {
   try {
     const core = await begun(source, options, await Core.create('whole'))
     core.call('scan_begin', [BigInt(source.size)], encode(options.name ?? source.name ?? ''))
     await answered(core, source, 'scan_add', () => core.call('scan_step', [gapOf(source)]), options)
-    const { verdict, files, pickles, unread } = core.json<Found>('scan_finish')
-    return {
+    const { verdict, files, pickles, unread, indices } = core.json<Found>('scan_finish')
+    const report = {
       verdict, files, unread: unread.map(errorOf),
-      pickles: pickles.map(({ broken, ...one }) => ({ ...one, broken: broken && errorOf(broken) })),
+      pickles: pickles.map(({ broken: e, ...one }) => ({ ...one, broken: e && errorOf(e) })),
     }
+    return [report, indices]
   } catch (e) {
     throw named(e, options.name ?? source.name ?? null)
   } finally {

@@ -291,3 +291,53 @@ fn inside(part: &Part, e: Error) -> Error {
 fn is_text(path: &str) -> bool {
     matches!(path, "carton.toml" | "tensor_data/index.toml")
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Runner;
+    use holdall_core::wire::zip::write::Entry;
+
+    /// Entries that are lost, or of which the length is, where the directory is written, by tests.
+    const LOST: &str = "misc/lost-in-packing";
+    const CUT: &str = "misc/cut-in-packing";
+
+    /// What of these entries the directory is to have.
+    pub(super) fn listed(entries: &[Entry]) -> Vec<Entry> {
+        let mut all: Vec<Entry> = entries.iter().filter(|e| e.name != LOST).cloned().collect();
+        for entry in all.iter_mut().filter(|entry| entry.name == CUT) {
+            (entry.len, entry.stored_len) = (1, 1);
+        }
+        all
+    }
+
+    /// Packs a file of that path, and another.
+    pub(crate) fn packed_with(path: &str, to: &Path) -> Result<()> {
+        let mut runner = Runner::default();
+        (runner.name, runner.compat_version) = ("noop".into(), 1);
+        runner.framework_version = "=1.0.0".into();
+        let mut description = Description::default();
+        description.runner = runner;
+        let content = |bytes: &'static [u8]| Content::Bytes(Bytes::from_static(bytes));
+        let packer = Packer::new(description)
+            .with_file("model/w", content(b"weights"))
+            .with_file(path, content(b"something"));
+        packer.write(to, true).map(drop)
+    }
+
+    #[test]
+    fn an_entry_that_is_lost_on_its_way_is_found_before_the_package_appears() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("a.carton");
+        for path in [LOST, CUT] {
+            let e = packed_with(path, &to).unwrap_err();
+            assert_eq!((e.code(), to.exists()), ("internal/ledger", false), "{e}");
+            std::fs::write(&to, "old").unwrap();
+            assert_eq!(packed_with(path, &to).unwrap_err().code(), "internal/ledger");
+            assert_eq!(std::fs::read(&to).unwrap(), b"old");
+            std::fs::remove_file(&to).unwrap();
+        }
+        packed_with("misc/kept", &to).unwrap();
+        assert!(to.exists());
+    }
+}

@@ -359,6 +359,7 @@ fn tell(
             text.push_str(" (`compact` gives it back)");
         }
     }
+    report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     session.note(text);
     writing::left_behind(session, &report.left_behind);
     Ok(())

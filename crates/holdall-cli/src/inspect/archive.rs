@@ -10,7 +10,7 @@ use crate::session::Session;
 use holdall::archive::{Contained, Contents, contents};
 use holdall::formats::UNKNOWN;
 use holdall::plain::ToPlain as _;
-use holdall::{Error, fields};
+use holdall::{Error, Location, fields};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Conten
             let (Standard::File(source) | Standard::Memory(source)) = standard;
             (source, STDIN.to_owned())
         }),
-        false => options.bytes_of(path).map_err(Failure::from),
+        false => options.unchecked_source_at(&Location::new(path)).map_err(Failure::from),
     };
     let archive =
         found.ok().and_then(|(source, name)| contents(source, &name, options.limits()).ok());

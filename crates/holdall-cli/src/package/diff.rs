@@ -23,7 +23,7 @@ pub(crate) fn run(session: &Session, a: &Package, b: &Package) -> Result<Status,
         }
         if diff.is_same() {
             let files = count(a.files().len() as u64, "file");
-            writeln!(session.out(), "the same: {files}, by their lists of hashes")?;
+            writeln!(session.out(), "the same: {files}, by their hashes")?;
         }
     }
     Ok(if diff.is_same() { Status::Fine } else { Status::Bad })

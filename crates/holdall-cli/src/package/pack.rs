@@ -196,7 +196,7 @@ impl Source {
         let base = base.to_path_buf();
         let mut path = copies.path().to_owned();
         for file in &files {
-            let (source, _) = options.source_at(file)?;
+            let (source, _) = options.checked_source_at(file)?;
             let text = file.to_path_buf();
             let below =
                 text.to_str().zip(base.to_str()).and_then(|(text, base)| text.strip_prefix(base));

@@ -22,6 +22,10 @@ impl Codec for Fletcher32 {
         checked(stored).map(<[u8]>::to_vec)
     }
 
+    fn checksum(&self) -> Option<&'static str> {
+        Some("fletcher32")
+    }
+
     fn broken_rule(&self) -> &'static Rule {
         &BROKEN
     }

@@ -33,6 +33,7 @@ pub mod pipeline;
 pub mod scale_offset;
 mod seek;
 pub mod shuffle;
+pub mod summed;
 pub mod zlib;
 pub mod zstd;
 
@@ -94,6 +95,11 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Returns `true` if it describes how elements lie, so that it applies to chunks that are otherwise stored as they are.
     fn describes_elements(&self) -> bool {
         false
+    }
+
+    /// The name of the checksum that it compares in decoding, as reports have it; `None` if it compares none.
+    fn checksum(&self) -> Option<&'static str> {
+        None
     }
 
     /// The form of its tables of frames, for a codec whose components can be decoded from the start of any frame. Several

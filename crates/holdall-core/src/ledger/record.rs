@@ -127,11 +127,12 @@ impl<'a> Side<'a> {
     }
 
     /// What the side says and holds nothing of, in words.
-    pub(super) fn unkept(self) -> &'a [String] {
-        match self {
-            Side::Index(index) => index.unkept(),
-            Side::Record(_) => &[],
-        }
+    pub(super) fn unkept(self) -> impl Iterator<Item = &'a String> {
+        let (unkept, dispensable) = match self {
+            Side::Index(index) => (index.unkept(), index.dispensable()),
+            Side::Record(_) => (&[][..], &[][..]),
+        };
+        unkept.iter().chain(dispensable)
     }
 
     /// The file's attributes, where they are known.

@@ -189,6 +189,13 @@ impl IndexBuilder {
         }
     }
 
+    /// Notes something that is passed over, and that the file can do without.
+    pub fn dispensable(&mut self, what: impl FnOnce() -> String) {
+        if self.inner.dispensable.len() < MOST_UNKEPT {
+            self.inner.dispensable.push(cut_message(what().into()).into_owned());
+        }
+    }
+
     /// Sets the version, where the file tells it late.
     pub fn version(&mut self, version: impl Into<String>) {
         self.inner.version = version.into();
@@ -310,6 +317,9 @@ impl IndexBuilder {
         self.inner.warnings.extend_from_slice(file.warnings());
         for what in file.unkept() {
             self.unkept(|| what.clone());
+        }
+        for what in file.dispensable() {
+            self.dispensable(|| what.clone());
         }
         Ok(())
     }

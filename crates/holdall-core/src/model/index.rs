@@ -78,6 +78,8 @@ pub(super) struct Inner {
     pub(super) chunked: Vec<Arc<Chunked>>,
     /// What the file says and the index does not: see [`Index::unkept`].
     pub(super) unkept: Vec<String>,
+    /// See [`Index::dispensable`].
+    pub(super) dispensable: Vec<String>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
     /// The cases of those that are about tensors, one by one: the first of the file.
@@ -216,6 +218,12 @@ impl Index {
     /// newer version. Who writes the file again would lose it. The first 8 things of a file are kept.
     pub fn unkept(&self) -> &[String] {
         &self.0.unkept
+    }
+
+    /// What the file says besides that is passed over, and that the file can do without, in words: a rewrite may lose it, if it says so.
+    /// The first 8 things of a file are kept.
+    pub fn dispensable(&self) -> &[String] {
+        &self.0.dispensable
     }
 
     /// The bytes of the first source that may hold components: all but its header, manifest and footer.

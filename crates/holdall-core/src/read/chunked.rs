@@ -400,6 +400,21 @@ impl Chunked {
         &self.chunks
     }
 
+    /// Returns the name of the checksum that every chunk has, and that is compared wherever it is decoded.
+    pub fn checksum(&self) -> Option<&'static str> {
+        // Chunks that are stored as they are have none.
+        if self.edges == Edges::Plain || self.chunks.is_empty() {
+            return None;
+        }
+        let sums =
+            self.steps.iter().zip(0u32..).filter_map(|(step, at)| Some((step.checksum()?, at)));
+        let mut of_all = sums.filter(|(_, at)| {
+            let bit = 1u32.checked_shl(*at).unwrap_or(0);
+            self.chunks.iter().all(|chunk| chunk.left_out & bit == 0)
+        });
+        of_all.next().map(|(name, _)| name)
+    }
+
     /// The stored chunks with any of these bytes of the array.
     pub fn covering(&self, bytes: Range<u64>) -> impl Iterator<Item = &Chunk> {
         let numbers = self.grid.numbers(&bytes);

@@ -2,8 +2,8 @@
 
 use super::value::{TYPES, Type, write_pair, write_string};
 use super::{
-    ALIGN, ALIGN_DEFAULT, ALIGN_KEY, DECLARED, ELEMENT_TYPE, ENCODING, Element, FIT, HEADER_BOUNDS,
-    HEADER_LIMIT, LAYOUT, MAGIC, MAX_RANK, NAME_END, OFFSET,
+    ALIGN, ALIGN_DEFAULT, ALIGN_KEY, DECLARED, ELEMENT_TYPE, ENCODING, Element, FIT, GGML_NAME_END,
+    HEADER_BOUNDS, HEADER_LIMIT, LAYOUT, MAGIC, MAX_RANK, NAME_END, OFFSET,
 };
 use crate::header::{Dialect, Slot, Slots, check_values};
 use crate::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
@@ -12,7 +12,7 @@ use holdall_collections::HashSet;
 use holdall_core::encode::UNKNOWN_VERSION;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec};
 use holdall_core::error::{Error, Remedy, Result, Shown as _};
-use holdall_core::model::{Attributes, Layout, Role, Value};
+use holdall_core::model::{Attributes, Layout, Role, Value, Warning};
 
 /// The version that is written.
 const VERSION: u32 = 3;
@@ -83,6 +83,16 @@ impl Encode for Encoder {
         check_values(&tensor.attributes)
             .and_then(|()| element(tensor).map(drop))
             .map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn warning(&self, tensor: &TensorSpec) -> Option<Warning> {
+        let len = tensor.name.len();
+        (len >= GGML_NAME_END).then(|| {
+            let message = format!(
+                "its name has {len} bytes; llama.cpp and others that use ggml refuse files with names of {GGML_NAME_END} bytes or more"
+            );
+            Warning::new("gguf/long-name", message).in_tensor(&tensor.name)
+        })
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {

@@ -88,6 +88,8 @@ const ALIGN_KEY: &str = "general.alignment";
 const MAX_RANK: usize = 4;
 /// Bytes that names stay below.
 const NAME_END: usize = 128;
+/// The length of a name from which on ggml as it is usually built refuses it (`GGML_MAX_NAME`).
+const GGML_NAME_END: usize = 64;
 
 /// The numbers of plain element types.
 const PLAIN: [(u32, DType); 8] = [

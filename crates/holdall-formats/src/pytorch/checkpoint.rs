@@ -327,6 +327,9 @@ impl Joined<'_> {
                 format!("in `{}`: {}", name.shown(), warning.message).into()
             });
         }
+        for what in index.dispensable() {
+            self.builder.dispensable(|| what.clone());
+        }
         for what in index.unkept() {
             self.builder.unkept(|| what.clone());
         }

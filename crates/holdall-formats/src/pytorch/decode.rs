@@ -17,6 +17,7 @@ use holdall_core::codec::check_decoded_len;
 use holdall_core::codec::deflate::Deflate;
 use holdall_core::codec::mask::Mask;
 use holdall_core::codec::pipeline::Step;
+use holdall_core::codec::summed::Summed;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
@@ -157,8 +158,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let place = |((key, entry), stored): (&(&str, Entry<'_>), Range<u64>)| {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
-        let sum = entry.sum().filter(|_| !is_deflated);
-        let sum = sum.map(|sum| (entry.name().to_owned(), Digest::Crc32(sum)));
+        let sum = entry.sum().map(|sum| (entry.name().to_owned(), sum));
         ((*key).to_owned(), Place { stored, inflated, sum })
     };
     let places = entries.iter().zip(places).map(place).collect();
@@ -298,8 +298,8 @@ struct Place {
     stored: Range<u64>,
     /// How many bytes they become, if they are a stream of Deflate.
     inflated: Option<u64>,
-    /// The entry of the zip that the storage is, and the checksum of its bytes, if they are stored as they are.
-    sum: Option<(String, Digest)>,
+    /// The entry of the zip that the storage is, and the CRC-32 of its bytes, decoded if they are compressed.
+    sum: Option<(String, u32)>,
 }
 
 impl Place {
@@ -346,6 +346,13 @@ fn build(
     }
     if content.is_nested {
         builder.unkept(|| "the containers that its values are in".to_owned());
+    }
+    for (name, key) in &content.of_dicts {
+        let key = key.shown();
+        builder.dispensable(|| match name.as_str() {
+            "" => format!("`{key}`, an attribute of the dict of all tensors"),
+            name => format!("`{key}`, an attribute of the dict `{}`", name.shown()),
+        });
     }
     for name in &content.of_others {
         builder.unkept(|| format!("that `{}` is an attribute of another tensor", name.shown()));
@@ -540,13 +547,19 @@ impl<'a> Places<'a> {
         let is_turned = view.flags != Flags::default() && len != 0;
         let mut digest = None;
         match &place.sum {
-            Some((_, sum)) if len == place.len() && !is_turned => digest = Some(sum.clone()),
+            Some((_, sum)) if len == place.len() && !is_turned => {
+                digest = Some(Digest::Crc32(*sum));
+            }
+            // What is decoded for a part of it is compared then.
+            Some(_) if place.inflated.is_some() => {}
             // Of more than these bytes.
             Some((name, sum)) if self.summed.insert(place.stored.start) => {
-                builder.checksum(Checksum::new(name, place.stored.clone().into(), sum.clone()));
+                let digest = Digest::Crc32(*sum);
+                builder.checksum(Checksum::new(name, place.stored.clone().into(), digest));
             }
             _ => {}
         }
+        let sum = place.sum.as_ref().map(|(_, sum)| *sum);
         let mask = (view.flags != Flags::default()).then(|| mask(element, view.flags, self.order));
         let (encoding, stored) = match (place.inflated, mask) {
             (_, _) if len == 0 => {
@@ -554,14 +567,14 @@ impl<'a> Places<'a> {
             }
             (Some(inflated), None) if len == inflated => (Encoding::DEFLATE, whole.stored),
             (Some(inflated), Some(mask)) => {
-                let array = inflate(whole.stored, inflated, Some(mask), builder.limits())?;
+                let array = inflate(whole.stored, inflated, (Some(mask), sum), builder.limits())?;
                 (Encoding::Raw, builder.chunked(array)?.part(range))
             }
             (Some(inflated), None) => {
                 let array = match self.inflated.get(storage.key.as_str()) {
                     Some(array) => *array,
                     None => {
-                        let array = inflate(whole.stored, inflated, None, builder.limits())?;
+                        let array = inflate(whole.stored, inflated, (None, sum), builder.limits())?;
                         let array = builder.chunked(array)?;
                         self.inflated.insert(&storage.key, array);
                         array
@@ -579,11 +592,18 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A storage that is a stream of Deflate, as an array of `len` bytes whose bits of `mask` are turned.
-fn inflate(stored: Extent, len: u64, mask: Option<Vec<u8>>, limits: &Limits) -> Result<Chunked> {
+/// A storage that is a stream of Deflate, as an array of `len` bytes, which are compared with a CRC-32 and whose bits of the mask are
+/// turned.
+fn inflate(
+    stored: Extent,
+    len: u64,
+    (mask, sum): (Option<Vec<u8>>, Option<u32>),
+    limits: &Limits,
+) -> Result<Chunked> {
     check_decoded_len(len, stored.len(), limits)?;
     let mask = mask.map(|mask| Step::new(Mask::new(mask)));
-    let steps = mask.into_iter().chain([Step::new(Deflate)]).collect();
+    let sum = sum.map(|sum| Step::new(Summed(sum)));
+    let steps = mask.into_iter().chain(sum).chain([Step::new(Deflate)]).collect();
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
     let grid = grid.ok_or_else(|| STORAGE.broken(format!("a storage of {len} bytes")))?;
     let chunk = Chunk { number: 0, stored, left_out: 0 };

@@ -17,6 +17,8 @@ pub(super) struct Content {
     pub(super) attached: Vec<(String, Tensor)>,
     pub(super) of_others: Vec<String>,
     pub(super) attributes: Vec<(String, Value)>,
+    /// The dicts that have Python attributes, and the names of those: `_metadata` of a state dict.
+    pub(super) of_dicts: Vec<(String, String)>,
     /// What was left out: where, and what it was.
     pub(super) left_out: Vec<(String, String)>,
     /// Whether it is anything but a dict of tensors.
@@ -72,7 +74,13 @@ impl<'g> Walk<'g> {
             }
         }
         self.attach();
-        let is_dict = matches!(self.objects.graph.get(root), Node::Dict(_));
+        let graph = self.objects.graph;
+        let is_dict = match graph.get(root) {
+            Node::Dict(_) => true,
+            // What its attributes are is told by their names.
+            Node::Built(of, _) => matches!(graph.get(*of), Node::Dict(_)),
+            _ => false,
+        };
         self.content.is_nested |= !is_dict || !self.content.attributes.is_empty();
         Ok(self.content)
     }
@@ -112,6 +120,7 @@ impl<'g> Walk<'g> {
                 })
             }
             Thing::Dict(pairs) => {
+                self.note_state(id, name);
                 let keys: Result<Vec<_>> = pairs.iter().map(|(key, _)| self.key(*key)).collect();
                 let keys = keys.map_err(|e| in_dict(e, name))?;
                 let names = names(keys.iter().map(|key| key.as_ref().ok()));
@@ -122,6 +131,16 @@ impl<'g> Walk<'g> {
                     .map(|(((_, id), key), name)| (key.map(|key| (name, key)), *id));
                 self.many(pairs.collect(), name, depth, Value::Map)
             }
+        }
+    }
+
+    /// Notes the Python attributes of a dict: a state dict has the versions of its modules there.
+    fn note_state(&mut self, id: Id, name: &str) {
+        let graph = self.objects.graph;
+        let Node::Built(of, state) = graph.get(id) else { return };
+        if let (Node::Dict(_), Node::Dict(pairs)) = (graph.get(*of), graph.get(*state)) {
+            let keys = pairs.iter().map(|(key, _)| graph.text(*key).unwrap_or("?"));
+            self.content.of_dicts.extend(keys.map(|key| (name.to_owned(), key.to_owned())));
         }
     }
 

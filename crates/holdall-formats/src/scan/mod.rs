@@ -15,6 +15,8 @@
 //! Parts     the files of a tar archive of torch that have other bytes between their pickles: `parts.rs`
 //! ```
 
+mod index;
+mod keras;
 pub mod names;
 mod packed;
 mod parts;
@@ -26,12 +28,14 @@ mod zip;
 
 use crate::scan::names::Danger;
 use crate::scan::trace::{End, Import, Trace};
+use holdall_collections::HashSet;
 use holdall_core::error::Error;
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::pickle::{PACKED, TOO_LONG};
 use holdall_core::wire::zip::Directory;
 use holdall_error::Remedy;
+pub use index::ModelIndex;
 use packed::{Packing, packing};
 use region::Region;
 use std::collections::BTreeSet;
@@ -162,6 +166,8 @@ pub struct Scan {
     contradictory: BTreeSet<u64>,
     /// Bytes that were decompressed.
     decoded: u64,
+    /// The names of all files that were looked at, those in archives too.
+    names: HashSet<String>,
 }
 
 /// Something to be looked at.
@@ -195,6 +201,7 @@ enum What {
 #[derive(Debug, Default)]
 struct Found {
     report: ScanReport,
+    indices: Vec<ModelIndex>,
     next: Vec<Job>,
     contradictory: Option<u64>,
     decoded: u64,
@@ -230,6 +237,7 @@ impl Scan {
             steps: 0,
             contradictory: BTreeSet::new(),
             decoded: 0,
+            names: HashSet::default(),
         }
     }
 
@@ -238,9 +246,20 @@ impl Scan {
         self.ahead.is_empty()
     }
 
-    /// What was found.
+    /// What was found. The files that an index names were not scanned, unless they are in one archive with it.
     pub fn finish(self) -> ScanReport {
-        self.found.report
+        let (mut report, indices) = self.finish_with_indices();
+        report.unread.extend(indices.iter().map(ModelIndex::unread));
+        report
+    }
+
+    /// What was found, and the index files that name files that were not scanned: the caller scans those, or adds
+    /// [`ModelIndex::unread`] to the report.
+    pub fn finish_with_indices(self) -> (ScanReport, Vec<ModelIndex>) {
+        let Found { report, mut indices, .. } = self.found;
+        indices.iter_mut().for_each(|index| index.leave_out(&self.names));
+        indices.retain(|index| !index.files.is_empty());
+        (report, indices)
     }
 
     /// Looks at the next thing. What the window holds is not needed for the one after it.
@@ -270,6 +289,10 @@ impl Scan {
         self.contradictory.extend(found.contradictory);
         self.steps = self.steps.saturating_add(1);
         self.decoded = self.decoded.saturating_add(found.decoded);
+        if matches!(job.what, What::File | What::Packed { .. }) {
+            self.names.insert(job.name);
+        }
+        self.found.indices.extend(found.indices);
         self.found.report.extend(found.report);
         Ok(())
     }
@@ -309,14 +332,17 @@ impl Scan {
         let is_tar = tar::starts(&head);
         let packing = packing(&head);
         found.report.files = found.report.files.saturating_add(1);
-        if HDF5
-            .iter()
-            .any(|start| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n")))
+        let begins_at =
+            |start: &usize| head.get(*start..).is_some_and(|h| h.starts_with(b"\x89HDF\r\n"));
+        let is_hdf5 = HDF5.iter().any(begins_at);
+        if is_hdf5
             && memchr::memmem::find(&window.head(MARKED)?, b"PYTABLES_FORMAT_VERSION").is_some()
         {
             let message = "PyTables wrote it, which unpickles attributes and objects in it";
             found.unread(job, PACKED.broken(message));
         }
+        index::index(job, window, &head, found)?;
+        keras::layers(job, window, &head, is_hdf5, found)?;
         if (is_zip || is_tar || packing.is_some()) && job.depth >= MAX_DEPTH {
             let message = format!("it is inside of {MAX_DEPTH} archives, and is not opened");
             found.unread(job, PACKED.broken(message));

@@ -1,7 +1,7 @@
 //! What is compressed as a whole: by gzip, zlib or zstd, or as an entry of a zip. Other compressions are recognized, and are not opened.
 
 use super::sequence::Elements;
-use super::{Found, HEAD, Job, Region, Scan, What, tar, too_long, zip};
+use super::{Found, HEAD, Job, Region, Scan, What, index, keras, tar, too_long, zip};
 use crate::scan::trace::{End, Input, Trace};
 use bytes::Bytes;
 use holdall_core::error::Error;
@@ -172,7 +172,11 @@ fn interest(head: &[u8], goes_on: bool) -> Interest {
     let total = if goes_on { u64::MAX } else { head.len() as u64 };
     let trace = Trace::new(Input { bytes: head, total, max_values: HEAD, is_first: true });
     let is_archive = zip::starts(head) || tar::starts(head) || packing(head).is_some();
-    let is_nothing = !is_archive && matches!(trace.end, End::Raised(_)) && !trace.is_pickle();
+    let is_nothing = !is_archive
+        && !index::starts(head)
+        && !keras::starts(head)
+        && matches!(trace.end, End::Raised(_))
+        && !trace.is_pickle();
     // What is short is looked at in any case, which costs nothing.
     if is_nothing && goes_on { Interest::None } else { Interest::All }
 }

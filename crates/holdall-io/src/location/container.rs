@@ -57,10 +57,15 @@ impl Member {
         if let Some(own) = container.own_name() {
             name = own.to_owned();
         }
-        Member::locate_in(options, container, name, path)
+        let open = |source, way: &str, name: &str| {
+            let path = way.to_owned();
+            let location = Location::Member { archive: Box::new(archive.clone()), path };
+            Container::open_nested(source, &location, name, options)
+        };
+        Member::locate_in(options, container, name, path, open)
     }
 
-    /// The same, of a package that is opened as the zip that it is: no hashes are checked, no links are followed.
+    /// The same, of packages that are opened as the zips that they are: no hashes are checked, no links are followed.
     pub(crate) fn locate_plain(
         options: &OpenOptions,
         archive: &Location,
@@ -72,14 +77,17 @@ impl Member {
         }
         let (source, name) = options.source_at(archive)?;
         let container = Container::of_source(source, options).map_err(|e| e.in_source(&name))?;
-        Member::locate_in(options, container, name, path)
+        let open = |source, _: &str, _: &str| Container::of_source(source, options);
+        Member::locate_in(options, container, name, path, open)
     }
 
+    /// Finds a path in a container; `open` opens those inside, of which it is given the bytes, the way to them and their names.
     fn locate_in(
         options: &OpenOptions,
         mut container: Container,
         mut name: String,
         path: &str,
+        open: impl Fn(Arc<dyn ByteSource>, &str, &str) -> Result<Container>,
     ) -> Result<Member> {
         let (mut way, mut path) = (String::new(), path.trim_end_matches('/'));
         for _ in 0..MOST_NESTED {
@@ -94,9 +102,9 @@ impl Member {
             };
             let found = container.find(own, options, &name)?;
             name = format!("{name}!/{own}");
-            way = format!("{way}{own}!/");
-            container = Container::of_source(found.source, options)
+            container = open(found.source, &format!("{way}{own}"), &name)
                 .map_err(|e: Error| e.in_source(&name))?;
+            way = format!("{way}{own}!/");
             path = rest;
         }
         Err(too_deep(MOST_NESTED).in_source(name))
@@ -122,6 +130,24 @@ impl Container {
             Some(first) if e.code() == crate::archive::NO_ARCHIVE.code => first,
             _ => e,
         })
+    }
+
+    /// Opens the package or archive at a location inside another, which has these bytes.
+    fn open_nested(
+        source: Arc<dyn ByteSource>,
+        location: &Location,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<Container> {
+        #[cfg(feature = "carton")]
+        match crate::package::PackageReader::open_nested(source.clone(), location, name, options) {
+            Ok(package) => return Ok(Container::Package(Box::new(package))),
+            Err(e) if crate::package::is_no_package(&e) => {}
+            Err(e) => return Err(e),
+        }
+        #[cfg(not(feature = "carton"))]
+        let (_, _) = (location, name);
+        Container::of_source(source, options)
     }
 
     /// Reads the archive that a source holds.
@@ -210,6 +236,15 @@ impl Container {
     }
 
     fn of_source(_: Arc<dyn ByteSource>, _: &OpenOptions) -> Result<Container> {
+        Err(too_deep(0))
+    }
+
+    fn open_nested(
+        _: Arc<dyn ByteSource>,
+        _: &Location,
+        _: &str,
+        _: &OpenOptions,
+    ) -> Result<Container> {
         Err(too_deep(0))
     }
 

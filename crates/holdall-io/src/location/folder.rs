@@ -139,6 +139,14 @@ impl Folder {
         }
     }
 
+    /// Returns the locations of the files in and below a folder inside an archive; empty for others.
+    pub(crate) fn below(&self) -> Vec<Location> {
+        match self {
+            Folder::Inside(inside) => inside.below().iter().map(|name| self.locate(name)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns how the folder is called in errors.
     pub(crate) fn shown(&self) -> String {
         match self {

@@ -295,6 +295,11 @@ impl PackageReader {
         &self.inner.twins
     }
 
+    /// Returns which digests are checked.
+    pub fn check(&self) -> Check {
+        self.inner.options.check()
+    }
+
     /// The limits that files are held to.
     pub fn limits(&self) -> &Limits {
         self.inner.options.limits()

@@ -42,8 +42,7 @@ impl PackageReader {
     pub fn open_location(location: &Location, options: &OpenOptions) -> Result<PackageReader> {
         let Some(path) = location.as_path() else {
             let (source, name) = options.source_at(location)?;
-            let Found { io, .. } = Found::new(source.clone(), String::new());
-            return PackageReader::of_zip(source, location, io, name, options);
+            return PackageReader::open_nested(source, location, &name, options);
         };
         let name = path.display().to_string();
         if path.is_dir() {
@@ -52,6 +51,20 @@ impl PackageReader {
         let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
         PackageReader::of_zip(source, location, io, name, options)
+    }
+
+    /// Opens the package at a location inside an archive, which has these bytes.
+    ///
+    /// # Errors
+    /// As [`PackageReader::open`].
+    pub(crate) fn open_nested(
+        source: Arc<dyn ByteSource>,
+        location: &Location,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<PackageReader> {
+        let Found { io, .. } = Found::new(source.clone(), String::new());
+        PackageReader::of_zip(source, location, io, name.to_owned(), options)
     }
 
     /// Opens a zip that `source` gives; `name` stands for it in errors.

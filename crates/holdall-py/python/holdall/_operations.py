@@ -23,11 +23,13 @@ __all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", 
 
 
 @contextmanager
-def _opened(source: Source | File, **options: Any) -> Iterator[File]:
+def _opened(source: Source | File, limits: Limits | None = None, **options: Any) -> Iterator[File]:
     if isinstance(source, File):
+        if limits is not None:
+            raise UsageError("limits are those with which a file is opened, and this one is open", code="python/option", kind="misuse")
         yield source
     else:
-        with open(source, **options) as file:
+        with open(source, limits=limits, **options) as file:
             yield file
 
 
@@ -43,6 +45,7 @@ def load(
     tied: Kept = "share",
     io: IoMode = "auto",
     check: Check = "read",
+    limits: Limits | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> dict[str, np.ndarray[Any, Any]]:
@@ -57,6 +60,7 @@ def load(
         dense: Whether sparse and quantized tensors are also loaded, as dense copies.
         tied: Dense tensors that have the same bytes in the file (tied weights) share their memory, so that changing one
             changes the other. ``"copy"`` gives each its own memory.
+        limits: Limits under which the file is opened: see :func:`holdall.open`.
         threads: Number of threads; by default one for each core.
         progress: ``True`` for a bar, or a function that is called with the bytes done and the total.
 
@@ -65,7 +69,7 @@ def load(
         IntegrityError: the bytes do not match their digest.
         UnsupportedError: a layout other than dense (without ``dense``), or an element type that needs ml_dtypes.
     """
-    with _opened(source, io=io, check=check) as file:
+    with _opened(source, limits, io=io, check=check) as file:
         return file.load(
             names,
             include=include,
@@ -87,6 +91,7 @@ def load_into(
     raw: bool = False,
     io: IoMode = "auto",
     check: Check = "read",
+    limits: Limits | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> None:
@@ -94,13 +99,14 @@ def load_into(
     also pinned, or anything with the buffer protocol), each with exactly the bytes of its tensor.
 
     Args:
+        limits: Limits under which the file is opened: see :func:`holdall.open`.
         raw: Whether a buffer with another element type gets the bytes as they are. Otherwise its element type must be the
             tensor's; a ``bytearray`` and other plain bytes take any.
 
     Raises:
         UsageError: a buffer is read-only, not contiguous, has another length or element type, or overlaps another.
     """
-    with _opened(source, io=io, check=check) as file:
+    with _opened(source, limits, io=io, check=check) as file:
         file.load_into(buffers, raw=raw, threads=threads, check=check, progress=progress)
 
 
@@ -130,6 +136,7 @@ def convert(
     graph: None | Source | File = None,
     external: None | int | str = None,
     attributes: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
     overwrite: bool = False,
     sync: bool = True,
     threads: int | None = None,
@@ -167,6 +174,7 @@ def convert(
         external: For ONNX: tensors of at least this many bytes (``"1MiB"``, a number) are stored in a file beside the model, or
             ``"none"``; by default those that were there before.
         attributes: Attributes for the target, instead of the source's.
+        limits: Limits under which the source is opened: see :func:`holdall.open`.
         overwrite: Whether an existing file is replaced.
 
     Raises:
@@ -191,7 +199,7 @@ def convert(
         "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }
     with ExitStack() as stack:
-        file = stack.enter_context(_opened(source))
+        file = stack.enter_context(_opened(source, limits))
         onto = None if graph is None else stack.enter_context(_opened(graph))._native
         listener = stack.enter_context(listening(progress))
         try:
@@ -291,6 +299,7 @@ def verify(
     exclude: Iterable[str] | None = None,
     *,
     strict: bool = False,
+    limits: Limits | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> VerifyReport:
@@ -301,12 +310,13 @@ def verify(
 
     Args:
         strict: Whether warnings are findings too.
+        limits: Limits under which the file is opened: see :func:`holdall.open`.
 
     Raises:
         FileIoError: the file cannot be read.
     """
     try:
-        with _opened(source) as file:
+        with _opened(source, limits) as file:
             return file.verify(include, exclude, strict=strict, threads=threads, progress=progress)
     except (MalformedError, IntegrityError, LimitError, UnsupportedError) as e:
         return VerifyReport._unopened(e)

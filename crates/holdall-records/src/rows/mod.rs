@@ -183,7 +183,7 @@ impl RowsOptions {
         let path = path.as_ref();
         let location = Location::new(path);
         if location.as_path().is_none() {
-            let (source, name) = self.opening.source_at(&location)?;
+            let (source, name) = self.opening.checked_source_at(&location)?;
             return self.open_source(source, name, Path::new(location.file_name()));
         }
         let failed = |e: io::Error| io(e, "opening").in_source(path.display());

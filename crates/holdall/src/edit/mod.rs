@@ -37,15 +37,16 @@ use bytes::Bytes;
 use catalog::Catalog;
 pub(crate) use catalog::{index_text, is_index};
 use holdall_core::error::Shown as _;
-use holdall_core::{Attributes, Error, Layout, Remedy, Result, TensorSpec, Value};
+use holdall_core::model::Warning;
+use holdall_core::{Attributes, EncodeOptions, Error, Layout, Remedy, Result, TensorSpec, Value};
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
-use holdall_io::items::{Feed, Item};
+use holdall_io::items::{self, Feed, Item};
 use holdall_io::select::nearest;
 use holdall_io::{File, Tensor, WriteOptions};
 use holdall_schema::KIND_ATTRIBUTE;
 pub(crate) use part::version_to_write;
 use part::{Entry, From, Part};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -83,6 +84,8 @@ pub struct EditReport {
     /// What the model contained before, was not asked to lose, and lacks now because its format has no place for it as it is
     /// written here, in words: checksums of chunks that are now in one piece.
     pub left_behind: Vec<String>,
+    /// What common readers of the format do not take of tensors that were added or got other names.
+    pub warnings: Vec<Warning>,
 }
 
 /// What an edit wrote.
@@ -277,7 +280,7 @@ impl Edit {
     /// # Errors
     /// As [`Edit::add`].
     pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
-        let Item { mut spec, feeds, .. } = holdall_io::items::as_it_is(tensor)?;
+        let Item { mut spec, feeds, .. } = items::as_it_is(tensor)?;
         spec.name = name.to_owned();
         self.insert(spec, feeds)
     }
@@ -371,9 +374,11 @@ impl Edit {
         let changed = parts.iter().filter(|part| part.changed).count();
         if changed == 0 && !catalog.has_new_attributes() {
             let (len, dead) = (total_len(&file), dead_bytes(&file));
-            let (files, left_behind) = (Vec::new(), Vec::new());
-            return Ok(EditReport { in_place: true, written: 0, len, dead, files, left_behind });
+            let (files, left_behind, warnings) = (Vec::new(), Vec::new(), Vec::new());
+            let (in_place, written) = (true, 0);
+            return Ok(EditReport { in_place, written, len, dead, files, left_behind, warnings });
         }
+        let known: HashSet<String> = file.names().map(str::to_owned).collect();
         drop(file);
         let is_alone = parts.len() == 1;
         let shards: Vec<_> =
@@ -397,8 +402,21 @@ impl Edit {
         if is_alone {
             outcome.files.clear();
         }
-        report(&path, &options, outcome)
+        let (file, mut report) = report(&path, &options, outcome)?;
+        report.warnings = warnings_of(&file, &known);
+        Ok(report)
     }
+}
+
+/// Returns what common readers do not take of the tensors of a file that are not among these.
+fn warnings_of(file: &File, known: &HashSet<String>) -> Vec<Warning> {
+    let encode = holdall_formats::by_name(file.format()).and_then(|format| format.encode);
+    let Some(Ok(encoder)) = encode.map(|encode| encode(&EncodeOptions::new())) else {
+        return Vec::new();
+    };
+    let new = file.tensors().filter(|t| !known.contains(t.name()));
+    let specs: Vec<TensorSpec> = new.map(|t| items::spec_of(&t)).collect();
+    items::warnings(&*encoder, &specs)
 }
 
 /// Writes the one part that changes.
@@ -453,11 +471,11 @@ pub fn compact_with(
     if is_alone {
         outcome.files.clear();
     }
-    report(path, &options, outcome)
+    report(path, &options, outcome).map(|(_, report)| report)
 }
 
 /// Describes the model after an edit.
-fn report(path: &Path, options: &OpenOptions, outcome: Outcome) -> Result<EditReport> {
+fn report(path: &Path, options: &OpenOptions, outcome: Outcome) -> Result<(File, EditReport)> {
     let Outcome { in_place, files, left_behind } = outcome;
     let file = options.open(path)?;
     let (len, dead) = (total_len(&file), dead_bytes(&file));
@@ -466,7 +484,8 @@ fn report(path: &Path, options: &OpenOptions, outcome: Outcome) -> Result<EditRe
         None if files.is_empty() => len,
         None => files.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
     };
-    Ok(EditReport { in_place: in_place.is_some(), written, len, dead, files, left_behind })
+    let (in_place, warnings) = (in_place.is_some(), Vec::new());
+    Ok((file, EditReport { in_place, written, len, dead, files, left_behind, warnings }))
 }
 
 /// Bytes of all files that hold tensors.

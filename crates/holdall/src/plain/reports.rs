@@ -131,7 +131,7 @@ impl ToPlain for VerifyReport {
             verdict: self.verdict().as_str(),
             tensors, components, stored_len, read_len,
             decoded, bools, sparse, quantized, described, records, blobs,
-            digests: Plain::map(self.digests.iter().map(|(a, count)| (a.as_str(), *count))),
+            digests: Plain::map(self.checked()),
             content: self.content.as_deref(),
             finding_count, findings, unverified, warnings,
         )
@@ -202,7 +202,7 @@ impl ToPlain for Import {
 impl ToPlain for EditReport {
     fn to_plain(&self) -> Plain<'_> {
         let files = self.files.iter().map(|path| path.display().to_string());
-        fields!(self => in_place, written, len, dead, files: Plain::list(files), left_behind)
+        fields!(self => in_place, written, len, dead, files: Plain::list(files), left_behind, warnings)
     }
 }
 

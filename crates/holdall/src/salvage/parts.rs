@@ -4,8 +4,8 @@ use crate::OpenOptions;
 use crate::edit::{index_text, is_index};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, ErrorKind, Result};
-use holdall_formats::shards::{IndexText, PartName, SHARD_MISSING, SHARD_TENSOR};
-use holdall_io::File;
+use holdall_formats::shards::{IndexText, PartName, SHARD_MISSING, SHARD_TENSOR, part_of};
+use holdall_io::{File, Location};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     for name in files {
         let path = folder.join(&name);
         // Each by itself, so that one that is damaged does not hide the others.
-        let opened = options.bytes_of(&path);
+        let opened = options.unchecked_source_at(&Location::Path(path.clone()));
         match opened.and_then(|(source, name)| options.open_source(source, name)) {
             Ok(_) => paths.push(path),
             Err(e) if e.kind() == ErrorKind::Io => return Err(e),
@@ -50,7 +50,11 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     if paths.is_empty() {
         return first.map_or(Ok(None), Err);
     }
-    let file = options.open_all(&paths)?;
+    let file = match &*paths {
+        // The first part by itself, without those that it names.
+        [one] => options.open_alone(one)?,
+        all => options.open_all(all)?,
+    };
     let mut needed = HashSet::new();
     for (tensor, shard) in map.iter().flat_map(|text| text.map().tensors()) {
         if file.index().get(tensor).is_none() {
@@ -66,6 +70,44 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Option<Parts>> 
     }
     Ok(Some(Parts { file, lost }))
 }
+
+/// Returns the error that says which parts of a model are not in a file that is one of several, by what it or its name says. `None` if
+/// it is a whole model.
+pub(super) fn others(file: &File, path: &Path) -> Option<Error> {
+    if file.files().len() > 1 {
+        return None;
+    }
+    let named = path.file_name().and_then(|name| name.to_str()).and_then(PartName::new);
+    let (number, count) = match (part_of(file.index()), &named) {
+        // What a merge left behind: all tensors are there.
+        (Some(part), _) if part.number == 0 && part.tensors == Some(file.len() as u32) => {
+            return None;
+        }
+        (Some(part), _) => (part.number.saturating_add(1), part.count),
+        (None, Some(part)) => (part.number, part.count),
+        (None, None) => return None,
+    };
+    let named = named.filter(|part| (part.number, part.count) == (number, count));
+    let others = (1..=count).filter(|other| *other != number);
+    let shown = others.take(MOST_SHOWN).map(|other| match &named {
+        Some(part) => format!("`{}`", part.with_number(other).shown()),
+        None => format!("part {other}"),
+    });
+    let shown: Vec<String> = shown.collect();
+    let more = match (count as usize).saturating_sub(shown.len() + 1) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "it is part {number} of {count} of a model, and has the tensors of that part only; not taken: {}{more}",
+        shown.join(", ")
+    );
+    let is_alone = count < 2;
+    (!is_alone).then(|| SHARD_MISSING.broken(message).without_advice().in_source(file.name()))
+}
+
+/// The number of other parts that an error names.
+const MOST_SHOWN: usize = 16;
 
 fn named(path: &Path) -> Result<Option<Named>> {
     if path.is_dir() {

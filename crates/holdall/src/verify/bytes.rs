@@ -235,7 +235,7 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
     let skip = |reason, message: &dyn Fn() -> String| {
         state.skip(m.tensor, reason, name, Some(c.role.as_str()), message);
     };
-    if c.digest.is_none() && file.checksums_of(c).is_empty() {
+    if c.digest.is_none() && file.checksums_of(c).is_empty() && chunk_checksum(file, c).is_none() {
         skip(Reason::NoDigest, &|| "the file has no digest for it".to_owned());
     }
     if let Some(text) = unknown_digest {
@@ -250,6 +250,12 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
             format!("logical type `{name}` is not known; its length says nothing about the shape")
         });
     }
+}
+
+/// The name of the checksum that each chunk has of those that a component is put together of.
+fn chunk_checksum(file: &File, c: &Component) -> Option<&'static str> {
+    let number = c.stored.chunked()?;
+    file.index().chunked().get(number)?.checksum()
 }
 
 /// Puts members of equal stored bytes together. They come sorted by those.
@@ -429,6 +435,9 @@ impl Context<'_> {
                     continue;
                 }
                 counts.decoded += 1;
+                if let Some(name) = chunk_checksum(self.file, c) {
+                    counts.count_chunk_checksum(name);
+                }
             }
             if is_compressed(c) {
                 bad = found.decoded_bool;

@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::file::stopped;
 use crate::json::{self, Object};
 use holdall_core::{Bytes, Error, Limits, Window};
-use holdall_formats::scan::{Pickle, Scan, ScanReport};
+use holdall_formats::scan::{ModelIndex, Pickle, Scan, ScanReport};
 
 /// A look through a file.
 pub(crate) struct Scanner {
@@ -36,12 +36,13 @@ impl Scanner {
 
     /// What was found.
     pub(crate) fn finish(self) -> Answer {
-        Answer::text(report(&self.scan.finish()))
+        let (found, indices) = self.scan.finish_with_indices();
+        Answer::text(report(&found, &indices))
     }
 }
 
-/// Fields as the command's `scan --json` has them.
-fn report(found: &ScanReport) -> String {
+/// Fields as the command's `scan --json` has them, and the files that an index names, each with the error if they are not scanned.
+fn report(found: &ScanReport, indices: &[ModelIndex]) -> String {
     Object::new()
         .text("verdict", found.verdict().as_str())
         .number("files", found.files)
@@ -50,6 +51,16 @@ fn report(found: &ScanReport) -> String {
         })
         .with("unread", |out| {
             json::list(&found.unread, out, |e, out| out.push_str(&error(e)));
+        })
+        .with("indices", |out| {
+            json::list(indices, out, |index, out| {
+                let files = json::texts(index.files.iter().map(String::as_str));
+                let one = Object::new()
+                    .text("source", &index.source)
+                    .with("files", |out| out.push_str(&files))
+                    .with("unread", |out| out.push_str(&error(&index.unread())));
+                out.push_str(&one.finish());
+            });
         })
         .finish()
 }
