@@ -14,8 +14,8 @@ use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
 use holdall_core::model::{Hasher, crc32c};
 use holdall_core::{
-    ByteOrder, Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent,
-    LogicalType, Result, TensorSpec,
+    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent, LogicalType,
+    Result, TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -129,8 +129,8 @@ enum Content {
         file: usize,
         stored: Extent,
         decoded_len: u64,
-        order: ByteOrder,
-        width: u64,
+        /// Bytes that change places when the order of bytes does.
+        unit: u64,
         cast: Option<(DType, Option<LogicalType>, FloatType)>,
     },
     /// The same length and CRC-32C: to be compared byte by byte.
@@ -230,8 +230,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
             file: tensor.file().identity(),
             stored: c.stored,
             decoded_len,
-            order: c.byte_order,
-            width: c.dtype.width(),
+            unit: c.byte_order.unit(c.dtype),
             cast: to.map(|to| (c.dtype, c.logical_type.clone(), to)),
         }));
     }
