@@ -46,7 +46,6 @@ const WARNINGS: [&str; 44] = [
     "carton/platform",
     "carton/description-link",
     "carton/description-html",
-    "carton/option",
     "carton/extension",
     "carton/linked-description",
     "carton/linked-index",
