@@ -4,6 +4,7 @@
 mod archives;
 mod build;
 mod convert;
+mod coverage;
 mod diff;
 mod docs;
 mod edit;

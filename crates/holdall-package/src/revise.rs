@@ -331,7 +331,6 @@ runner_compat_version = 1
 later = """
 [not a header]
 x = "y" \""""
-"""
 
 [runner.opts]
 arr = [1, 2]
