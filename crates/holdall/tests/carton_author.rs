@@ -454,3 +454,29 @@ fn secrets_and_caches_are_not_packed_unless_asked_for() {
     assert_eq!(second.hash, report.hash);
     assert_eq!(second.left_out, [".git/new"]);
 }
+
+/// Every package of the corpus: unpacked and packed again, it has the same hash.
+#[test]
+fn an_unpacked_package_packs_to_the_same_hash() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for entry in corpus("").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "carton") {
+            continue;
+        }
+        let Ok(package) = Package::open(&path) else { continue };
+        let folder = dir.path().join("folder");
+        if package.links().urls.is_empty() && package.unpack(&folder).is_ok() {
+            let out = dir.path().join("out.carton");
+            let packer = Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap();
+            match packer.write(&out, true) {
+                Ok(report) => assert_eq!(Some(report.hash), package.hash(), "{}", path.display()),
+                Err(e) => panic!("{}: {e}", path.display()),
+            }
+            count += 1;
+        }
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    assert!(count > 20, "{count}");
+}

@@ -75,6 +75,8 @@ pub struct Packer {
     /// Files and folders of the folder that are not packed.
     left_out: Vec<String>,
     left_behind: Vec<String>,
+    /// `MANIFEST` of the folder, which was an unpacked package.
+    unpacked: Option<Bytes>,
 }
 
 /// What came of packing.
@@ -110,6 +112,7 @@ impl Packer {
             work: Work::default(),
             left_out: Vec::new(),
             left_behind: Vec::new(),
+            unpacked: None,
         }
     }
 
@@ -126,9 +129,10 @@ impl Packer {
     pub fn from_folder(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.as_ref().to_owned());
-        let OfFolder { files, left_out, left_behind } =
+        let OfFolder { files, left_out, left_behind, manifest } =
             parts::of_folder(path.as_ref(), follow, take)?;
-        (packer.files, packer.left_out, packer.left_behind) = (files, left_out, left_behind);
+        (packer.files, packer.unpacked) = (files, manifest);
+        (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
     }
 
@@ -139,6 +143,7 @@ impl Packer {
     /// As [`Packer::from_folder`].
     pub fn from_model(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
         let mut packer = Packer::from_folder(path, follow, take)?;
+        packer.unpacked = None;
         let files = std::mem::take(&mut packer.files).into_iter();
         packer.files = files.map(|(path, part)| (format!("model/{path}"), part)).collect();
         Ok(packer)
@@ -224,7 +229,12 @@ impl Packer {
         let (left_out, left_behind) = (self.left_out, self.left_behind);
         let warnings = match manifest {
             Some(_) => Vec::new(),
-            None => parts::complete(&mut files, description.as_ref(), tensors)?,
+            None => parts::complete(
+                &mut files,
+                description.as_ref(),
+                tensors,
+                self.unpacked.as_deref(),
+            )?,
         };
         let sink = FileSink::create(to, overwrite, Durability::Disk)?;
         let total = files.values().map(Part::len).sum::<Result<u64>>()?;
@@ -262,7 +272,14 @@ impl Packer {
         let inside: Vec<String> = files.keys().filter(is_inside).cloned().collect();
         let text = match manifest {
             Some(text) => text,
-            None => write::manifest(&super::Manifest { rows }).into(),
+            // The same list is the same package, however its text ended.
+            None => {
+                match self.unpacked.filter(|own| parts::rows_of(Some(own)).eq(rows.iter().cloned()))
+                {
+                    Some(own) => own,
+                    None => write::manifest(&super::Manifest { rows }).into(),
+                }
+            }
         };
         let hash = sha256(&text);
         if !links.urls.is_empty() {

@@ -140,6 +140,8 @@ pub(super) struct OfFolder {
     pub(super) left_out: Vec<String>,
     /// What is packed in another form, in words.
     pub(super) left_behind: Vec<String>,
+    /// The text of its `MANIFEST`, if it has one.
+    pub(super) manifest: Option<Bytes>,
 }
 
 /// The files in a folder and its folders, but for `MANIFEST` and `LINKS`, and for what is to be [ignored](Ignored) unless `all`
@@ -151,12 +153,13 @@ pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFol
     };
     let limits = Limits::default();
     let ignored = Ignored::of_folder(root)?;
-    let listed = listed(root, &limits);
+    let manifest = folder::text(&root.join(MANIFEST_NAME), &limits).ok();
+    let listed: BTreeSet<String> = rows_of(manifest.as_deref()).map(|(path, _)| path).collect();
     let is_listed = |path: &str| match path.ends_with('/') {
         true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
         false => listed.contains(path),
     };
-    let mut out = OfFolder::default();
+    let mut out = OfFolder { manifest, ..OfFolder::default() };
     let mut links_followed = Vec::new();
     // Folders that are left out but for files of theirs that are listed.
     let mut partly: Vec<String> = Vec::new();
@@ -201,11 +204,10 @@ pub enum Take {
     All,
 }
 
-/// The paths that the `MANIFEST` of a folder lists, if it has one.
-fn listed(root: &Path, limits: &Limits) -> BTreeSet<String> {
-    let text = folder::text(&root.join(MANIFEST_NAME), limits);
-    let manifest = text.and_then(|text| Manifest::parse(&text, limits)).unwrap_or_default();
-    manifest.rows.into_iter().map(|(path, _)| path).collect()
+/// What a `MANIFEST` lists; nothing where there is none, or none that can be read.
+pub(super) fn rows_of(manifest: Option<&[u8]>) -> impl Iterator<Item = (String, [u8; 32])> {
+    let parsed = manifest.and_then(|text| Manifest::parse(text, &Limits::default()).ok());
+    parsed.unwrap_or_default().rows.into_iter()
 }
 
 /// Refuses the folder of a package some of whose files are only linked to: they would be left out.
@@ -253,11 +255,12 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
 }
 
 /// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
-/// index. Checks that all parts are there and fit, as whoever opens the package will.
+/// index. `unpacked` is the `MANIFEST` of the folder that is packed. Checks that all parts are there and fit, as whoever opens the package will.
 pub(super) fn complete(
     files: &mut BTreeMap<String, Part>,
     description: Option<&Description>,
     tensors: Vec<(String, TensorValue)>,
+    unpacked: Option<&[u8]>,
 ) -> Result<Vec<Warning>> {
     if let Some(description) = description {
         // The text of the author stays, but for what is said in another way now.
@@ -270,7 +273,12 @@ pub(super) fn complete(
         let message = "there is no `carton.toml`, and no description was given";
         return Err(PART.broken(message).with_remedy(Remedy::NameRunner));
     }
-    if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
+    // A package that had none stays as it was.
+    let had_none =
+        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(of, _)| of != TENSOR_INDEX);
+    let has_files = files.keys().any(|path| path.starts_with("tensor_data/"));
+    let needs_none = had_none && tensors.is_empty() && !has_files;
+    if (!tensors.is_empty() || !files.contains_key(TENSOR_INDEX)) && !needs_none {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
         if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
             let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.shown());
