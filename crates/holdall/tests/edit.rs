@@ -491,3 +491,64 @@ fn shared_components_of_several_types_stay_shared() {
     compact(&out, WriteOptions::new()).unwrap();
     assert_eq!(ranges(&out), 1);
 }
+
+/// Files as authors of the documents make them: each can be edited and written in its own version, with all that it says; or
+/// an edit says what it would lose, and writing the file in another place names it.
+#[test]
+fn what_authors_put_into_a_file_is_kept_or_named() {
+    use holdall::{Convert, convert};
+    let dir = tempfile::tempdir().unwrap();
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor"));
+    for (name, version, named) in [
+        ("attrs10_nontextval", "1.0", None),
+        ("attrs12_nontext", "1.2", Some("the attribute with the key")),
+        ("chk01_null", "0.1", None),
+        ("deep61", "1.2", None),
+        ("indefname12", "1.2", None),
+        ("s01_csr_other", "0.1", None),
+        ("type_same", "1.2", None),
+        ("u12root_nontextkey", "1.2", Some("the field with the key 5")),
+    ] {
+        let path = dir.path().join("f.zt");
+        std::fs::copy(corpus.join(format!("author-{name}.zt")), &path).unwrap();
+        let source = holdall::open(&path).unwrap();
+        let out = dir.path().join("o.zt");
+        let write = WriteOptions::new()
+            .with_overwrite(true)
+            .with_encode(EncodeOptions::new().with_version(version));
+        let report = convert(&source, &out, &Convert::new(write)).unwrap();
+        let left_behind = report.left_behind.join("; ");
+        assert_eq!(left_behind.is_empty(), named.is_none(), "{name}: {left_behind}");
+        assert!(left_behind.contains(named.unwrap_or_default()), "{name}: {left_behind}");
+        let same = |path: &Path, name: &str| {
+            let file = holdall::open(path).unwrap();
+            for (key, value) in source.attributes().iter() {
+                assert_eq!(file.attributes().get(key), Some(value), "{name}: {key}");
+            }
+            for (a, b) in source.tensors().zip(file.tensors()) {
+                assert_eq!((a.name(), a.shape()), (b.name(), b.shape()), "{name}");
+                assert_eq!((a.layout(), a.attributes()), (b.layout(), b.attributes()), "{name}");
+                assert_eq!(a.logical_type(), b.logical_type(), "{name}");
+                assert_eq!(a.bytes(&Role::Data).unwrap(), b.bytes(&Role::Data).unwrap(), "{name}");
+            }
+        };
+        same(&out, name);
+        let before = std::fs::read(&path).unwrap();
+        let done = Edit::open(&path).and_then(|mut edit| {
+            edit.set_attribute("note", Value::Integer(1));
+            edit.commit()
+        });
+        match (done, named) {
+            (Ok(_), None) => {
+                same(&path, name);
+                let file = holdall::open(&path).unwrap();
+                assert_eq!(file.attributes().get("note"), Some(&Value::Integer(1)), "{name}");
+            }
+            (Err(e), Some(words)) => {
+                assert!(e.to_string().contains(words), "{name}: {e}");
+                assert_eq!(std::fs::read(&path).unwrap(), before, "{name}");
+            }
+            (done, _) => panic!("{name}: {done:?}"),
+        }
+    }
+}

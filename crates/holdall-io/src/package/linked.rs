@@ -1,6 +1,7 @@
 //! Tensors whose files a package only links to, as tensors of its file: each is fetched when it is read first.
 
 use super::{At, PackageReader, Place};
+use crate::error::CANCELLED;
 use crate::file::File;
 use crate::location::Site;
 use crate::options::OpenOptions;
@@ -8,9 +9,9 @@ use crate::source::{ByteSource, check_range, fetched};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
-use holdall_core::{Result, Window};
+use holdall_core::{ErrorKind, Result, Window};
 use holdall_formats::carton;
-use holdall_package::rules::{TENSOR_FILE, TENSOR_LEN};
+use holdall_package::rules::{NOT_HERE, TENSOR_FILE, TENSOR_LEN};
 use holdall_package::{
     CARTON_TOML, FetchedTexts, TENSOR_DATA, TENSOR_INDEX, TensorKind, ValueType, warnings,
 };
@@ -121,7 +122,12 @@ struct LinkedSource {
 impl LinkedSource {
     fn opened(&self) -> Result<&Arc<dyn ByteSource>> {
         let opened = self.opened.get_or_init(|| {
-            let source = self.package.fetched_source(&self.path)?;
+            let fetched = self.package.fetched_source(&self.path);
+            let source = fetched.map_err(|e| match e.kind() {
+                ErrorKind::Integrity => e,
+                _ if e.code() == CANCELLED.code => e,
+                _ => e.under(&NOT_HERE),
+            })?;
             let (found, len) = (source.len(), self.len);
             if found != len {
                 let path = self.path.shown();

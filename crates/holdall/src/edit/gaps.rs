@@ -20,7 +20,7 @@ fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
         .tensors()
         .flat_map(|t| t.components().map(|c| c.stored).collect::<Vec<_>>())
         .chain(index.claimed().iter().copied())
-        .filter(|extent| !extent.is_stated() && !extent.is_empty())
+        .filter(|extent| !extent.is_stated())
         .collect();
     extents.sort_unstable();
     let mut out = Vec::new();
@@ -29,10 +29,12 @@ fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
         let mut at = data.start;
         let first = extents.partition_point(|extent| extent.source < source);
         for extent in extents[first..].iter().take_while(|extent| extent.source == source) {
-            if extent.start > at {
-                out.push((source, at..extent.start));
+            // One without bytes may lie anywhere in the file, and is aligned like others.
+            let (start, end) = (extent.start.min(data.end), extent.end.min(data.end));
+            if start > at {
+                out.push((source, at..start));
             }
-            at = at.max(extent.end);
+            at = at.max(end);
         }
         if at < data.end {
             out.push((source, at..data.end));
