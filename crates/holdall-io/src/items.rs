@@ -87,6 +87,7 @@ impl Feed {
 /// # Errors
 /// Its fault, and what measuring components of unknown length fails with.
 pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
+    check_is_here(tensor)?;
     let mut spec = spec_of(tensor.sound()?);
     let mut feeds = Vec::new();
     for (c, spec) in tensor.components().zip(&mut spec.components) {
@@ -96,6 +97,21 @@ pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
         feeds.push(Feed::component(tensor, c));
     }
     Ok(Item { spec, feeds, keep: Keep::Nothing })
+}
+
+/// Refuses a tensor of a package whose file is only linked to, and was not fetched: without its bytes it would be written as a
+/// tensor that has none.
+///
+/// # Errors
+/// `package/not-here`.
+pub fn check_is_here(tensor: &Tensor) -> Result<()> {
+    #[cfg(feature = "carton")]
+    if tensor.layout().as_str() == holdall_package::LINKED && tensor.components().len() == 0 {
+        let message = "its file is not in the package, which only links to it";
+        return Err(holdall_package::rules::NOT_HERE.broken(message).in_tensor(tensor.name()));
+    }
+    let _ = tensor;
+    Ok(())
 }
 
 /// The tensor as it is; decoded lengths that are not known are 0.

@@ -408,6 +408,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.push(e);
             continue;
         }
+        if let Err(e) = holdall_io::items::check_is_here(&tensor) {
+            refused.push(e.with_remedy(Remedy::LeaveOut));
+            continue;
+        }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {
             Some((item, formed)) => (item, Some(formed)),
             None => {

@@ -2,7 +2,7 @@
 
 use super::FORMAT;
 use crate::unknown_zip;
-use holdall_core::error::{Result, Shown as _};
+use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, Role,
@@ -13,8 +13,7 @@ use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 use holdall_package::{
     Contents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
-    ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, rules::NOT_HERE, write,
-    zip_texts,
+    ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
 };
 use std::ops::Range;
 
@@ -126,9 +125,6 @@ fn tensor(
             attributes.push("sha256", Value::Text(write::hex(&sha256)));
         }
         builder.tensor_attributes(attributes);
-        let path = file.map_or("", |file| file.path.as_str()).shown();
-        let message = format!("`{path}` is not in the package, which only links to it");
-        builder.fault(NOT_HERE.broken(message));
         return Ok(());
     };
     let (dtype, layout) = match ty.dtype() {

@@ -98,7 +98,7 @@ fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
         // A name that would be read back as a layout with a meaning is not an unknown one.
         Layout::Other(name) if version == Version::V0_1 => {
             v0::named_layout(name, &tensor.attributes).is_none()
-                && tensor.components.iter().all(|c| c.role == Role::Data)
+                && matches!(&tensor.components[..], [one] if one.role == Role::Data)
         }
         Layout::Other(name) => layout_of(name) == *layout,
         _ => false,
