@@ -2,7 +2,7 @@
 
 /** The most that a file may ask of this process. What is left out is as by default. */
 export interface Limits {
-  /** Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index. Default: 1 GiB. */
+  /** Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index. Default: 1 GB. */
   manifestLen?: number
   /** Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields. Default: 100 MB. */
   headerLen?: number
@@ -20,6 +20,8 @@ export interface Limits {
   tensors?: number
   /** Dimensions of a tensor. Default: 64. */
   rank?: number
+  /** Components of a tensor. Default: 16384. */
+  components?: number
   /** Levels of nesting of attribute values, headers and schemas. Default: 128. */
   depth?: number
   /** Nodes of a Metatensor schema; paths that one question about it may touch. Default: 2^20. */
@@ -45,6 +47,7 @@ export const NAMES = [
   'files',
   'tensors',
   'rank',
+  'components',
   'depth',
   'schemaNodes',
   'attributeValues',

@@ -144,7 +144,13 @@ fn in_javascript(limit: &Limit) -> u64 {
 
 /// A value as people write it.
 fn shown(limit: &Limit, value: u64) -> String {
-    let scales = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("MB", 1_000_000)];
+    let scales = [
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+    ];
     match limit.unit {
         LimitUnit::Bytes => {
             let whole = scales.iter().find(|(_, scale)| value.is_multiple_of(*scale));

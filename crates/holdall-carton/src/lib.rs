@@ -28,7 +28,9 @@ pub use holdall_package::{
 };
 pub use inferred::{Inferred, onnx_files};
 pub use mend::{Mended, mend};
-pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
+pub use pack::{
+    Content, Follow, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe, Take, package_path,
+};
 pub use package::Package;
 pub use page::PageForm;
 pub use unpack::UnpackOptions;

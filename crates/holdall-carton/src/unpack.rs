@@ -174,7 +174,14 @@ fn write_file(
         return Ok(());
     }
     let mut from = package.reader(&file.path)?;
-    let mut out = File::options().write(true).create_new(true).open(&to).map_err(failed)?;
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if package.is_executable(file) {
+        // What the user lets new files have takes away from it.
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
+    }
+    let mut out = options.open(&to).map_err(failed)?;
     loop {
         let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
         #[cfg(test)]

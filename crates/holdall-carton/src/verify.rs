@@ -6,10 +6,12 @@
 
 use super::Package;
 use super::{PackageFile, Place, TensorKind, ValueType};
-use holdall_core::{Error, Result, Warning};
+use holdall_core::{Error, ErrorKind, Result, Warning};
+use holdall_io::error::CANCELLED;
 use holdall_io::{Strictness, Verdict};
 use holdall_io::{Work, with_work};
-use holdall_package::{LINKS_NAME, MANIFEST_NAME, unmet};
+use holdall_package::{LINKS_NAME, MANIFEST_NAME, unmet, warnings};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +61,7 @@ pub struct PackageReport {
     pub over_limit: Vec<Error>,
     /// How much is over a limit in all.
     pub over_limit_count: u64,
-    /// Files that are only linked to, and were not read.
+    /// Files that are only linked to, and could not be fetched.
     pub linked: u64,
     /// The first of them.
     pub first_linked: Option<String>,
@@ -88,16 +90,12 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         warnings: package.warnings().to_vec(),
         ..PackageReport::default()
     };
-    let has_model = package.files().iter().any(|file| file.path.starts_with("model/"));
     let has_file = |path: &str| package.file(path).is_some();
-    report.warnings.extend(unmet(package.description(), has_model, &has_file));
-    // What a link leads to is checked where it is.
-    let here = |f: &&PackageFile| f.target.is_none() && f.place != Place::Links;
+    report.warnings.extend(unmet(package.description(), package.has_model(), &has_file));
+    // What a symbolic link leads to is checked where it is.
+    let is_own_file = |f: &&PackageFile| f.target.is_none();
     let mut files: Vec<(usize, &PackageFile)> =
-        package.files().iter().filter(here).enumerate().collect();
-    let mut away = package.files().iter().filter(|f| f.place == Place::Links);
-    report.first_linked = away.clone().next().map(|f| f.path.clone());
-    report.linked = away.by_ref().count() as u64;
+        package.files().iter().filter(is_own_file).enumerate().collect();
     let is_own = |f: &PackageFile| matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME);
     let unhashed = package.files().iter().filter(|f| f.sha256.is_none() && !is_own(f));
     report.unhashed = unhashed.count() as u64;
@@ -106,6 +104,8 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     files.sort_by_key(|(_, file)| std::cmp::Reverse(file.len));
     let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
     let findings: Mutex<Vec<(usize, Error)>> = Mutex::default();
+    // Files that are only linked to, and cannot be fetched.
+    let away: Mutex<BTreeSet<&str>> = Mutex::default();
     let find = |at: usize, e: Error| {
         findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
     };
@@ -119,13 +119,20 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
                     read_len.fetch_add(read, Ordering::Relaxed);
                     hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
                 }
-                Err(e) if e.kind() == holdall_core::ErrorKind::Io => return Err(e),
+                Err(e) if e.code() == CANCELLED.code => return Err(e),
+                Err(e) if file.place == Place::Links && e.kind() != ErrorKind::Integrity => {
+                    away.lock().unwrap_or_else(PoisonError::into_inner).insert(&file.path);
+                }
+                Err(e) if e.kind() == ErrorKind::Io => return Err(e),
                 Err(e) => find(at, e),
             }
             Ok(())
         },
     )?;
     (report.hashed, report.read_len) = (hashed.into_inner(), read_len.into_inner());
+    let away = away.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.first_linked = away.first().map(|path| (*path).to_owned());
+    report.linked = away.len() as u64;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.sort_by_key(|(at, _)| *at);
     // Their files are right or not; what they say is another question.
@@ -135,11 +142,14 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
             TensorKind::Plain { file, .. } => package.file(&format!("tensor_data/{file}")),
             TensorKind::Nested { .. } => None,
         };
-        if file.is_some_and(|file| is_away(package, file)) {
+        let file = file.map(|file| target_of(package, file));
+        if file.is_some_and(|file| away.contains(file.path.as_str())) {
             continue;
         }
         let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
-        match if is_text { package.value(&row.name).map(drop) } else { Ok(()) } {
+        // The lengths of the others were compared when the package was opened.
+        let is_linked = file.is_some_and(|file| file.place == Place::Links);
+        match if is_text || is_linked { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
             Err(e) if broken && e.kind() == holdall_core::ErrorKind::Integrity => {}
             // What is over a limit shows in the file already.
@@ -151,7 +161,9 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         .into_iter()
         .map(|(_, e)| e)
         .partition(|e| e.kind() == holdall_core::ErrorKind::Limit);
-    let odd = options.strictness.findings(&report.warnings);
+    // The specification has readers ignore fields that it does not name, whatever they are.
+    let counted = report.warnings.iter().filter(|w| w.code != warnings::EXTENSION).cloned();
+    let odd = options.strictness.findings(&counted.collect::<Vec<_>>());
     findings.extend(odd.into_iter().map(|e| e.in_source(package.name())));
     report.over_limit_count = over.len() as u64;
     report.over_limit = over.into_iter().take(MAX_FINDINGS).collect();
@@ -160,7 +172,8 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     Ok(report)
 }
 
-fn is_away(package: &Package, file: &PackageFile) -> bool {
+/// What a symbolic link leads to; a file itself.
+fn target_of<'a>(package: &'a Package, file: &'a PackageFile) -> &'a PackageFile {
     let target = file.target.as_deref().and_then(|target| package.file(target));
-    target.unwrap_or(file).place == Place::Links
+    target.unwrap_or(file)
 }

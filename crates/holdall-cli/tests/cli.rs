@@ -5,6 +5,7 @@ mod archives;
 mod build;
 mod cases;
 mod convert;
+mod coverage;
 mod diff;
 mod docs;
 mod edit;

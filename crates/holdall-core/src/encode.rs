@@ -11,6 +11,7 @@ use crate::model::{
     Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo, Warning,
 };
 use bytes::Bytes;
+use holdall_collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 crate::error::rules! {
@@ -38,6 +39,12 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
+    /// Takes away logical types that say no more than the dtype under them.
+    pub fn with_plain_types(mut self) -> TensorSpec {
+        self.components.iter_mut().for_each(ComponentSpec::make_plain);
+        self
+    }
+
     /// Checks that the components which the layout needs are there, each once.
     ///
     /// # Errors
@@ -49,13 +56,11 @@ impl TensorSpec {
                 return Err(rule.broken(format!("layout `{layout}` needs a component `{role}`")));
             }
         }
-        for (at, c) in components.iter().enumerate() {
-            let before = components.get(..at).unwrap_or_default();
-            if before.iter().any(|b| b.role == c.role) {
-                return Err(rule.broken("two components of this role").in_component(&c.role));
-            }
+        let mut roles = HashSet::default();
+        match components.iter().find(|c| !roles.insert(&c.role)) {
+            Some(c) => Err(rule.broken("two components of this role").in_component(&c.role)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A dense tensor. `decoded_len` of its one component follows from shape and dtype.
@@ -113,6 +118,10 @@ impl ComponentSpec {
     /// A component with plain elements and bytes of its own.
     pub fn new(role: Role, dtype: DType, decoded_len: u64) -> ComponentSpec {
         ComponentSpec { role, dtype, logical_type: None, decoded_len, shares: None }
+    }
+
+    fn make_plain(&mut self) {
+        self.logical_type.take_if(|logical| logical.is_plain(self.dtype));
     }
 }
 

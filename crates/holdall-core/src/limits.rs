@@ -63,7 +63,7 @@ macro_rules! limits {
 }
 
 limits! {
-    manifest_len: u64 = 1 << 30, Bytes,
+    manifest_len: u64 = 1_000_000_000, Bytes,
         "Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index.";
     header_len: u64 = 100_000_000, Bytes,
         "Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields.";
@@ -81,6 +81,8 @@ limits! {
         "Tensors in a file.";
     rank: usize = 64, Count,
         "Dimensions of a tensor.";
+    components: usize = 16_384, Count,
+        "Components of a tensor.";
     depth: usize = 128, Count,
         "Levels of nesting of attribute values, headers and schemas.",
         // Values are read and written recursively.

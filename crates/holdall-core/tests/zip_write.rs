@@ -14,6 +14,7 @@ fn read(entries: &[(&str, Method, u64)]) {
         let entry = Entry {
             name: (*name).to_owned(),
             kind: EntryKind::File,
+            is_executable: false,
             method: *method,
             crc: 0x1234_5678,
             stored_len,

@@ -84,7 +84,7 @@ fn every_required_field_of_1_0_is_missed() {
 
 /// A file of 4 GiB of which its ends are at hand: what is over the limit is refused, not asked for.
 #[test]
-fn a_manifest_of_more_than_a_gibibyte_is_not_asked_for() {
+fn a_manifest_of_more_than_a_gigabyte_is_not_asked_for() {
     let of = |manifest: u64| {
         let len = 4u64 << 30;
         let mut window = Window::new(len);
@@ -93,11 +93,11 @@ fn a_manifest_of_more_than_a_gibibyte_is_not_asked_for() {
         window.add(len - 16, Bytes::from(footer));
         holdall_formats::decode(&window, &Limits::default()).unwrap_err()
     };
-    match of((1 << 30) + 1) {
+    match of(1_000_000_001) {
         Stop::Fail(e) => assert_eq!(e.code(), "ztensor/manifest-len", "{e}"),
         Stop::Need(ranges) => panic!("it asks for {ranges:?}"),
     }
-    assert!(matches!(of(1 << 30), Stop::Need(_)));
+    assert!(matches!(of(1_000_000_000), Stop::Need(_)));
 }
 
 #[cfg(feature = "validate")]

@@ -18,6 +18,7 @@ mod ztensor_encode;
 mod ztensor_golden;
 mod ztensor_quirks;
 mod ztensor_rules;
+mod ztensor_spellings;
 
 // What they share.
 mod carton_files;

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use holdall_core::layout::cast::FloatType;
 use holdall_core::model::{Hasher, Warning, crc32c};
 use holdall_core::{
-    ByteOrder, Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent,
-    LogicalType, Result, TensorSpec,
+    Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent, LogicalType,
+    Result, TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -102,6 +102,7 @@ impl Feed {
 /// # Errors
 /// Its fault, and what measuring components of unknown length fails with.
 pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
+    check_is_here(tensor)?;
     let mut spec = spec_of(tensor.sound()?);
     let mut feeds = Vec::new();
     for (c, spec) in tensor.components().zip(&mut spec.components) {
@@ -111,6 +112,21 @@ pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
         feeds.push(Feed::component(tensor, c));
     }
     Ok(Item { spec, feeds, keep: Keep::Nothing })
+}
+
+/// Refuses a tensor of a package whose file is only linked to, and was not fetched: without its bytes it would be written as a
+/// tensor that has none.
+///
+/// # Errors
+/// `package/not-here`.
+pub fn check_is_here(tensor: &Tensor) -> Result<()> {
+    #[cfg(feature = "carton")]
+    if tensor.layout().as_str() == holdall_package::LINKED && tensor.components().len() == 0 {
+        let message = "its file is not in the package, which only links to it";
+        return Err(holdall_package::rules::NOT_HERE.broken(message).in_tensor(tensor.name()));
+    }
+    let _ = tensor;
+    Ok(())
 }
 
 /// The tensor as it is; decoded lengths that are not known are 0.
@@ -144,8 +160,8 @@ enum Content {
         file: usize,
         stored: Extent,
         decoded_len: u64,
-        order: ByteOrder,
-        width: u64,
+        /// Bytes that change places when the order of bytes does.
+        unit: u64,
         cast: Option<(DType, Option<LogicalType>, FloatType)>,
     },
     /// The same length and CRC-32C: to be compared byte by byte.
@@ -245,8 +261,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
             file: tensor.file().identity(),
             stored: c.stored,
             decoded_len,
-            order: c.byte_order,
-            width: c.dtype.width(),
+            unit: c.byte_order.unit(c.dtype),
             cast: to.map(|to| (c.dtype, c.logical_type.clone(), to)),
         }));
     }

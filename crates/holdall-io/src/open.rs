@@ -80,6 +80,8 @@ impl OpenOptions {
         };
         let main = vec![ModelFile::new(FileRole::Main, site.location.clone(), Some(0))];
         let file = self.with_external(opened?.with_files(main), site)?;
+        #[cfg(feature = "carton")]
+        let file = self.with_links(file, site)?;
         self.with_parts(file, site)
     }
 

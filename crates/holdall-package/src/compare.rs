@@ -1,8 +1,9 @@
 //! Outputs compared with the expected ones, as numpy's `allclose` does.
 //!
 //! Floats are close where `|found - expected| <= atol + rtol * |expected|`, both taken as 64-bit floats.
-//! Infinities are close to themselves alone; NaN to none, or to NaN where the tolerance says so. Integers and
-//! texts are compared exactly.
+//! Infinities are close to themselves alone; NaN to none, or to NaN where the tolerance says so. Texts are
+//! compared exactly, and so are integers unless the caller of a test gives a tolerance: an index or a label that is off by one is
+//! wrong, however large it is.
 
 use crate::{TensorValue, Tolerance, ValueType};
 
@@ -98,14 +99,30 @@ fn one(
                     let text = |x| f64::from_le_bytes(x).to_string();
                     floats(a, b, tolerance, &at, out, f64::from_le_bytes, text);
                 }
-                ValueType::Int8 => integers(a, b, &at, out, |x| i8::from_le_bytes(x).into()),
-                ValueType::Int16 => integers(a, b, &at, out, |x| i16::from_le_bytes(x).into()),
-                ValueType::Int32 => integers(a, b, &at, out, |x| i32::from_le_bytes(x).into()),
-                ValueType::Int64 => integers(a, b, &at, out, |x| i64::from_le_bytes(x).into()),
-                ValueType::Uint8 => integers(a, b, &at, out, |x| u8::from_le_bytes(x).into()),
-                ValueType::Uint16 => integers(a, b, &at, out, |x| u16::from_le_bytes(x).into()),
-                ValueType::Uint32 => integers(a, b, &at, out, |x| u32::from_le_bytes(x).into()),
-                ValueType::Uint64 => integers(a, b, &at, out, |x| u64::from_le_bytes(x).into()),
+                ValueType::Int8 => {
+                    integers(a, b, tolerance, &at, out, |x| i8::from_le_bytes(x).into())
+                }
+                ValueType::Int16 => {
+                    integers(a, b, tolerance, &at, out, |x| i16::from_le_bytes(x).into())
+                }
+                ValueType::Int32 => {
+                    integers(a, b, tolerance, &at, out, |x| i32::from_le_bytes(x).into())
+                }
+                ValueType::Int64 => {
+                    integers(a, b, tolerance, &at, out, |x| i64::from_le_bytes(x).into())
+                }
+                ValueType::Uint8 => {
+                    integers(a, b, tolerance, &at, out, |x| u8::from_le_bytes(x).into())
+                }
+                ValueType::Uint16 => {
+                    integers(a, b, tolerance, &at, out, |x| u16::from_le_bytes(x).into())
+                }
+                ValueType::Uint32 => {
+                    integers(a, b, tolerance, &at, out, |x| u32::from_le_bytes(x).into())
+                }
+                ValueType::Uint64 => {
+                    integers(a, b, tolerance, &at, out, |x| u64::from_le_bytes(x).into())
+                }
                 ValueType::String => {}
             }
         }
@@ -159,6 +176,7 @@ fn is_close(found: f64, expected: f64, tolerance: &Tolerance) -> bool {
 fn integers<const W: usize>(
     a: &[u8],
     b: &[u8],
+    tolerance: &Tolerance,
     place: &Place<'_>,
     out: &mut Comparison,
     read: impl Fn([u8; W]) -> i128,
@@ -169,7 +187,10 @@ fn integers<const W: usize>(
         if x != y {
             out.error(x.abs_diff(y) as f64, y.unsigned_abs() as f64);
         }
-        out.note(x == y, place.part, at, place.shape, || (x.to_string(), y.to_string()));
+        let off = x.abs_diff(y) as f64;
+        let most = tolerance.atol + tolerance.rtol * y.unsigned_abs() as f64;
+        let close = x == y || (tolerance.integers && off <= most);
+        out.note(close, place.part, at, place.shape, || (x.to_string(), y.to_string()));
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Texts {
     pub links: Option<Bytes>,
     /// `tensor_data/index.toml`.
     pub tensors: Option<Bytes>,
+    /// Whether they are those of a folder, in which an author works: `carton.toml` need not say what packing adds.
+    pub are_unpacked: bool,
 }
 
 /// Everything that a package says of itself. Its files are those found and those that `LINKS` has.
@@ -89,7 +91,11 @@ impl Contents {
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
     pub fn new(found: Vec<Found<'_>>, texts: &Texts, limits: &Limits) -> Result<Contents> {
-        let parsed = texts.description.as_deref().map(|text| Description::parse(text, limits));
+        let parse = match texts.are_unpacked {
+            true => Description::parse_own,
+            false => Description::parse,
+        };
+        let parsed = texts.description.as_deref().map(|text| parse(text, limits));
         let (description, warnings) = parsed.transpose()?.unwrap_or_default();
         let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
         let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
@@ -142,7 +148,12 @@ impl Contents {
 
     /// Whether what describes the package is in `LINKS` alone.
     pub fn description_is_linked(&self) -> bool {
-        self.file(CARTON_TOML).is_some_and(|file| file.found.is_none())
+        self.is_linked(CARTON_TOML)
+    }
+
+    /// Whether the file of that path is in `LINKS` alone.
+    pub fn is_linked(&self, path: &str) -> bool {
+        self.file(path).is_some_and(|file| file.found.is_none())
     }
 
     /// The file of that path.

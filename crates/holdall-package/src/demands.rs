@@ -44,11 +44,11 @@ const ARCHITECTURES: [&str; 30] = [
 ];
 
 /// What of the demands a package does not meet, of which each rule is there once. `has_model` says whether there is
-/// a file in `model`, `has_file` whether there is one of that path. The codes are those of rules.
+/// a folder `model`, `has_file` whether there is one of that path. The codes are those of rules.
 pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let mut found = Warnings::default();
     if !has_model {
-        found.add(NO_MODEL.code, || "there is no file in `model`".to_owned());
+        found.add(NO_MODEL.code, || "there is no folder `model`".to_owned());
     }
     declarations(d, &mut found);
     for platform in d.required_platforms.iter().filter(|platform| !is_triple(platform)) {

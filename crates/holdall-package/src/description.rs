@@ -1,6 +1,9 @@
 //! `carton.toml`: what a package says of its model.
 
 use crate::value::ValueType;
+use holdall_core::error::Result;
+use holdall_core::limits::Limits;
+use holdall_core::wire::toml::{self, Value};
 use std::fmt;
 
 /// The contents of `carton.toml`.
@@ -148,11 +151,13 @@ pub struct Tolerance {
     pub atol: f64,
     /// Whether NaN is as good as NaN.
     pub equal_nan: bool,
+    /// Whether `rtol` and `atol` hold for integers too, which are compared exactly otherwise.
+    pub integers: bool,
 }
 
 impl Default for Tolerance {
     fn default() -> Tolerance {
-        Tolerance { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+        Tolerance { rtol: 1e-5, atol: 1e-8, equal_nan: false, integers: false }
     }
 }
 
@@ -197,7 +202,7 @@ pub struct Runner {
     pub other: Other,
 }
 
-/// The value of a runner's option.
+/// The value of a runner's option: any value of TOML.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// A whole number.
@@ -208,4 +213,49 @@ pub enum OptionValue {
     String(String),
     /// Yes or no.
     Boolean(bool),
+    /// A date, a time or both, as TOML writes them.
+    Datetime(String),
+    /// A list.
+    Array(Vec<OptionValue>),
+    /// Values by name, in the file's order.
+    Table(Vec<(String, OptionValue)>),
+}
+
+impl OptionValue {
+    /// Returns the value that TOML has.
+    pub(crate) fn from_toml(value: &Value) -> OptionValue {
+        match value {
+            Value::Integer(n) => OptionValue::Integer(*n),
+            Value::Float(x) => OptionValue::Double(*x),
+            Value::String(text) => OptionValue::String(text.clone()),
+            Value::Boolean(yes) => OptionValue::Boolean(*yes),
+            Value::Datetime(time) => OptionValue::Datetime(time.to_string()),
+            Value::Array(all) => {
+                OptionValue::Array(all.iter().map(OptionValue::from_toml).collect())
+            }
+            Value::Table(table) => {
+                let pair = |(name, value): (&String, &Value)| {
+                    (name.clone(), OptionValue::from_toml(value))
+                };
+                OptionValue::Table(table.iter().map(pair).collect())
+            }
+        }
+    }
+
+    /// Reads a value as TOML writes it.
+    ///
+    /// # Errors
+    /// Those of TOML.
+    pub fn parse(text: &str) -> Result<OptionValue> {
+        let table = toml::parse(format!("v = {text}\n").as_bytes(), &Limits::default())?;
+        let value = table.get("v").filter(|_| table.len() == 1);
+        value.map(OptionValue::from_toml).ok_or_else(|| toml::BROKEN.broken("this is no value"))
+    }
+}
+
+/// As TOML writes it, on one line.
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::write::option(self))
+    }
 }

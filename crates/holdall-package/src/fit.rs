@@ -14,8 +14,41 @@ use holdall_core::error::Shown as _;
 struct Known {
     /// `None` for a nested tensor without inner ones.
     ty: Option<ValueType>,
-    /// `None` where the rank is not known; a dimension is `None` where inner tensors differ.
-    dims: Option<Vec<Option<u64>>>,
+    /// `None` where the rank is not known.
+    dims: Option<Dims>,
+}
+
+/// The sizes of a tensor along each dimension: one, or those of the inner tensors, each once. And the shapes of those, of a
+/// ragged tensor.
+#[derive(Clone, PartialEq)]
+struct Dims {
+    sizes: Vec<Vec<u64>>,
+    /// Of inner tensors that differ.
+    shapes: Vec<Vec<u64>>,
+}
+
+impl Dims {
+    fn of_plain(shape: &[u64]) -> Dims {
+        Dims { sizes: shape.iter().map(|&n| vec![n]).collect(), shapes: Vec::new() }
+    }
+
+    fn of_nested(shapes: &[&Vec<u64>]) -> Option<Dims> {
+        let first = shapes.first()?;
+        let mut sizes: Vec<Vec<u64>> = vec![vec![shapes.len() as u64]];
+        for at in 0..first.len() {
+            let mut own = Vec::new();
+            for size in shapes.iter().filter_map(|shape| shape.get(at).copied()) {
+                // Few are listed: that there are several is what counts.
+                if own.len() < 8 && !own.contains(&size) {
+                    own.push(size);
+                }
+            }
+            sizes.push(own);
+        }
+        let is_ragged = shapes.iter().any(|shape| shape != first);
+        let shapes = if is_ragged { shapes.iter().copied().cloned().collect() } else { Vec::new() };
+        Some(Dims { sizes, shapes })
+    }
 }
 
 /// Notes every way in which a self-test does not fit the inputs and outputs.
@@ -70,7 +103,7 @@ fn expected(test: &crate::description::SelfTest) -> &[(String, String)] {
 fn known(row: &TensorRow, by_name: &HashMap<&str, &TensorRow>) -> Known {
     let inner = match &row.kind {
         TensorKind::Plain { ty, shape, .. } => {
-            return Known { ty: Some(*ty), dims: Some(shape.iter().map(|&n| Some(n)).collect()) };
+            return Known { ty: Some(*ty), dims: Some(Dims::of_plain(shape)) };
         }
         TensorKind::Nested { inner } => inner,
     };
@@ -78,25 +111,15 @@ fn known(row: &TensorRow, by_name: &HashMap<&str, &TensorRow>) -> Known {
         TensorKind::Plain { ty, shape, .. } => Some((*ty, shape)),
         TensorKind::Nested { .. } => None,
     });
-    let mut out = Known { ty: None, dims: None };
-    for (ty, shape) in plain {
-        out.ty = Some(ty);
-        let dims = out.dims.get_or_insert_with(|| {
-            let count = Some(inner.len() as u64);
-            std::iter::once(count).chain(shape.iter().map(|&n| Some(n))).collect()
-        });
-        for (dim, &n) in dims.iter_mut().skip(1).zip(shape) {
-            *dim = dim.filter(|&dim| dim == n);
-        }
-    }
-    out
+    let (types, shapes): (Vec<ValueType>, Vec<&Vec<u64>>) = plain.unzip();
+    Known { ty: types.first().copied(), dims: Dims::of_nested(&shapes) }
 }
 
 /// What symbols stand for in one self-test.
 #[derive(Default)]
 struct Bound<'a> {
     dims: HashMap<&'a str, u64>,
-    shapes: HashMap<&'a str, Vec<Option<u64>>>,
+    shapes: HashMap<&'a str, Dims>,
 }
 
 impl<'a> Bound<'a> {
@@ -114,13 +137,13 @@ impl<'a> Bound<'a> {
                 (before != dims)
                     .then(|| format!("has shape {}, `{shown}` is {}", show(dims), show(before)))
             }
-            ShapeSpec::Dims(wanted) if wanted.len() != dims.len() => {
-                Some(format!("has {} dimensions, declared {}", dims.len(), wanted.len()))
+            ShapeSpec::Dims(wanted) if wanted.len() != dims.sizes.len() => {
+                Some(format!("has {} dimensions, declared {}", dims.sizes.len(), wanted.len()))
             }
+            // A size or a symbol holds for each of the inner tensors.
             ShapeSpec::Dims(wanted) => {
-                wanted.iter().zip(dims).enumerate().find_map(|(at, (wanted, found))| {
-                    let found = (*found)?;
-                    match wanted {
+                wanted.iter().zip(&dims.sizes).enumerate().find_map(|(at, (wanted, found))| {
+                    found.iter().find_map(|&found| match wanted {
                         DimSpec::Any => None,
                         DimSpec::Size(n) => (*n != found)
                             .then(|| format!("has {found} in dimension {at}, declared {n}")),
@@ -131,15 +154,26 @@ impl<'a> Bound<'a> {
                                 format!("has {found} in dimension {at}, `{shown}` is {before}")
                             })
                         }
-                    }
+                    })
                 })
             }
         }
     }
 }
 
-fn show(dims: &[Option<u64>]) -> String {
-    let dims: Vec<String> =
-        dims.iter().map(|dim| dim.map_or("*".to_owned(), |n| n.to_string())).collect();
-    format!("[{}]", dims.join(", "))
+fn show(dims: &Dims) -> String {
+    let size = |sizes: &Vec<u64>| match &sizes[..] {
+        [one] => one.to_string(),
+        _ => "*".to_owned(),
+    };
+    let sizes: Vec<String> = dims.sizes.iter().map(size).collect();
+    let shown = format!("[{}]", sizes.join(", "));
+    match &dims.shapes[..] {
+        [] => shown,
+        [first, second, rest @ ..] if rest.is_empty() => {
+            format!("{shown} of {first:?} and {second:?}")
+        }
+        [first, second, ..] => format!("{shown} of {first:?}, {second:?}, …"),
+        [one] => format!("{shown} of {one:?}"),
+    }
 }

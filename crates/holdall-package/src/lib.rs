@@ -60,6 +60,7 @@ mod markdown;
 pub mod onnx;
 mod parse;
 pub mod paths;
+mod revise;
 pub mod rules;
 pub mod signature;
 mod sum;
@@ -78,11 +79,12 @@ pub use description::{
 };
 pub use links::Links;
 pub use manifest::Manifest;
+pub use revise::revise;
 pub use rules::{RULES, warnings};
 pub use sum::{Sum, hash_of};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
-pub use zipped::{is_package, read as read_zip, texts as zip_texts};
+pub use zipped::{FetchedTexts, is_package, read as read_zip, texts as zip_texts};
 
 use holdall_core::error::Rule;
 

@@ -7,7 +7,7 @@ use crate::description::{
 use crate::fields::{self, Fields, Warnings};
 use crate::rules::*;
 use crate::value::ValueType;
-use crate::{CARTON_TOML, paths, warnings};
+use crate::{CARTON_TOML, paths};
 use holdall_collections::HashSet;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
@@ -62,6 +62,15 @@ impl Description {
     /// [`FRAMEWORK_VERSION`], [`REFERENCE`], and those of TOML.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
         Description::read(bytes, limits, Says::All)
+    }
+
+    /// Reads the text of `carton.toml` in an unpacked package, whose author need not say but what runs the model and with which
+    /// versions of its framework: `spec_version` is 1 then, and `runner_compat_version` 0, which stands for the runner's own.
+    ///
+    /// # Errors
+    /// As [`Description::parse`].
+    pub fn parse_own(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
+        Description::read(bytes, limits, Says::Own)
     }
 
     /// Reads a text that says some of what `carton.toml` does: `spec_version` and what is said of the runner may be
@@ -120,7 +129,7 @@ impl Description {
         let table = fields::parse(bytes, CARTON_TOML, limits)?;
         let top = Fields::new(&table, CARTON_TOML);
         let version = match (says, table.contains_key("spec_version")) {
-            (Says::Some, false) => 1,
+            (Says::Own | Says::Some, false) => 1,
             _ => top.required_count("spec_version")?,
         };
         if version != 1 {
@@ -148,8 +157,8 @@ impl Description {
             examples,
             runner: match (says, top.table("runner")?) {
                 (Says::Some, None) => Runner::default(),
-                (_, Some(fields)) => runner(&fields, says, &mut warnings)?,
-                (Says::All, None) => runner(&top.required_table("runner")?, says, &mut warnings)?,
+                (_, Some(fields)) => runner(&fields, says)?,
+                (Says::All | Says::Own, None) => runner(&top.required_table("runner")?, says)?,
             },
             card: card(&top, &mut warnings),
             base_models: base_models(&top, &mut warnings),
@@ -272,52 +281,39 @@ fn example(fields: &Fields<'_>) -> Result<Example> {
     })
 }
 
-/// Whether a text says all that a package needs.
-#[derive(Clone, Copy)]
+/// What a text says of what a package needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
+    /// All of it.
     All,
+    /// What an author writes: of an unpacked package.
+    Own,
+    /// Some of it.
     Some,
 }
 
-fn runner(fields: &Fields<'_>, says: Says, warnings: &mut Warnings) -> Result<Runner> {
+fn runner(fields: &Fields<'_>, says: Says) -> Result<Runner> {
     let text = |key: &str| match (says, fields.text(key)?) {
         (Says::Some, None) => Ok(""),
         _ => fields.required_text(key),
     };
     let framework_version = text("required_framework_version")?;
-    let is_said = matches!(says, Says::All) || !framework_version.is_empty();
+    let is_said = says != Says::Some || !framework_version.is_empty();
     if let (true, Err(e)) = (is_said, semver::VersionReq::parse(framework_version)) {
         let message =
             format!("`required_framework_version` is `{}`: {e}", framework_version.shown());
         return Err(fields.broken(&FRAMEWORK_VERSION, message));
     }
-    let mut options = Vec::new();
-    for (name, value) in fields.table("opts")?.into_iter().flat_map(|opts| opts.table) {
-        let value = match value {
-            Value::Integer(n) => OptionValue::Integer(*n),
-            Value::Float(x) => OptionValue::Double(*x),
-            Value::String(text) => OptionValue::String(text.clone()),
-            Value::Boolean(yes) => OptionValue::Boolean(*yes),
-            other => {
-                warnings.add(warnings::OPTION, || {
-                    let (name, is) = (name.shown(), other.type_str());
-                    format!(
-                        "the runner's option `{name}` is {is}, which no runner takes; passed over"
-                    )
-                });
-                continue;
-            }
-        };
-        options.push((name.clone(), value));
-    }
+    let options = fields.table("opts")?.into_iter().flat_map(|opts| opts.table);
+    let options = options.map(|(name, value)| (name.clone(), OptionValue::from_toml(value)));
     Ok(Runner {
         name: text("runner_name")?.to_owned(),
         framework_version: framework_version.to_owned(),
         compat_version: match (says, fields.table.contains_key("runner_compat_version")) {
-            (Says::Some, false) => 0,
+            (Says::Own | Says::Some, false) => 0,
             _ => fields.required_count("runner_compat_version")?,
         },
-        options,
+        options: options.collect(),
         other: other(fields.table, &OF_RUNNER),
     })
 }

@@ -89,7 +89,7 @@ holdall_core::error::rules! {
         "A package with self-tests or examples declares its inputs and outputs. Breaking this is a warning, or an error where the package is verified strictly.";
     /// Nothing to run.
     pub NO_MODEL: Malformed "carton/no-model"
-        "A package has a file in `model`. Breaking this is a warning, or an error where the package is verified strictly.";
+        "A package has a folder `model`, with files or without. Breaking this is a warning, or an error where the package is verified strictly.";
     /// A platform that no program would call so.
     pub PLATFORM: Malformed "carton/platform"
         "`required_platforms` lists target triples, such as `x86_64-unknown-linux-gnu`. Breaking this is a warning, or an error where the package is verified strictly."
@@ -100,6 +100,10 @@ holdall_core::error::rules! {
     /// HTML, which is not shown as such.
     pub DESCRIPTION_HTML: Malformed "carton/description-html"
         "`model_description` contains no HTML. Breaking this is a warning, or an error where the package is verified strictly.";
+    /// A file that is only linked to, and that nobody fetched.
+    pub NOT_HERE: Unsupported "package/not-here"
+        "A file that is only linked to is fetched before it is read."
+        remedies [FetchLinks];
     /// Too many files.
     pub TOO_MANY_FILES: Limit "carton/too-many-files"
         "A package has at most `Limits::files` files, and `MANIFEST` at most `Limits::text_len` \
@@ -111,8 +115,6 @@ holdall_core::error::rules! {
 pub mod warnings {
     /// A self-test does not fit what inputs and outputs are declared to be.
     pub const SELF_TEST: &str = "carton/self-test";
-    /// An option of the runner that is not a number, a text, or yes or no.
-    pub const OPTION: &str = "carton/option";
     /// A field of ours, or of a later text of the specification, is not what we take it for.
     pub const EXTENSION: &str = "carton/extension";
     /// The entry of `MANIFEST` or `LINKS` has a slash before its name, as the original writes it.

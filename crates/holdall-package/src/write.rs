@@ -89,7 +89,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-fn tensor_spec(out: &mut String, table: &str, spec: &ValueSpec) {
+pub(super) fn tensor_spec(out: &mut String, table: &str, spec: &ValueSpec) {
     header(out, table);
     put(out, "name", &quoted(&spec.name));
     put(out, "dtype", &quoted(spec.ty.as_str()));
@@ -112,7 +112,7 @@ fn shape(shape: &ShapeSpec) -> String {
     }
 }
 
-fn self_test(out: &mut String, test: &SelfTest) {
+pub(super) fn self_test(out: &mut String, test: &SelfTest) {
     let tensors = |pairs: &[(String, String)]| {
         inline(pairs.iter().map(|(name, tensor)| (name, format!("@tensor_data/{tensor}"))))
     };
@@ -139,7 +139,7 @@ fn self_test(out: &mut String, test: &SelfTest) {
     others(out, &test.other_compare);
 }
 
-fn example(out: &mut String, example: &Example) {
+pub(super) fn example(out: &mut String, example: &Example) {
     let shown = |pairs: &[(String, Reference)]| {
         inline(pairs.iter().map(|(name, to)| {
             let to = match to {
@@ -169,12 +169,27 @@ fn runner(out: &mut String, d: &Description) {
     }
     for (name, value) in &runner.options {
         let value = match value {
-            OptionValue::Integer(n) => n.to_string(),
-            OptionValue::Double(n) => float(*n),
             OptionValue::String(s) => quoted(s),
-            OptionValue::Boolean(b) => b.to_string(),
+            other => option(other),
         };
         put(out, &key(name), &value);
+    }
+}
+
+/// An option of a runner on one line.
+pub(super) fn option(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Integer(n) => n.to_string(),
+        OptionValue::Double(n) => float(*n),
+        OptionValue::String(s) => one_line(s),
+        OptionValue::Boolean(b) => b.to_string(),
+        OptionValue::Datetime(time) => time.clone(),
+        OptionValue::Array(all) => list(all.iter().map(option)),
+        OptionValue::Table(all) if all.is_empty() => String::from("{}"),
+        OptionValue::Table(all) => {
+            let pairs = all.iter().map(|(name, of)| format!("{} = {}", key(name), option(of)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -256,7 +271,7 @@ fn put(out: &mut String, key: &str, value: &str) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-fn array(texts: &[String]) -> String {
+pub(super) fn array(texts: &[String]) -> String {
     list(texts.iter().map(|s| quoted(s)))
 }
 
@@ -276,13 +291,13 @@ fn float(n: f64) -> String {
 }
 
 /// A key as it is where TOML allows, else quoted.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { one_line(name) }
 }
 
 /// A text: over several lines where it has several.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     if !text.contains('\n') {
         return one_line(text);
     }

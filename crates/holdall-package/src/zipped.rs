@@ -10,9 +10,18 @@ use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 
+/// Texts of a package that are in no zip, because the package only links to them.
+#[derive(Debug, Clone, Default)]
+pub struct FetchedTexts {
+    /// `carton.toml`.
+    pub description: Option<Bytes>,
+    /// `tensor_data/index.toml`.
+    pub tensors: Option<Bytes>,
+}
+
 /// Reads what the zip of `directory` says of its package: the texts, and where symbolic links lead. The
-/// numbers of what was found are those of its entries. `fetched` is the content of `carton.toml`, for a package that only links
-/// to it. Returns `None` for a zip that is not a package: one with neither `carton.toml` nor both `MANIFEST` and `LINKS`.
+/// numbers of what was found are those of its entries. `fetched` has the texts that the package only links to, as far as
+/// they were fetched. Returns `None` for a zip that is not a package: one with neither `carton.toml` nor both `MANIFEST` and `LINKS`.
 ///
 /// # Errors
 /// All rules of packages, but for those about bytes of other files.
@@ -20,7 +29,7 @@ pub fn read(
     directory: &Directory,
     window: &Window,
     limits: &Limits,
-    fetched: Option<&Bytes>,
+    fetched: &FetchedTexts,
 ) -> Result<Option<Contents>, Stop> {
     check_names(directory)?;
     let texts = texts(directory);
@@ -45,12 +54,13 @@ pub fn read(
         return Ok(None);
     }
     let texts = Texts {
-        description: description.or_else(|| fetched.cloned()),
+        description: description.or_else(|| fetched.description.clone()),
         manifest: Some(manifest.ok_or_else(|| {
             NO_MANIFEST.broken(format!("there is no `{MANIFEST_NAME}` in the zip"))
         })?),
         links,
-        tensors,
+        tensors: tensors.or_else(|| fetched.tensors.clone()),
+        are_unpacked: false,
     };
     let mut found = Vec::with_capacity(directory.len());
     for entry in entries().filter(|entry| entry.kind() != EntryKind::Folder) {

@@ -3,7 +3,7 @@
 use holdall_package::{Comparison, TensorValue, Tolerance, compare};
 
 fn tolerance(rtol: f64, atol: f64, equal_nan: bool) -> Tolerance {
-    Tolerance { rtol, atol, equal_nan }
+    Tolerance { rtol, atol, equal_nan, ..Tolerance::default() }
 }
 
 fn floats(found: &[f64], expected: &[f64], tolerance: &Tolerance) -> Comparison {

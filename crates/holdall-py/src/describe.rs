@@ -6,7 +6,7 @@ use holdall::carton::{
     DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance, ValueSpec,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 /// A declared input or output: name, element type, shape, description, internal name.
 pub(crate) type Declared<'py> = (String, String, Bound<'py, PyAny>, Option<String>, Option<String>);
@@ -51,7 +51,7 @@ pub(crate) fn tested((name, description, inputs, expected, (rtol, atol, nan)): T
     let mut test = SelfTest::default();
     (test.name, test.description) = (name, description);
     (test.inputs, test.expected) = (inputs, expected);
-    test.tolerance = Tolerance { rtol, atol, equal_nan: nan };
+    test.tolerance = Tolerance { rtol, atol, equal_nan: nan, integers: false };
     test
 }
 
@@ -73,25 +73,46 @@ pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
     example
 }
 
-/// Options of a runner: numbers, texts, yes and no.
+/// Options of a runner: any values that TOML has.
 pub(crate) fn options(of: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
-    let py = of.py();
     let mut out = Vec::new();
     for (key, value) in of {
         let key: String = key.extract()?;
-        let value = if let Ok(yes) = value.cast::<PyBool>() {
-            OptionValue::Boolean(yes.is_true())
-        } else if value.is_instance_of::<PyInt>() {
-            OptionValue::Integer(value.extract()?)
-        } else if value.is_instance_of::<PyFloat>() {
-            OptionValue::Double(value.extract()?)
-        } else if value.is_instance_of::<PyString>() {
-            OptionValue::String(value.extract()?)
-        } else {
-            let message = format!("the option {key:?} is a number, a text or a bool");
-            return Err(misuse(py, "python/option", &message, None));
-        };
+        let value = option(&key, &value)?;
         out.push((key, value));
     }
     Ok(out)
+}
+
+fn option(key: &str, value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
+    Ok(if let Ok(yes) = value.cast::<PyBool>() {
+        OptionValue::Boolean(yes.is_true())
+    } else if value.is_instance_of::<PyInt>() {
+        OptionValue::Integer(value.extract()?)
+    } else if value.is_instance_of::<PyFloat>() {
+        OptionValue::Double(value.extract()?)
+    } else if value.is_instance_of::<PyString>() {
+        OptionValue::String(value.extract()?)
+    } else if let Ok(all) = value.cast::<PyDict>() {
+        OptionValue::Table(options(all)?)
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let all = value.try_iter()?.map(|one| option(key, &one?));
+        OptionValue::Array(all.collect::<PyResult<_>>()?)
+    } else if let Some(time) = datetime(value)? {
+        time
+    } else {
+        let message = format!(
+            "the option {key:?} is a number, a text, a bool, a date or time, or a list or dict of such"
+        );
+        return Err(misuse(value.py(), "python/option", &message, None));
+    })
+}
+
+/// A date, a time or both: what has `isoformat`, and is TOML in that form.
+fn datetime(value: &Bound<'_, PyAny>) -> PyResult<Option<OptionValue>> {
+    if !value.hasattr("isoformat")? {
+        return Ok(None);
+    }
+    let text: String = value.call_method0("isoformat")?.extract()?;
+    Ok(OptionValue::parse(&text).ok().filter(|v| matches!(v, OptionValue::Datetime(_))))
 }

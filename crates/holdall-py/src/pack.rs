@@ -7,7 +7,7 @@ use crate::work::run_with;
 use crate::{describe, plain, values};
 use holdall::carton::links::{self, Shrink};
 use holdall::carton::rules::PART;
-use holdall::carton::{Content, Follow, Packing, Prepared, Recipe, package_path};
+use holdall::carton::{Content, Follow, Packing, Prepared, Recipe, Take, package_path};
 use holdall::plain::ToPlain as _;
 use holdall::{FileSink, fields};
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub(crate) struct Said<'py> {
 
 impl Said<'_> {
     /// The same as the library has it.
-    fn recipe(self, py: Python<'_>, follow: Follow) -> PyResult<Recipe> {
+    fn recipe(self, py: Python<'_>, follow: Follow, take: Take) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.name = self.name;
         recipe.short_description = self.short_description;
@@ -56,7 +56,7 @@ impl Said<'_> {
             self.self_tests.map(|all| all.into_iter().map(describe::tested).collect());
         recipe.examples = self.examples.map(|all| all.into_iter().map(describe::shown).collect());
         recipe.from_toml = self.from_toml;
-        recipe.follow = follow;
+        (recipe.follow, recipe.take) = (follow, take);
         Ok(recipe)
     }
 }
@@ -64,7 +64,7 @@ impl Said<'_> {
 /// Makes a package of a folder or a model's file, beside it unless `to` says where. Gives its path, its report,
 /// and what is odd about the model.
 #[pyfunction]
-#[pyo3(signature = (model, to, said, tensors, misc, compress, follow_links, overwrite, progress))]
+#[pyo3(signature = (model, to, said, tensors, misc, compress, follow_links, all_files, overwrite, progress))]
 #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn pack<'py>(
     py: Python<'py>,
@@ -75,6 +75,7 @@ pub(crate) fn pack<'py>(
     misc: Vec<(String, PathBuf)>,
     compress: Option<&str>,
     follow_links: bool,
+    all_files: bool,
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(PathBuf, Bound<'py, PyAny>)> {
@@ -88,8 +89,9 @@ pub(crate) fn pack<'py>(
         }
     };
     let follow = if follow_links { Follow::All } else { Follow::Inside };
+    let take = if all_files { Take::All } else { Take::Usual };
     let to = to.unwrap_or_else(|| package_path(&model));
-    let recipe = said.recipe(py, follow)?;
+    let recipe = said.recipe(py, follow, take)?;
     let Prepared { packer, mut warnings, undeclared, .. } =
         py.detach(|| recipe.prepare(&model)).raise(py)?;
     let mut packer = packer.with_packing(packing);

@@ -12,6 +12,10 @@ pub(crate) fn check_compat(
     known: Option<&[u64]>,
 ) -> Result<()> {
     let compat = description.runner.compat_version;
+    if compat == 0 {
+        // The author of a folder does not say, and means the runner's own.
+        return Ok(());
+    }
     match known.filter(|known| !known.contains(&compat)) {
         None => Ok(()),
         Some(known) => Err(COMPAT.broken(format!(

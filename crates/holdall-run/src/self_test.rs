@@ -90,6 +90,8 @@ impl Override {
             rtol: self.rtol.unwrap_or(tolerance.rtol),
             atol: self.atol.unwrap_or(tolerance.atol),
             equal_nan: self.equal_nan.unwrap_or(tolerance.equal_nan),
+            // What the caller asks for holds for all outputs.
+            integers: tolerance.integers || self.rtol.is_some() || self.atol.is_some(),
         }
     }
 }

@@ -80,7 +80,7 @@ fn package(folder: &Path) -> PathBuf {
     let to = folder.join("doubling.carton");
     let of = |x: &[f32]| TensorValue::of(vec![x.len() as u64], x).unwrap();
     let files = model_folder();
-    Packer::from_model(files.path(), Default::default())
+    Packer::from_model(files.path(), Default::default(), Default::default())
         .unwrap()
         .with_description(d)
         .with_tensor("x", of(&[1.0, -2.5]))

@@ -268,5 +268,8 @@ fn self_tests_compare_and_go_on() {
     let loose = Override { atol: Some(0.01), ..Override::default() };
     let reports = self_tests(&mut model, &tensor, loose, &mut |_| ());
     assert!(reports[1].passed());
-    assert_eq!(reports[1].tolerance, Tolerance { atol: 0.01, ..Tolerance::default() });
+    assert_eq!(
+        reports[1].tolerance,
+        Tolerance { atol: 0.01, integers: true, ..Tolerance::default() }
+    );
 }

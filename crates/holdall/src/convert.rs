@@ -358,6 +358,13 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         let hint = "open the first part by its path, beside the others";
         return Err(SPLIT.broken(message).with_hint(hint).in_source(file.name()));
     }
+    #[cfg(feature = "carton")]
+    if file.warnings().iter().any(|w| w.code == holdall_package::warnings::LINKED_INDEX) {
+        // Which tensors there are is not known: none would be written.
+        let message = "the table of tensors is not in the package, which only links to it";
+        let rule = &holdall_package::rules::NOT_HERE;
+        return Err(rule.broken(message).in_source(file.name()));
+    }
     let mut write = options.write.clone();
     write.attributes = options.attributes_of(file, write.format_for(path).ok());
     if options.shard_limits().is_some() {
@@ -399,6 +406,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         if let Some(e) = options.scaled(&tensor) {
             refused.push(e);
+            continue;
+        }
+        if let Err(e) = holdall_io::items::check_is_here(&tensor) {
+            refused.push(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
         let (mut item, formed) = match options.reforms.item(&tensor, &options.write.work)? {

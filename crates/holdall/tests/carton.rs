@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use holdall::carton::{
     Content, Description, Difference, Fetcher, Follow, Links, Package, PackageVerifyOptions,
-    Packer, Packing, Place, Runner, SelfTest, Strictness, TensorValue, UnpackOptions, package_diff,
+    Packer, Packing, Place, Runner, SelfTest, Strictness, Take, TensorValue, UnpackOptions,
+    package_diff,
 };
 use holdall::verify::Verdict;
 use holdall::{DType, OpenOptions, Role, TensorSpec, Writer};
@@ -107,7 +108,7 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         assert_eq!(Some(report.hash), hash);
         assert!(std::fs::read(&again).unwrap() == std::fs::read(&zip).unwrap());
     }
-    let report = Packer::from_folder(&folder, Follow::Inside)
+    let report = Packer::from_folder(&folder, Follow::Inside, Take::Usual)
         .unwrap()
         .write(dir.path().join("f"), false)
         .unwrap();
@@ -241,13 +242,13 @@ fn files_that_are_linked_to_are_fetched() {
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
     }
-    let e = Packer::from_folder(folder.path(), Follow::Inside).unwrap_err();
+    let e = Packer::from_folder(folder.path(), Follow::Inside, Take::Usual).unwrap_err();
     assert!(
         e.message().contains("`model/big` is not in the folder: `LINKS` only links to it"),
         "{e}"
     );
     std::fs::write(folder.path().join("model/big"), big()).unwrap();
-    assert!(Packer::from_folder(folder.path(), Follow::Inside).is_ok());
+    assert!(Packer::from_folder(folder.path(), Follow::Inside, Take::Usual).is_ok());
     let store = tempfile::tempdir().unwrap();
     let name: String = big_hash.iter().map(|b| format!("{b:02x}")).collect();
     std::fs::write(store.path().join(&name), big()).unwrap();
@@ -494,16 +495,16 @@ fn links_out_of_a_folder_are_packed_only_when_asked_for() {
     std::fs::write(dir.path().join("secret"), b"outside").unwrap();
     std::fs::write(folder.join("model/a"), b"inside").unwrap();
     std::os::unix::fs::symlink("a", folder.join("model/b")).unwrap();
-    assert!(Packer::from_folder(&folder, Follow::Inside).is_ok());
+    assert!(Packer::from_folder(&folder, Follow::Inside, Take::Usual).is_ok());
     std::os::unix::fs::symlink("../../secret", folder.join("model/c")).unwrap();
-    let e = Packer::from_folder(&folder, Follow::Inside).unwrap_err();
+    let e = Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap_err();
     assert_eq!(e.code(), "package/link-out");
     std::fs::write(
         folder.join("carton.toml"),
         "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\nrunner_compat_version = 1\n",
     )
     .unwrap();
-    Packer::from_folder(&folder, Follow::All).unwrap().write(&out, false).unwrap();
+    Packer::from_folder(&folder, Follow::All, Take::Usual).unwrap().write(&out, false).unwrap();
     assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }
 

@@ -35,6 +35,8 @@ const EXCUSED: &[(&str, &str)] = &[
     ("gguf/header-limit", LIMIT),
     ("gguf/too-many-values", LIMIT),
     ("hdf5/too-many-values", LIMIT),
+    ("index/too-many-components", LIMIT),
+    ("index/too-many-names", "a file with as many names is not small"),
     ("index/too-many-tensors", LIMIT),
     ("layout/dense-limit", LIMIT),
     ("metatensor/header-limit", LIMIT),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 45] = [
+const WARNINGS: [&str; 44] = [
     "gguf/long-name",
     warnings::VERSION,
     warnings::ALIGNMENT,
@@ -47,7 +47,6 @@ const WARNINGS: [&str; 45] = [
     "carton/platform",
     "carton/description-link",
     "carton/description-html",
-    "carton/option",
     "carton/extension",
     "carton/linked-description",
     "carton/linked-index",

@@ -421,3 +421,174 @@ fn make_f32(path: &Path, format: &str, names: &[&str]) {
     specs.into_iter().for_each(|spec| writer.add(spec, &[&[0; 4]]).unwrap());
     writer.finish().unwrap();
 }
+
+/// No byte of a removed tensor, nor of an old manifest, is left in a file that was edited in place; and what an edit that was
+/// killed left, the next one takes away.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_removed_in_place_is_zeros() {
+    use std::os::unix::fs::FileExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    // Bytes that lie between the tensors of a file, but for those of its tensors.
+    let between = |path: &Path| {
+        let file = holdall::open(path).unwrap();
+        let bytes = std::fs::read(path).unwrap();
+        let mut is_used = vec![false; bytes.len()];
+        for tensor in file.tensors() {
+            tensor.components().for_each(|c| {
+                is_used[c.stored.start as usize..c.stored.end as usize].fill(true);
+            });
+        }
+        let data = file.index().data_range();
+        let all = data.start as usize..data.end as usize;
+        all.filter(|at| !is_used[*at] && bytes[*at] != 0).count()
+    };
+    for (format, version) in TARGETS.into_iter().filter(|(format, _)| *format == "ztensor") {
+        for removed in [vec!["t0"], vec!["t1"], vec!["t2"], vec!["t0", "t1"], vec!["t1", "t2"]] {
+            make(&path, format, version, 1 << 20);
+            let mut edit = Edit::open(&path).unwrap();
+            removed.iter().for_each(|name| edit.remove(name).unwrap());
+            let report = edit.commit().unwrap();
+            assert!(report.in_place, "{version:?} {removed:?}");
+            assert_eq!(between(&path), 0, "{version:?} {removed:?}");
+            let file = holdall::open(&path).unwrap();
+            for tensor in file.tensors() {
+                let n = tensor.shape()[0];
+                assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(n), "{removed:?}");
+            }
+            assert!(report.dead > 1 << 19, "{removed:?}: {}", report.dead);
+            // As if the edit had been killed before: the next one does it.
+            let data = file.index().data_range();
+            let used: Vec<_> =
+                file.tensors().flat_map(|t| t.components().collect::<Vec<_>>()).collect();
+            let gap = (data.start..data.end)
+                .rfind(|at| used.iter().all(|c| *at < c.stored.start || *at >= c.stored.end + 64));
+            drop(file);
+            if let Some(at) = gap {
+                let target = std::fs::File::options().write(true).open(&path).unwrap();
+                target.write_all_at(&[7; 1], at).unwrap();
+                assert_eq!(between(&path), 1);
+            }
+            let mut edit = Edit::open(&path).unwrap();
+            edit.set_attribute("note", Value::Text("again".into()));
+            assert!(edit.commit().unwrap().in_place);
+            assert_eq!(between(&path), 0, "{version:?} {removed:?}");
+            let report = compact(&path, WriteOptions::new()).unwrap();
+            assert_eq!(report.dead, 0, "{version:?} {removed:?}");
+        }
+    }
+}
+
+/// Components that share their bytes do so in every file that can say it, whatever type each gives them.
+#[test]
+fn shared_components_of_several_types_stay_shared() {
+    use holdall::{ComponentRef, Convert, LogicalType, convert};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
+    let bytes = bytes_of(64);
+    writer.add(spec("plain", 64), &[&bytes]).unwrap();
+    let shares = || Some(ComponentRef { tensor: "plain".into(), role: Role::Data });
+    for (name, dtype, logical, shape) in [
+        ("a", DType::U8, Some("f8_e4m3fn"), 64),
+        ("b", DType::U8, Some("int4x"), 64),
+        ("c", DType::F32, Some("complex64"), 8),
+        ("d", DType::F32, None, 16),
+        // The dtype's own name says nothing.
+        ("e", DType::F64, Some("f64"), 8),
+    ] {
+        let mut spec = TensorSpec::dense(name, dtype, [shape]);
+        spec.components[0].logical_type = logical.map(LogicalType::from_name);
+        spec.components[0].decoded_len = 64;
+        spec.components[0].shares = shares();
+        writer.add(spec, &[]).unwrap();
+    }
+    writer.finish().unwrap();
+    let ranges = |path: &Path| {
+        let file = holdall::open(path).unwrap();
+        let all: Vec<_> =
+            file.tensors().map(|t| t.components().next().unwrap().stored.range()).collect();
+        assert_eq!(all.len(), 6);
+        let mut all = all.into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    assert_eq!(ranges(&path), 1);
+    let types = |path: &Path| {
+        let file = holdall::open(path).unwrap();
+        file.tensor("e").unwrap().logical_type()
+    };
+    assert_eq!(types(&path), None);
+    let out = dir.path().join("o.zt");
+    let report = convert(&holdall::open(&path).unwrap(), &out, &Convert::new(WriteOptions::new()));
+    assert_eq!(report.unwrap().left_behind, [""; 0]);
+    assert_eq!((ranges(&out), types(&out)), (1, None));
+    let mut edit = Edit::open(&out).unwrap();
+    edit.set_attribute("note", Value::Null);
+    edit.commit().unwrap();
+    compact(&out, WriteOptions::new()).unwrap();
+    assert_eq!(ranges(&out), 1);
+}
+
+/// Files as authors of the documents make them: each can be edited and written in its own version, with all that it says; or
+/// an edit says what it would lose, and writing the file in another place names it.
+#[test]
+fn what_authors_put_into_a_file_is_kept_or_named() {
+    use holdall::{Convert, convert};
+    let dir = tempfile::tempdir().unwrap();
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor"));
+    for (name, version, named) in [
+        ("attrs10_nontextval", "1.0", None),
+        ("attrs12_nontext", "1.2", Some("the attribute with the key")),
+        ("chk01_null", "0.1", None),
+        ("deep61", "1.2", None),
+        ("indefname12", "1.2", None),
+        ("s01_csr_other", "0.1", None),
+        ("type_same", "1.2", None),
+        ("u12root_nontextkey", "1.2", Some("the field with the key 5")),
+    ] {
+        let path = dir.path().join("f.zt");
+        std::fs::copy(corpus.join(format!("author-{name}.zt")), &path).unwrap();
+        let source = holdall::open(&path).unwrap();
+        let out = dir.path().join("o.zt");
+        let write = WriteOptions::new()
+            .with_overwrite(true)
+            .with_encode(EncodeOptions::new().with_version(version));
+        let report = convert(&source, &out, &Convert::new(write)).unwrap();
+        let left_behind = report.left_behind.join("; ");
+        assert_eq!(left_behind.is_empty(), named.is_none(), "{name}: {left_behind}");
+        assert!(left_behind.contains(named.unwrap_or_default()), "{name}: {left_behind}");
+        let same = |path: &Path, name: &str| {
+            let file = holdall::open(path).unwrap();
+            for (key, value) in source.attributes().iter() {
+                assert_eq!(file.attributes().get(key), Some(value), "{name}: {key}");
+            }
+            for (a, b) in source.tensors().zip(file.tensors()) {
+                assert_eq!((a.name(), a.shape()), (b.name(), b.shape()), "{name}");
+                assert_eq!((a.layout(), a.attributes()), (b.layout(), b.attributes()), "{name}");
+                assert_eq!(a.logical_type(), b.logical_type(), "{name}");
+                assert_eq!(a.bytes(&Role::Data).unwrap(), b.bytes(&Role::Data).unwrap(), "{name}");
+            }
+        };
+        same(&out, name);
+        let before = std::fs::read(&path).unwrap();
+        let done = Edit::open(&path).and_then(|mut edit| {
+            edit.set_attribute("note", Value::Integer(1));
+            edit.commit()
+        });
+        match (done, named) {
+            (Ok(_), None) => {
+                same(&path, name);
+                let file = holdall::open(&path).unwrap();
+                assert_eq!(file.attributes().get("note"), Some(&Value::Integer(1)), "{name}");
+            }
+            (Err(e), Some(words)) => {
+                assert!(e.to_string().contains(words), "{name}: {e}");
+                assert_eq!(std::fs::read(&path).unwrap(), before, "{name}");
+            }
+            (done, _) => panic!("{name}: {done:?}"),
+        }
+    }
+}

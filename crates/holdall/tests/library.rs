@@ -10,6 +10,7 @@ mod blobs;
 mod build;
 mod cache;
 mod carton;
+mod carton_author;
 mod carton_interop;
 mod carton_pack;
 mod carton_page;

@@ -6,7 +6,7 @@ use crate::records_files;
 #[cfg(feature = "quic")]
 use crate::served;
 use crate::server::{Reply, Server, policy};
-use holdall::carton::{Follow, Packer};
+use holdall::carton::{Follow, Packer, Take};
 use holdall::{
     Convert, DType, File, Layout, LoadOptions, OpenOptions, Role, TensorRecords as _, WriteOptions,
     convert, stats, verify,
@@ -348,7 +348,10 @@ fn package(dir: &Path, files: usize) -> Vec<u8> {
                 runner_compat_version = 1\n";
     std::fs::write(folder.join("carton.toml"), text).unwrap();
     let target = dir.join("p.carton");
-    Packer::from_folder(&folder, Follow::Inside).unwrap().write(&target, false).unwrap();
+    Packer::from_folder(&folder, Follow::Inside, Take::Usual)
+        .unwrap()
+        .write(&target, false)
+        .unwrap();
     std::fs::read(target).unwrap()
 }
 

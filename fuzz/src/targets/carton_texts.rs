@@ -51,6 +51,7 @@ pub fn run(data: &[u8]) {
         manifest: None,
         links: Some(Bytes::copy_from_slice(links)).filter(|text| !text.is_empty()),
         tensors: Some(Bytes::copy_from_slice(tensors)).filter(|text| !text.is_empty()),
+        are_unpacked: false,
     };
     match Contents::new(found.collect(), &texts, &limits) {
         Ok(contents) => whole(&contents),

@@ -1,21 +1,24 @@
 //! Writing a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
 //! pass that writes it.
 
+mod ignored;
 mod named;
 mod parts;
 mod recipe;
 mod zip;
 
+pub use ignored::IGNORE_FILE;
+pub use parts::Take;
 pub use recipe::{Prepared, Recipe, package_path};
 
 use super::rules::OUTPUT_INSIDE;
 use super::{Description, Links, Package, TensorValue};
 use bytes::Bytes;
-use holdall_core::{Error, Result, Warning};
+use holdall_core::{Error, Limits, Result, Warning};
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{Part, Source};
+use parts::{OfFolder, Part, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::Out;
@@ -69,6 +72,11 @@ pub struct Packer {
     manifest: Option<Bytes>,
     packing: Packing,
     work: Work,
+    /// Files and folders of the folder that are not packed.
+    left_out: Vec<String>,
+    left_behind: Vec<String>,
+    /// `MANIFEST` of the folder, which was an unpacked package.
+    unpacked: Option<Bytes>,
 }
 
 /// What came of packing.
@@ -83,6 +91,10 @@ pub struct PackReport {
     pub files: u64,
     /// Those of them that are only linked to.
     pub linked: u64,
+    /// Files and folders in the folder that were not packed: secrets, caches, and what its ignore file names. Folders end in `/`.
+    pub left_out: Vec<String>,
+    /// What the folder has and the package lacks, in words: that a file is a symbolic link, whose target was packed.
+    pub left_behind: Vec<String>,
     /// Warnings about it, as they appear when it is opened.
     pub warnings: Vec<Warning>,
 }
@@ -98,6 +110,9 @@ impl Packer {
             manifest: None,
             packing: Packing::default(),
             work: Work::default(),
+            left_out: Vec::new(),
+            left_behind: Vec::new(),
+            unpacked: None,
         }
     }
 
@@ -106,15 +121,18 @@ impl Packer {
         Packer::empty(Some(description))
     }
 
-    /// A package of what is in a folder; of its symbolic links those are followed that `follow` says. Its
+    /// A package of the files in a folder that `take` says; of its symbolic links those are followed that `follow` says. Its
     /// `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
     ///
     /// # Errors
     /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
-    pub fn from_folder(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
+    pub fn from_folder(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.as_ref().to_owned());
-        packer.files = parts::of_folder(path.as_ref(), follow)?;
+        let OfFolder { files, left_out, left_behind, manifest } =
+            parts::of_folder(path.as_ref(), follow, take)?;
+        (packer.files, packer.unpacked) = (files, manifest);
+        (packer.left_out, packer.left_behind) = (left_out, left_behind);
         Ok(packer)
     }
 
@@ -123,12 +141,11 @@ impl Packer {
     ///
     /// # Errors
     /// As [`Packer::from_folder`].
-    pub fn from_model(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
-        let mut packer = Packer::empty(None);
-        packer.root = Some(path.as_ref().to_owned());
-        let files = parts::of_folder(path.as_ref(), follow)?;
-        packer.files =
-            files.into_iter().map(|(path, part)| (format!("model/{path}"), part)).collect();
+    pub fn from_model(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
+        let mut packer = Packer::from_folder(path, follow, take)?;
+        packer.unpacked = None;
+        let files = std::mem::take(&mut packer.files).into_iter();
+        packer.files = files.map(|(path, part)| (format!("model/{path}"), part)).collect();
         Ok(packer)
     }
 
@@ -166,6 +183,14 @@ impl Packer {
         self
     }
 
+    /// The bytes of a text that was given.
+    fn text(&self, path: &str) -> Result<Bytes> {
+        match self.files.get(path) {
+            Some(part) => part.text(path, &Limits::default()),
+            None => Ok(Bytes::new()),
+        }
+    }
+
     /// Paths of the files that were given so far.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
@@ -200,11 +225,16 @@ impl Packer {
         let to = to.as_ref();
         check_outside(self.root.as_deref(), &self.files, to)?;
         FileSink::check(to, overwrite)?;
-        let Packer { description, root: _, mut files, tensors, links, manifest, packing, work } =
-            self;
+        let Packer { description, mut files, tensors, links, manifest, packing, work, .. } = self;
+        let (left_out, left_behind) = (self.left_out, self.left_behind);
         let warnings = match manifest {
             Some(_) => Vec::new(),
-            None => parts::complete(&mut files, description.as_ref(), tensors)?,
+            None => parts::complete(
+                &mut files,
+                description.as_ref(),
+                tensors,
+                self.unpacked.as_deref(),
+            )?,
         };
         let sink = FileSink::create(to, overwrite, Durability::Disk)?;
         let total = files.values().map(Part::len).sum::<Result<u64>>()?;
@@ -238,11 +268,18 @@ impl Packer {
             rows.push((path.clone(), hash));
         }
         let count = rows.len() as u64;
-        let left_out = |path: &&String| !outside.contains(*path);
-        let inside: Vec<String> = files.keys().filter(left_out).cloned().collect();
+        let is_inside = |path: &&String| !outside.contains(*path);
+        let inside: Vec<String> = files.keys().filter(is_inside).cloned().collect();
         let text = match manifest {
             Some(text) => text,
-            None => write::manifest(&super::Manifest { rows }).into(),
+            // The same list is the same package, however its text ended.
+            None => {
+                match self.unpacked.filter(|own| parts::rows_of(Some(own)).eq(rows.iter().cloned()))
+                {
+                    Some(own) => own,
+                    None => write::manifest(&super::Manifest { rows }).into(),
+                }
+            }
         };
         let hash = sha256(&text);
         if !links.urls.is_empty() {
@@ -250,7 +287,7 @@ impl Packer {
         }
         out.add_bytes("MANIFEST", &text, Packing::Stored)?;
         let len = out.finish(inside.iter().map(String::as_str).chain(["MANIFEST"]))?;
-        Ok(PackReport { hash, len, files: count, linked, warnings })
+        Ok(PackReport { hash, len, files: count, linked, left_out, left_behind, warnings })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a package is made of, before it is written.
 
 use super::Follow;
+use super::ignored::Ignored;
 use crate::unpack::relative;
 use crate::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType,
@@ -10,16 +11,16 @@ use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::error::io;
-use holdall_io::package::At;
 use holdall_io::package::folder::{self, Links};
 use holdall_io::package::origin::{Stored, on_disk};
 use holdall_io::package::read::{fill, reading};
 use holdall_io::package::rules::PART;
+use holdall_io::package::{At, is_executable};
 use holdall_package::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
-    rules::NO_TENSOR_INDEX, unmet, write,
+    revise, rules::NO_TENSOR_INDEX, unmet, write,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -87,8 +88,19 @@ impl Part {
         })
     }
 
+    /// Whether its owner may execute it.
+    pub(super) fn is_executable(&self) -> bool {
+        match &self.source {
+            Source::Path(from) => is_executable(from),
+            Source::Package(package, inside) => {
+                package.file(inside).is_some_and(|file| package.is_executable(file))
+            }
+            Source::Bytes(_) | Source::Link(..) => false,
+        }
+    }
+
     /// The whole of a text that describes the package.
-    fn text(&self, path: &str, limits: &Limits) -> Result<Bytes> {
+    pub(super) fn text(&self, path: &str, limits: &Limits) -> Result<Bytes> {
         let mut out = Vec::new();
         let most = limits.text_len.saturating_add(1);
         self.open()?.1.take(most).read_to_end(&mut out).map_err(|e| reading(e, path))?;
@@ -120,20 +132,82 @@ fn part(message: String) -> Error {
     PART.broken(message)
 }
 
-/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`; symbolic links followed.
-pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, Part>> {
+/// What becomes of a folder's files.
+#[derive(Debug, Default)]
+pub(super) struct OfFolder {
+    pub(super) files: BTreeMap<String, Part>,
+    /// Files and folders that are not packed; folders end in `/`.
+    pub(super) left_out: Vec<String>,
+    /// What is packed in another form, in words.
+    pub(super) left_behind: Vec<String>,
+    /// The text of its `MANIFEST`, if it has one.
+    pub(super) manifest: Option<Bytes>,
+}
+
+/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`, and for what is to be [ignored](Ignored) unless `all`
+/// are wanted; symbolic links followed. What its `MANIFEST` lists is there in any case.
+pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFolder> {
     let links = match follow {
         Follow::Inside => Links::Inside,
         Follow::All => Links::Followed,
     };
-    let found = folder::files(root, links, &Limits::default())?;
+    let limits = Limits::default();
+    let ignored = Ignored::of_folder(root)?;
+    let manifest = folder::text(&root.join(MANIFEST_NAME), &limits).ok();
+    let listed: BTreeSet<String> = rows_of(manifest.as_deref()).map(|(path, _)| path).collect();
+    let is_listed = |path: &str| match path.ends_with('/') {
+        true => listed.range(path.to_owned()..).next().is_some_and(|of| of.starts_with(path)),
+        false => listed.contains(path),
+    };
+    let mut out = OfFolder { manifest, ..OfFolder::default() };
+    let mut links_followed = Vec::new();
+    // Folders that are left out but for files of theirs that are listed.
+    let mut partly: Vec<String> = Vec::new();
+    let found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
+        let is_ignored = take == Take::Usual
+            && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
+        if is_ignored && !is_listed(path) {
+            out.left_out.push(path.to_owned());
+            return true;
+        }
+        if is_ignored && path.ends_with('/') {
+            partly.push(path.to_owned());
+        }
+        if let Some(leads_to) = leads_to {
+            links_followed.push((path.trim_end_matches('/').to_owned(), leads_to.to_owned()));
+        }
+        false
+    })?;
+    out.left_out.sort();
+    links_followed.sort();
+    out.left_behind.extend(links_followed.iter().map(|(path, to)| {
+        let to = to.display().to_string();
+        format!("that `{}` is a symbolic link to `{}`", path.shown(), to.shown())
+    }));
     check_linked(root, &found)?;
     let found = found.into_iter().filter(|f| !matches!(&*f.path, MANIFEST_NAME | LINKS_NAME));
     let part = |file: Found<'_>| {
         let from = root.join(&*file.path);
         (file.path.into_owned(), Part::new(Source::Path(from)))
     };
-    Ok(found.map(part).collect())
+    out.files = found.map(part).collect();
+    Ok(out)
+}
+
+/// Which files of a folder are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Take {
+    /// All but secrets, caches, version control, and what the folder's `.holdallignore` names.
+    #[default]
+    Usual,
+    /// All.
+    All,
+}
+
+/// What a `MANIFEST` lists; nothing where there is none, or none that can be read.
+pub(super) fn rows_of(manifest: Option<&[u8]>) -> impl Iterator<Item = (String, [u8; 32])> {
+    let parsed = manifest.and_then(|text| Manifest::parse(text, &Limits::default()).ok());
+    parsed.unwrap_or_default().rows.into_iter()
 }
 
 /// Refuses the folder of a package some of whose files are only linked to: they would be left out.
@@ -181,20 +255,30 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
 }
 
 /// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
-/// index. Checks that all parts are there and fit, as whoever opens the package will.
+/// index. `unpacked` is the `MANIFEST` of the folder that is packed. Checks that all parts are there and fit, as whoever opens the package will.
 pub(super) fn complete(
     files: &mut BTreeMap<String, Part>,
     description: Option<&Description>,
     tensors: Vec<(String, TensorValue)>,
+    unpacked: Option<&[u8]>,
 ) -> Result<Vec<Warning>> {
     if let Some(description) = description {
-        files.insert(CARTON_TOML.into(), text(write::description(description)));
+        // The text of the author stays, but for what is said in another way now.
+        let own = files.get(CARTON_TOML).map(|part| part.text(CARTON_TOML, &Limits::default()));
+        let revised = own.transpose()?.and_then(|own| revise(&own, description));
+        let whole = || write::description(description);
+        files.insert(CARTON_TOML.into(), text(revised.unwrap_or_else(whole)));
     }
     if !files.contains_key(CARTON_TOML) {
         let message = "there is no `carton.toml`, and no description was given";
         return Err(PART.broken(message).with_remedy(Remedy::NameRunner));
     }
-    if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
+    // A package that had none stays as it was.
+    let had_none =
+        rows_of(unpacked).count() > 0 && rows_of(unpacked).all(|(of, _)| of != TENSOR_INDEX);
+    let has_files = files.keys().any(|path| path.starts_with("tensor_data/"));
+    let needs_none = had_none && tensors.is_empty() && !has_files;
+    if (!tensors.is_empty() || !files.contains_key(TENSOR_INDEX)) && !needs_none {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
         if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
             let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.shown());

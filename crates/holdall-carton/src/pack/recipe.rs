@@ -1,6 +1,6 @@
 //! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
 
-use super::{Content, Follow, Packer, named};
+use super::{Content, Follow, Packer, Take, named};
 use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
@@ -9,6 +9,7 @@ use holdall_formats::shards::SHARD_MISSING;
 use holdall_io::OpenOptions;
 use holdall_io::error::io;
 use holdall_io::package::rules::PART;
+use holdall_package::CARTON_TOML;
 use std::path::{Path, PathBuf};
 
 /// How a path is packed, and what the package says of itself in place of what the model or a `carton.toml`
@@ -48,6 +49,8 @@ pub struct Recipe {
     pub from_toml: Option<PathBuf>,
     /// Which symbolic links in a folder are followed.
     pub follow: Follow,
+    /// Which of its files are packed.
+    pub take: Take,
     /// How a folder is opened that is an unpacked package.
     pub open: OpenOptions,
     /// What a `carton.toml` may ask for.
@@ -97,7 +100,7 @@ impl Recipe {
             }
             return Ok(Prepared { packer, warnings, undeclared });
         }
-        let packer = Packer::from_folder(path, self.follow)?;
+        let packer = Packer::from_folder(path, self.follow, self.take)?;
         let inner = path.join("model");
         let model = match holdall_io::model_file(if inner.is_dir() { &inner } else { path }) {
             // A model of which files are missing; a folder without a model is packed as it is.
@@ -107,6 +110,14 @@ impl Recipe {
         named::check_all(&packer.files, model.as_deref(), &self.open)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {
+            // The author need not say what a package in a zip has to.
+            let text = packer.text(CARTON_TOML)?;
+            let (mut own, _) = Description::parse_own(&text, &self.limits)?;
+            if Description::parse(&text, &self.limits).is_ok() {
+                return Ok(Prepared { packer, warnings, undeclared: None });
+            }
+            own.runner.compat_version = own.runner.compat_version.max(1);
+            let packer = packer.with_description(own);
             return Ok(Prepared { packer, warnings, undeclared: None });
         }
         let Inferred { description, undeclared } = match is_described {
@@ -120,7 +131,7 @@ impl Recipe {
         }
         let packer = match path.join("model").is_dir() {
             true => packer,
-            false => Packer::from_model(path, self.follow)?,
+            false => Packer::from_model(path, self.follow, self.take)?,
         };
         if !packer.paths().any(|path| path.starts_with("model/")) {
             let e = PART.broken("there are no files of a model in the folder");

@@ -44,7 +44,8 @@ impl<'a> Out<'a> {
     /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
     pub(super) fn add(&mut self, path: &str, part: &Part, packing: Packing) -> Result<[u8; 32]> {
         if let Source::Link(_, _, to) = &part.source {
-            self.put(path, EntryKind::Symlink, Method::Stored, to.as_bytes(), to.as_bytes())?;
+            let kind = (EntryKind::Symlink, false);
+            self.put(path, kind, Method::Stored, to.as_bytes(), to.as_bytes())?;
             return match part.sha256 {
                 Some(known) => Ok(known),
                 None => part.hash(path),
@@ -58,8 +59,9 @@ impl<'a> Out<'a> {
             return self.keep(path, part, &stored);
         }
         let (len, mut from) = part.open()?;
+        let is_executable = part.is_executable();
         if len > SMALL {
-            return self.stream(path, len, &mut *from, packing);
+            return self.stream(path, (len, is_executable), &mut *from, packing);
         }
         let mut bytes = Vec::new();
         from.take(SMALL + 1).read_to_end(&mut bytes).map_err(|e| reading(e, path))?;
@@ -67,7 +69,7 @@ impl<'a> Out<'a> {
             return Err(changed(path, len));
         }
         self.work.advance(len)?;
-        self.add_bytes(path, &bytes, packing)
+        self.add_small(path, is_executable, &bytes, packing)
     }
 
     /// Adds a file as another zip stores it, checked against that zip's word on its way.
@@ -77,6 +79,7 @@ impl<'a> Out<'a> {
         let entry = Entry {
             name: path.to_owned(),
             kind: EntryKind::File,
+            is_executable: part.is_executable(),
             method: stored.method,
             crc: stored.crc,
             stored_len: range.end - range.start,
@@ -96,13 +99,24 @@ impl<'a> Out<'a> {
         Ok(hash)
     }
 
-    /// Adds a file that is in memory.
+    /// Adds a file that is in memory, and not to be executed.
     pub(super) fn add_bytes(
         &mut self,
         path: &str,
         bytes: &[u8],
         packing: Packing,
     ) -> Result<[u8; 32]> {
+        self.add_small(path, false, bytes, packing)
+    }
+
+    fn add_small(
+        &mut self,
+        path: &str,
+        is_executable: bool,
+        bytes: &[u8],
+        packing: Packing,
+    ) -> Result<[u8; 32]> {
+        let kind = (EntryKind::File, is_executable);
         let mut squeeze = Squeeze::new(packing, bytes.len() as u64)?;
         let short = match squeeze.method() {
             Method::Stored => None,
@@ -113,8 +127,8 @@ impl<'a> Out<'a> {
             }
         };
         match short {
-            Some((method, short)) => self.put(path, EntryKind::File, method, &short, bytes)?,
-            None => self.put(path, EntryKind::File, Method::Stored, bytes, bytes)?,
+            Some((method, short)) => self.put(path, kind, method, &short, bytes)?,
+            None => self.put(path, kind, Method::Stored, bytes, bytes)?,
         }
         Ok(sha256(bytes))
     }
@@ -122,7 +136,7 @@ impl<'a> Out<'a> {
     fn put(
         &mut self,
         path: &str,
-        kind: EntryKind,
+        (kind, is_executable): (EntryKind, bool),
         method: Method,
         bytes: &[u8],
         decoded: &[u8],
@@ -132,6 +146,7 @@ impl<'a> Out<'a> {
         let entry = Entry {
             name: path.to_owned(),
             kind,
+            is_executable,
             method,
             crc: crc.value(),
             stored_len: bytes.len() as u64,
@@ -149,7 +164,7 @@ impl<'a> Out<'a> {
     fn stream(
         &mut self,
         path: &str,
-        len: u64,
+        (len, is_executable): (u64, bool),
         from: &mut dyn Read,
         packing: Packing,
     ) -> Result<[u8; 32]> {
@@ -157,6 +172,7 @@ impl<'a> Out<'a> {
         let mut entry = Entry {
             name: path.to_owned(),
             kind: EntryKind::File,
+            is_executable,
             method: squeeze.method(),
             crc: 0,
             stored_len: 0,

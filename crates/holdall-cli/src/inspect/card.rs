@@ -295,6 +295,9 @@ pub(super) fn foot(
             Grouped(more as u64)
         )?;
     }
+    for words in file.index().unkept() {
+        writeln!(out, "{} {}", paint.on("passed over:", Style::Dim), printable(words))?;
+    }
     let of_folder = folder.iter().flat_map(|folder| &folder.warnings);
     for warning in file.warnings().iter().chain(of_folder) {
         writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;

@@ -2,10 +2,14 @@
 //! where the file does not say. Components are read on several threads.
 
 use crate::exit::Failure;
+use crate::output::text::printable;
 use crate::session::Session;
 use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Extent, Hasher, Tensor};
 use std::collections::HashMap;
 use std::sync::Mutex;
+
+/// The code for a file that is only linked to.
+const NOT_HERE: &str = "package/not-here";
 
 /// What reading one component told.
 #[derive(Debug, Clone, Default)]
@@ -52,16 +56,28 @@ impl Digests {
         let work = session.work("reading");
         work.begin(total);
         let results = Mutex::new(found);
+        let away = Mutex::new(Vec::new());
         work.for_each(
             jobs,
             || (),
             |(), (tensor, c)| {
-                let told = read(tensor, &c, with_sha256)?;
+                let told = match read(tensor, &c, with_sha256) {
+                    // A file that a package links to, and that cannot be fetched, has no digest here.
+                    Err(e) if e.code() == NOT_HERE => {
+                        away.lock().unwrap_or_else(|p| p.into_inner()).push(e);
+                        Told { decoded_len: c.decoded_len.unwrap_or(0), digest: None }
+                    }
+                    read => read?,
+                };
                 // A thread that panicked poisons nothing worth protecting here.
                 results.lock().unwrap_or_else(|p| p.into_inner()).insert(key(&c), told);
                 work.advance(c.stored_len())
             },
         )?;
+        if !session.json() {
+            let away = away.into_inner().unwrap_or_else(|p| p.into_inner());
+            away.iter().for_each(|e| session.warn(printable(&e.to_string())));
+        }
         Ok(Digests(results.into_inner().unwrap_or_else(|p| p.into_inner())))
     }
 

@@ -55,8 +55,13 @@ pub(super) fn write(
         text.clear();
     }
     let folder = folder.map(|folder| format!(",\"folder\":{}", as_json(&folder.to_plain())));
+    let unkept = file.index().unkept();
+    let passed_over = (!unkept.is_empty())
+        .then(|| format!(",\"passed_over\":{}", as_json(&Plain::from(unkept))))
+        .unwrap_or_default();
     let warnings = as_json(&Plain::from(file.warnings()));
-    writeln!(out, "],\"files\":[]{},\"warnings\":{warnings}}}", folder.unwrap_or_default())?;
+    let folder = folder.unwrap_or_default();
+    writeln!(out, "],\"files\":[]{folder}{passed_over},\"warnings\":{warnings}}}")?;
     Ok(())
 }
 

@@ -115,10 +115,8 @@ fn format_line(package: &Package) -> String {
 
 fn option(value: &OptionValue) -> String {
     match value {
-        OptionValue::Integer(n) => n.to_string(),
-        OptionValue::Double(n) => format!("{n:?}"),
-        OptionValue::Boolean(b) => b.to_string(),
         OptionValue::String(s) => format!("\"{}\"", escape(s)),
+        other => escape(&other.to_string()),
     }
 }
 

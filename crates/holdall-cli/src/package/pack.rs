@@ -12,7 +12,7 @@ use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::carton::rules::RUNNER;
 use holdall::carton::{
-    Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
+    Content, Follow, OptionValue, PackReport, Packing, Recipe, Take, hex, package_path,
 };
 use holdall::fields;
 use holdall::operations::Operation;
@@ -111,6 +111,10 @@ pub(crate) struct PackArgs {
     /// Also pack the targets of symbolic links that lead out of DIR
     #[arg(long)]
     follow_links: bool,
+
+    /// Also pack what is left out otherwise: `.env`, `.git`, `.venv`, caches, and what the folder's `.holdallignore` names
+    #[arg(long)]
+    all_files: bool,
 
     /// Replace OUT if it exists
     #[arg(short, long)]
@@ -235,6 +239,7 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     recipe.description = args.description.as_deref().map(read).transpose()?;
     recipe.platforms = (!args.platforms.is_empty()).then(|| args.platforms.clone());
     recipe.follow = if args.follow_links { Follow::All } else { Follow::Inside };
+    recipe.take = if args.all_files { Take::All } else { Take::Usual };
     recipe.open = input::options(session);
     recipe.limits = session.global.limits();
     Ok(recipe)
@@ -275,6 +280,18 @@ fn tell(session: &Session, to: &Path, report: &PackReport) -> Result<(), Failure
         let files = count(report.files, "file");
         writeln!(session.out(), "{}: {files}, {}", escape(&name), Size(report.len))?;
         writeln!(session.out(), "model hash {hash}")?;
+        if !report.left_out.is_empty() {
+            const SHOWN: usize = 8;
+            let names: Vec<String> =
+                report.left_out.iter().take(SHOWN).map(|n| escape(n)).collect();
+            let more = match report.left_out.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let names = names.join(", ");
+            session.note(format!("not packed: {names}{more} (`--all-files` packs them)"));
+        }
+        writing::left_behind(session, &report.left_behind);
     }
     Ok(())
 }

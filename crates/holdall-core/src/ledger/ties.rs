@@ -3,7 +3,7 @@
 use super::expected::TieRule;
 use super::record::{Entry, Side, StoredPlace};
 use super::{Expected, Ledger, Loss, Lost};
-use crate::model::{ByteOrder, Role};
+use crate::model::Role;
 use crate::read::Extent;
 use holdall_collections::HashMap;
 
@@ -84,15 +84,14 @@ fn is_whole(a: &Entry<'_>, b: &Entry<'_>) -> bool {
 fn sharing(side: Side<'_>) -> Ties {
     match side {
         Side::Index(index) => {
-            let mut firsts: HashMap<(Extent, Option<u64>, ByteOrder, u64), Place> =
-                HashMap::default();
+            let mut firsts: HashMap<(Extent, Option<u64>, u64), Place> = HashMap::default();
             let mut ties = Ties::default();
             for (at, tensor) in index.tensors().enumerate() {
                 for c in tensor.components() {
                     if c.stored.is_empty() || c.stored.is_stated() || c.decoded_len == Some(0) {
                         continue;
                     }
-                    let content = (c.stored, c.decoded_len, c.byte_order, c.dtype.width());
+                    let content = (c.stored, c.decoded_len, c.byte_order.unit(c.dtype));
                     let place = (at, c.role);
                     match firsts.get(&content) {
                         Some(first) => {

@@ -1,9 +1,11 @@
 //! The builder in which the checks common to all formats run once.
 //!
 //! What is wrong with one tensor alone is its *fault*: it stays in the index as one that cannot be read, and
-//! the others can be. What makes the table itself untrustworthy (bounds, overlaps, two tensors of one name) is an error.
+//! the others can be. What makes the table itself untrustworthy (bounds, overlaps in most formats, two tensors of one name) is an
+//! error.
 
 mod dense;
+mod overlaps;
 
 pub use dense::SAMPLE;
 
@@ -64,11 +66,12 @@ crate::error::rules! {
         "All bytes of a tensor that is recovered from a damaged file are there.";
     /// More names, components or bytes of names than the index has room for.
     pub TOO_MANY_NAMES: Limit "index/too-many-names"
-        "A tensor has at most 1024 components, and a file at most 65534 distinct roles.";
+        "A file has at most 65534 distinct roles, layouts or logical types each.";
+    /// Too many components.
+    pub TOO_MANY_COMPONENTS: Limit "index/too-many-components"
+        "A tensor has at most `Limits::components` components."
+        remedies [RaiseLimit { limit: "components", at_least: None }];
 }
-
-/// The most components that one tensor may have.
-pub const MAX_COMPONENTS: usize = 1024;
 
 /// Cases of warnings about tensors that are kept one by one.
 const MOST_CASES: usize = 4096;
@@ -90,13 +93,26 @@ pub struct IndexBuilder {
     stated: Vec<u8>,
     /// Whether names came in strictly rising bytewise order so far.
     sorted: bool,
-    /// Whether components may overlap in part.
-    has_views: bool,
+    /// What becomes of components that overlap in part.
+    overlaps: Overlaps,
+    /// For each role, one more than the number of the last tensor that has it.
+    role_seen: Vec<u32>,
     /// How many tensors are closed: of those nothing is left to check.
     closed: usize,
     role_ids: Interner<Role>,
     layout_ids: Interner<Layout>,
     logical_ids: Interner<LogicalType>,
+}
+
+/// What becomes of components that overlap in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overlaps {
+    /// The file is refused.
+    Refused,
+    /// The tensors that they belong to cannot be read.
+    Faults,
+    /// They are views, and sound.
+    Views,
 }
 
 impl IndexBuilder {
@@ -119,7 +135,8 @@ impl IndexBuilder {
             limits: limits.clone(),
             stated: Vec::new(),
             sorted: true,
-            has_views: false,
+            overlaps: Overlaps::Refused,
+            role_seen: Vec::new(),
             closed: 0,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
@@ -129,7 +146,13 @@ impl IndexBuilder {
 
     /// For files whose tensors are views of what they share: components may overlap in part.
     pub fn with_views(mut self) -> IndexBuilder {
-        self.has_views = true;
+        self.overlaps = Overlaps::Views;
+        self
+    }
+
+    /// For files whose manifest stands when components overlap in part: the tensors concerned are faults.
+    pub fn with_overlap_faults(mut self) -> IndexBuilder {
+        self.overlaps = Overlaps::Faults;
         self
     }
 
@@ -438,7 +461,7 @@ impl IndexBuilder {
     /// can be the tensor's fault ([`EXPANSION`]).
     ///
     /// # Errors
-    /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
+    /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_COMPONENTS`], [`TOO_MANY_NAMES`].
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
         let len = self.source_of(c.stored).map_or(0, |(len, _)| len);
@@ -489,13 +512,17 @@ impl IndexBuilder {
         let Some(last) = inner.tensors.len().checked_sub(1) else {
             return Ok(());
         };
-        let own = &inner.components[inner.components_of(last)];
-        if own.iter().any(|row| row.role == role) {
+        if self.role_seen.len() <= role as usize {
+            self.role_seen.resize(role as usize + 1, 0);
+        }
+        let owner = arena_offset(last + 1)?;
+        if std::mem::replace(&mut self.role_seen[role as usize], owner) == owner {
             let e = DUPLICATE_COMPONENT.broken(format!("two components `{}`", c.role));
             return Err(self.blame_last(e).in_component(&c.role).at(c.stored.range()));
         }
-        if own.len() >= MAX_COMPONENTS {
-            let e = TOO_MANY_NAMES.broken(format!("more than {MAX_COMPONENTS} components"));
+        let most = self.limits.components;
+        if inner.components_of(last).len() >= most {
+            let e = TOO_MANY_COMPONENTS.broken(format!("more than {most} components"));
             return Err(self.blame_last(e));
         }
         inner.add_source(c.stored.source);
@@ -530,13 +557,11 @@ impl IndexBuilder {
     /// [`MISSING_COMPONENT`], [`SIZE`], [`ELEMENT_WIDTH`], [`SHAPE_OVERFLOW`] and [`EXPANSION`].
     ///
     /// # Errors
-    /// [`DUPLICATE_NAME`], [`OVERLAP`].
+    /// [`DUPLICATE_NAME`], [`OVERLAP`] unless that is a fault.
     pub fn finish(mut self) -> Result<Index> {
         self.close_tensor();
         self.check_names()?;
-        if !self.has_views {
-            self.check_overlaps()?;
-        }
+        self.check_overlaps()?;
         self.inner.stated = self.stated.into();
         Ok(Index(Arc::new(self.inner)))
     }
@@ -583,10 +608,15 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// A logical type that has no meaning here, or not over this dtype, becomes an unknown one.
+    /// A logical type that is the dtype itself says nothing; one that has no meaning here, or not over this dtype, becomes an
+    /// unknown one.
     fn check_logical_type(&mut self, c: &mut Component) {
         let Some(t) = &c.logical_type else { return };
         if t.storage() == Some(c.dtype) {
+            return;
+        }
+        if t.is_plain(c.dtype) {
+            c.logical_type = None;
             return;
         }
         let (dtype, name) = (c.dtype, t.as_str().to_owned());
@@ -738,53 +768,6 @@ impl IndexBuilder {
             DUPLICATE_NAME.broken("two tensors have this name").in_tensor(inner.name(at as usize))
         })?;
         Ok(())
-    }
-
-    fn check_overlaps(&self) -> Result<()> {
-        let inner = &self.inner;
-        let source = |at: usize| inner.sources_of.get(at).copied().unwrap_or(0);
-        let extents = || {
-            let filled = inner.components.iter().enumerate().filter(|(_, row)| row.stored_len > 0);
-            let readable = filled.map(|(at, row)| {
-                Extent::new(source(at), row.offset..row.offset.saturating_add(row.stored_len))
-            });
-            readable.chain(inner.claimed.iter().copied().filter(|extent| !extent.is_empty()))
-        };
-        let mut last = Extent::default();
-        let in_order = extents().all(|extent| {
-            let fits = (extent.source, extent.start) >= (last.source, last.end);
-            last = extent;
-            fits
-        });
-        if in_order {
-            return Ok(());
-        }
-        let mut extents: Vec<Extent> = extents().collect();
-        extents.sort_unstable();
-        extents.dedup();
-        for pair in extents.windows(2) {
-            if pair[1].source == pair[0].source && pair[1].start < pair[0].end {
-                return Err(self.blame_overlap(pair[0], pair[1]));
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn blame_overlap(&self, a: Extent, b: Extent) -> Error {
-        let mut e = OVERLAP.broken(format!(
-            "bytes {}..{} and {}..{} overlap in part: neither disjoint nor the same",
-            a.start, a.end, b.start, b.end
-        ));
-        let at = |row: &ComponentRow| (row.offset..row.offset + row.stored_len) == b.range();
-        let inner = &self.inner;
-        for t in 0..inner.tensors.len() {
-            if let Some(row) = inner.components[inner.components_of(t)].iter().find(|row| at(row)) {
-                e = e.in_tensor(inner.name(t)).in_component(&inner.roles[row.role as usize]);
-                break;
-            }
-        }
-        e.at(b.range())
     }
 }
 

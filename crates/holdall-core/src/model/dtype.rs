@@ -156,6 +156,12 @@ impl LogicalType {
             .unwrap_or_else(|| LogicalType::Other(name.into()))
     }
 
+    /// Returns whether the type is named like the dtype that stores it: elements are what is stored, as without a logical type
+    /// (zTensor 1.2, section 1).
+    pub fn is_plain(&self, dtype: DType) -> bool {
+        matches!(self, LogicalType::Other(name) if **name == *dtype.as_str())
+    }
+
     /// The storage dtype this type is defined over; `None` for an unknown type.
     pub fn storage(&self) -> Option<DType> {
         match self {
@@ -206,4 +212,16 @@ pub enum ByteOrder {
     Big,
     /// The same in the fields of blocks, of the type at this place of [`BLOCK_TYPES`](super::block::BLOCK_TYPES).
     BigBlocks(u8),
+}
+
+impl ByteOrder {
+    /// Returns what tells bytes in this order from the same bytes in another, as elements of that type: for numbers the bytes
+    /// that change places, 1 if none do.
+    pub fn unit(self, dtype: DType) -> u64 {
+        match self {
+            ByteOrder::Little => 1,
+            ByteOrder::Big => dtype.width(),
+            ByteOrder::BigBlocks(number) => 256 + u64::from(number),
+        }
+    }
 }

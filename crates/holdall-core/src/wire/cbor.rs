@@ -18,10 +18,10 @@
 //! keys are section 5.6 (`cbor/duplicate-key`). The other rules are ours.
 //!
 //! # Support
-//! All of CBOR is read and written in attribute values. Where a format's own structure stands, tags
-//! (`cbor/tagged`), strings of indefinite length (`cbor/indefinite-string`) and keys that are not
-//! text (`cbor/key`) are refused; arrays and maps of indefinite length are read, because real
-//! writers use them. Integers and lengths need not be in their shortest form.
+//! All of CBOR is read and written in attribute values. The typed reads, for a format's own structure, take untagged items and
+//! text of definite length (`cbor/kind`), and keys that are text (`cbor/key`); a format that allows more brings its
+//! manifest into that form first, with [`Reader::tags`], [`Reader::any_text`] and [`Reader::raw`]. Arrays and maps of indefinite
+//! length are read, because real writers use them. Integers and lengths need not be in their shortest form.
 //!
 //! # Deviations
 //! A NaN keeps its bits when it widens to f64. What an item was spelled like (longer integers,
@@ -33,10 +33,12 @@
 //! [`crate::Limits::depth`] (`cbor/depth`), attribute values by [`crate::Limits::attribute_values`]
 //! (`cbor/too-many-values`). Skipping takes time proportional to the bytes, and no recursion.
 
+mod items;
 mod reader;
 mod value;
 mod writer;
 
+pub use items::Kind;
 pub use reader::{Items, Reader};
 pub use value::{MAX_DEPTH, check_keys, has_duplicates};
 pub use writer::{Writer, check};
@@ -69,13 +71,8 @@ crate::error::rules! {
     /// Another kind of item than its place asks for.
     pub ITEM_KIND: Malformed "cbor/kind"
         "Every item has the kind that its position requires: text, an unsigned integer, an array or a map.";
-    /// A tag in a structural place.
-    pub TAGGED: Malformed "cbor/tagged" "No item outside attribute values is tagged.";
-    /// A string of indefinite length in a structural place.
-    pub INDEFINITE_STRING: Malformed "cbor/indefinite-string"
-        "Strings outside attribute values have a definite length.";
     /// A key that is not text.
-    pub KEY: Malformed "cbor/key" "Keys of maps outside attribute values are text.";
+    pub KEY: Malformed "cbor/key" "Names of tensors and of their components are text.";
     /// A map with one key twice.
     pub DUPLICATE_KEY: Malformed "cbor/duplicate-key" "The keys of a map are unique.";
     /// Bytes after the item.

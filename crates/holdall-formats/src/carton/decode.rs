@@ -8,24 +8,42 @@ use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, Role,
     Value,
 };
+use holdall_core::read::Extent;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 use holdall_package::{
-    Contents, Description, DimSpec, LINKED, NESTED, PackedFile, Runner, STRINGS, ShapeSpec,
-    TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
+    Contents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
+    ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
 };
 use std::ops::Range;
 
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode_linked(window, limits, &FetchedTexts::default(), &[])
+}
+
+/// The index of a package with the files that it links to: texts that were fetched, and files of tensors by their paths and
+/// lengths, which are sources 1 and on.
+///
+/// # Errors
+/// All rules of packages.
+pub fn decode_linked(
+    window: &Window,
+    limits: &Limits,
+    texts: &FetchedTexts,
+    linked: &[(String, u64)],
+) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
     // What tensors will be asked for comes with the texts, and these are read once.
-    let texts: Vec<Entry<'_>> = zip_texts(&directory).into_iter().flatten().collect();
+    let own_texts: Vec<Entry<'_>> = zip_texts(&directory).into_iter().flatten().collect();
     let headers = directory.entries().filter(is_tensor).map(|entry| directory.header(entry));
-    window.all(directory.likely(&texts, limits).chain(headers))?;
-    let contents = read_zip(&directory, window, limits, None)?;
+    window.all(directory.likely(&own_texts, limits).chain(headers))?;
+    let contents = read_zip(&directory, window, limits, texts)?;
     let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
     let data = 0..directory.place().start;
     let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
+    for (_, len) in linked {
+        builder.source(*len, 0..*len)?;
+    }
     contents.warnings.iter().cloned().for_each(|warning| builder.add_warning(warning));
     builder.attributes(attributes(&contents));
     let files: Vec<Option<&PackedFile>> =
@@ -36,7 +54,10 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let mut places = directory.data_of_all(&wanted, window)?.into_iter();
     for (row, file) in contents.tensors.iter().zip(files) {
         let entry = entry(file);
-        let place = entry.and_then(|entry| Some((entry, places.next()?)));
+        let place = match entry.and_then(|entry| Some((entry, places.next()?))) {
+            Some((entry, range)) => Some(Place::of_entry(entry, range)),
+            None => file.and_then(|file| Place::linked(file, linked)),
+        };
         tensor(&mut builder, row, file, place)?;
     }
     Ok(builder.finish()?)
@@ -54,11 +75,39 @@ fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile
     }
 }
 
+/// Where the bytes of a tensor's file are.
+struct Place {
+    stored: Extent,
+    encoding: Encoding,
+    len: u64,
+    /// Of an entry of a zip.
+    crc32: Option<u32>,
+}
+
+impl Place {
+    fn of_entry(entry: Entry<'_>, stored: Range<u64>) -> Place {
+        Place {
+            stored: stored.into(),
+            encoding: entry.method().encoding(),
+            len: entry.decoded_len(),
+            crc32: Some(entry.crc32()),
+        }
+    }
+
+    fn linked(file: &PackedFile, linked: &[(String, u64)]) -> Option<Place> {
+        let at = linked.iter().position(|(path, _)| *path == file.path)?;
+        let (_, len) = linked.get(at)?;
+        let source = u32::try_from(at).ok()?.checked_add(1)?;
+        let stored = Extent::new(source, 0..*len);
+        Some(Place { stored, encoding: Encoding::Raw, len: *len, crc32: None })
+    }
+}
+
 fn tensor(
     builder: &mut IndexBuilder,
     row: &TensorRow,
     file: Option<&PackedFile>,
-    place: Option<(Entry<'_>, Range<u64>)>,
+    place: Option<Place>,
 ) -> Result<()> {
     let (ty, shape) = match &row.kind {
         TensorKind::Plain { ty, shape, .. } => (*ty, shape),
@@ -69,7 +118,7 @@ fn tensor(
             return Ok(());
         }
     };
-    let Some((entry, stored)) = place else {
+    let Some(Place { stored, encoding, len, crc32 }) = place else {
         builder.tensor(&row.name, shape, Layout::from_name(LINKED))?;
         let mut attributes = one("dtype", text(ty.as_str()));
         if let Some(sha256) = file.and_then(|file| file.sha256) {
@@ -83,12 +132,11 @@ fn tensor(
         None => (DType::U8, Layout::from_name(STRINGS)),
     };
     builder.tensor(&row.name, shape, layout)?;
-    let encoding = entry.method().encoding();
     // Those are of the file, so of the decoded bytes.
     let digest = match file.and_then(|file| file.sha256) {
-        Some(sha256) if encoding == Encoding::Raw => Digest::Sha256(sha256),
-        Some(sha256) => Digest::Sha256Decoded(sha256),
-        None => Digest::Crc32(entry.crc32()),
+        Some(sha256) if encoding == Encoding::Raw => Some(Digest::Sha256(sha256)),
+        Some(sha256) => Some(Digest::Sha256Decoded(sha256)),
+        None => crc32.map(Digest::Crc32),
     };
     builder.component(Component {
         role: Role::Data,
@@ -96,9 +144,9 @@ fn tensor(
         logical_type: None,
         encoding,
         byte_order: ByteOrder::Little,
-        stored: stored.into(),
-        decoded_len: Some(entry.decoded_len()),
-        digest: Some(digest),
+        stored,
+        decoded_len: Some(len),
+        digest,
     })
 }
 

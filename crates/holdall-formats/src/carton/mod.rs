@@ -2,7 +2,7 @@
 //!
 //! # What
 //! A package's `tensor_data/` as tensors: numbers are dense, texts have the layout `strings`, nested tensors `nested`, and
-//! tensors whose file is only in `LINKS` `linked`. The attributes of the file are what `carton.toml` says.
+//! tensors whose file is only in `LINKS` `linked`, unless the caller fetched it ([`decode_linked`]): they have no components. The attributes of the file are what `carton.toml` says.
 //!
 //! # Layout
 //! A zip of plain files: see [`holdall_package`].
@@ -21,6 +21,8 @@
 
 mod decode;
 mod detect;
+
+pub use decode::decode_linked;
 
 use crate::Format;
 use holdall_package::{LINKED, NESTED, RULES, STRINGS};

@@ -147,6 +147,7 @@ impl Encode for Encoder {
             let entry = Entry {
                 name: name.to_owned(),
                 kind: EntryKind::File,
+                is_executable: false,
                 method: Method::Stored,
                 crc: Crc32::of_zip(text.as_bytes()),
                 stored_len: len,

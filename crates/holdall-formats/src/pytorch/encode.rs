@@ -183,6 +183,7 @@ impl Encode for Encoder {
             let entry = Entry {
                 name: format!("{TOP}{name}"),
                 kind: EntryKind::File,
+                is_executable: false,
                 method: Method::Stored,
                 crc: Crc32::of_zip(&bytes),
                 stored_len: len,

@@ -1,7 +1,7 @@
 //! What each version that is written can hold.
 
 use super::rules::*;
-use super::v0::FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD;
+use super::v0::{self, FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD};
 use super::v1::{indexes, layout_of};
 use holdall_core::encode::{ComponentSpec, TensorSpec};
 use holdall_core::error::{Remedy, Result, Shown as _};
@@ -20,9 +20,19 @@ pub(super) enum Version {
     V1_2,
 }
 
-/// The deepest attribute value written: with the manifest around it, it stays within the default
-/// [`holdall_core::Limits::depth`].
-const MAX_VALUE_DEPTH: usize = 60;
+/// How deep an attribute of a file or of a tensor may nest: with the manifest around it, it stays within what is read at most,
+/// whatever [`holdall_core::Limits::depth`] says.
+fn most_depth(version: Version, is_of_file: bool) -> usize {
+    let around = match (version, is_of_file) {
+        // The manifest, the first tensor, the map of the attributes.
+        (Version::V0_1, true) => 3,
+        (Version::V0_1, false) => 2,
+        (_, true) => 2,
+        // The manifest, the table, the tensor, its attributes.
+        (_, false) => 4,
+    };
+    cbor::MAX_DEPTH.saturating_sub(around)
+}
 
 /// 0.1's fields of a tensor.
 const RESERVED: [&str; 10] = [
@@ -44,15 +54,13 @@ const RESERVED: [&str; 10] = [
 /// # Errors
 /// [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
 pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Result<()> {
-    check_values(attributes)?;
-    if matches!(version, Version::V1_0 | Version::V1_1)
+    check_values(attributes, most_depth(version, true))?;
+    // 1.1 has no document; what reads it takes texts.
+    if version == Version::V1_1
         && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
     {
-        return Err(FILE_ATTRIBUTES.broken(format!(
-            "zTensor {} keeps text only, not attribute `{}`",
-            version.as_str(),
-            key.shown()
-        )));
+        let message = format!("zTensor 1.1 keeps text only, not attribute `{}`", key.shown());
+        return Err(FILE_ATTRIBUTES.broken(message));
     }
     Ok(())
 }
@@ -63,20 +71,21 @@ pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Res
 /// [`LAYOUT`], [`LOGICAL_TYPE`], [`TENSOR_ATTRIBUTES`], [`RESERVED_FIELD`], [`ONE_DTYPE`],
 /// [`WIDE_INDICES`], [`COMPONENTS`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
 pub(super) fn check_tensor(version: Version, tensor: &TensorSpec) -> Result<()> {
-    check_layout(version, &tensor.layout)
+    check_layout(version, tensor)
         .and_then(|()| check_tensor_attributes(version, tensor))
         .and_then(|()| check_components(version, tensor))
         .map_err(|e| e.in_tensor(&tensor.name))
 }
 
-fn check_values(attributes: &Attributes) -> Result<()> {
+fn check_values(attributes: &Attributes, depth: usize) -> Result<()> {
     for (_, value) in attributes.iter() {
-        cbor::check(value, MAX_VALUE_DEPTH)?;
+        cbor::check(value, depth)?;
     }
     cbor::check_keys(attributes)
 }
 
-fn check_layout(version: Version, layout: &Layout) -> Result<()> {
+fn check_layout(version: Version, tensor: &TensorSpec) -> Result<()> {
+    let layout = &tensor.layout;
     let fits = match layout {
         Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => true,
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
@@ -87,7 +96,11 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         // They mean nothing without their schema, an attribute of the tensor.
         Layout::Records | Layout::Blob => version == Version::V1_2,
         // A name that would be read back as a layout with a meaning is not an unknown one.
-        Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
+        Layout::Other(name) if version == Version::V0_1 => {
+            v0::named_layout(name, &tensor.attributes).is_none()
+                && matches!(&tensor.components[..], [one] if one.role == Role::Data)
+        }
+        Layout::Other(name) => layout_of(name) == *layout,
         _ => false,
     };
     if fits {
@@ -108,7 +121,7 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
 
 fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> {
     let attributes = &tensor.attributes;
-    check_values(attributes)?;
+    check_values(attributes, most_depth(version, false))?;
     match version {
         Version::V1_2 => {}
         Version::V1_0 | Version::V1_1 => {
@@ -126,7 +139,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
         }
         Version::V0_1 => {
             let of_layout: &[&str] = match tensor.layout {
-                Layout::Dense => &[],
+                Layout::Dense | Layout::Other(_) => &[],
                 Layout::SparseCsr => &["sparse_format", "nnz", "indices", "indptr"],
                 Layout::SparseCoo => &["sparse_format", "nnz", "coords"],
                 _ => &["sparse_format", "nnz"],
@@ -211,9 +224,6 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
     let values = count(Role::Values).unwrap_or_default();
     let (expected, indices) = match layout {
         Layout::SparseCsr => (Some(values), count(Role::Indices)),
-        Layout::SparseCoo if tensor.shape.is_empty() => {
-            return Err(LAYOUT.broken("zTensor 0.1 has no sparse tensors without dimensions"));
-        }
         Layout::SparseCoo => {
             let rank = u64::try_from(tensor.shape.len()).ok();
             (rank.and_then(|rank| values.checked_mul(rank)), count(Role::Coords))

@@ -232,9 +232,10 @@ impl Manifest {
         w.text("dtype");
         w.text(long_name(c.dtype));
         w.text("layout");
-        match sparse_format {
-            None => w.text("dense"),
-            Some(format) => {
+        match (sparse_format, &tensor.layout) {
+            (None, Layout::Other(name)) => w.text(name),
+            (None, _) => w.text("dense"),
+            (Some(format), _) => {
                 w.text("sparse");
                 w.text("sparse_format");
                 w.text(format);

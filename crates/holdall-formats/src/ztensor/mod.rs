@@ -32,11 +32,12 @@
 //!
 //! Reads all four generations. Version 2 is a format of its own; other magic numbers are refused
 //! (`ztensor/unsupported-container`). A higher minor version is read with a warning; unknown fields
-//! are ignored; unknown layouts and logical types are kept whole.
+//! are ignored, whatever CBOR they are (`Index::unkept` names them); unknown layouts and logical types are kept whole.
 //!
 //! # Deviations
 //! - 1.0 section 6 wants the manifest smaller than the file less 16 bytes, which refuses the
 //!   reference implementation's own empty file. We take "at most".
+//! - Where the documents want text, a number or a map, tags are passed over, and text may be of indefinite length.
 //! - The 0.1 crate reads a manifest length of 0 as a file without tensors; we refuse it, for the
 //!   document has 17 bytes there. It refuses offsets that are not multiples of 64; we warn, as 1.x
 //!   readers do.
@@ -70,6 +71,7 @@ mod fit;
 mod footer;
 mod lost_end;
 mod manifest;
+mod respell;
 pub mod rules;
 mod stated;
 mod v0;

@@ -55,7 +55,7 @@ holdall_core::error::rules! {
 
     /// A layout that the version written lacks.
     pub LAYOUT: Unsupported "ztensor/layout"
-        "A tensor to be written has a layout that the version has: 0.1 has dense, sparse_csr, sparse_coo and packed sparse; 1.0 has dense, sparse_csr and sparse_coo; 1.2 also quantized_group, records and blob; 1.x also any unknown layout."
+        "A tensor to be written has a layout that the version has: 0.1 has dense, sparse_csr, sparse_coo and packed sparse; 1.0 has dense, sparse_csr and sparse_coo; 1.2 also quantized_group, records and blob; all also have any unknown layout, 0.1 with one component."
         remedies [MakeDense, LeaveOut];
     /// A logical type that the version written lacks.
     pub LOGICAL_TYPE: Unsupported "ztensor/logical-type"
@@ -63,7 +63,7 @@ holdall_core::error::rules! {
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];
     /// Attributes of the file that the version written cannot hold.
     pub FILE_ATTRIBUTES: Unsupported "ztensor/file-attributes"
-        "In version 1.0, a file's attributes are text; in 0.1, the file has a tensor to hold them."
+        "In version 1.1, a file's attributes are text; in 0.1, the file has a tensor to hold them."
         remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Attributes of a tensor that the version written cannot hold.
     pub TENSOR_ATTRIBUTES: Unsupported "ztensor/tensor-attributes"

@@ -64,9 +64,15 @@ fn by_coordinates(custom: &Attributes, shape: &[u64], values: Option<u64>) -> Op
             rows.extend(columns);
             (Coordinates { all: rows, either_way: false }, &["row", "col"])
         };
+    // A tensor without dimensions has no coordinates, however many values it has.
+    let nnz = || custom.get("nnz").and_then(Value::as_integer);
+    let count = match u64::try_from(shape.len()).ok()? {
+        0 => values.or_else(|| u64::try_from(nnz()?).ok())?,
+        rank => count(&lists.all)?.checked_div(rank)?,
+    };
     Some(Indices {
         layout: Layout::SparseCoo,
-        count: count(&lists.all)?.checked_div(u64::try_from(shape.len()).ok()?)?,
+        count,
         indices: bytes(&lists.all),
         indptr: Vec::new(),
         fields,

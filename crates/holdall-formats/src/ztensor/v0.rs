@@ -105,7 +105,9 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"layout" => {
                     self.keys.known(6, key)?;
-                    self.layout = Some(reader.text("`layout`")?);
+                    if !reader.null() {
+                        self.layout = Some(reader.text("`layout`")?);
+                    }
                 }
                 key @ b"data_endianness" => {
                     self.keys.known(7, key)?;
@@ -335,25 +337,24 @@ impl<'a> Entry<'a> {
 
     /// The layout; the document's `sparse_format` is taken out of the custom fields.
     fn take_layout(&mut self, name: &str, builder: &mut IndexBuilder) -> Layout {
-        let layout = match self.layout.unwrap_or("dense") {
-            "dense" => return Layout::Dense,
-            "sparsecsr" | "sparse_csr" => return Layout::PackedCsr,
-            "sparsecoo" | "sparse_coo" => return Layout::PackedCoo,
-            "sparse" => match self.custom.get("sparse_format").and_then(Value::as_text) {
-                Some("csr") => Layout::PackedCsr,
-                Some("coo") => Layout::PackedCoo,
-                _ => {
+        let stated = self.layout.unwrap_or("dense");
+        match named_layout(stated, &self.custom) {
+            Some(layout) => {
+                if layout != Layout::Dense {
+                    self.custom.remove("sparse_format");
+                }
+                layout
+            }
+            None => {
+                if stated == "sparse" {
                     builder.warn(warnings::SPARSE_FORMAT, Some(name), None, || {
                         "a sparse tensor of no known `sparse_format`; only its raw bytes can be read"
                             .into()
                     });
-                    return Layout::Other("sparse".into());
                 }
-            },
-            other => return Layout::Other(other.into()),
-        };
-        self.custom.remove("sparse_format");
-        layout
+                Layout::Other(stated.into())
+            }
+        }
     }
 
     /// Checks the length of a packed sparse component against its shape, and finds the decoded length
@@ -393,6 +394,21 @@ impl<'a> Entry<'a> {
             self.custom.remove("nnz");
         }
         decoded_len
+    }
+}
+
+/// The layout of that name, of a tensor with these custom fields; `None` for one without a meaning here.
+pub(super) fn named_layout(name: &str, custom: &Attributes) -> Option<Layout> {
+    match name {
+        "dense" => Some(Layout::Dense),
+        "sparsecsr" | "sparse_csr" => Some(Layout::PackedCsr),
+        "sparsecoo" | "sparse_coo" => Some(Layout::PackedCoo),
+        "sparse" => match custom.get("sparse_format").and_then(Value::as_text)? {
+            "csr" => Some(Layout::PackedCsr),
+            "coo" => Some(Layout::PackedCoo),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::footer::Generation;
 use super::rules::*;
 use holdall_core::error::{Error, Result};
 use holdall_core::limits::Limits;
-use holdall_core::model::builder::{BOUNDS, MAX_COMPONENTS, RANK, TOO_MANY_NAMES};
+use holdall_core::model::builder::{BOUNDS, RANK, TOO_MANY_COMPONENTS};
 use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
     Role,
@@ -30,7 +30,7 @@ pub(super) fn decode(
         Generation::V1Objects => ("objects", "tensors"),
         _ => ("tensors", "objects"),
     };
-    let mut decoder = Decoder::new(generation, limits.rank);
+    let mut decoder = Decoder::new(generation, limits);
     let mut keys = Keys::default();
     let mut version = None;
     // Where the table starts, if it stands before the version: which one it is decides how it reads.
@@ -128,6 +128,7 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
 struct Decoder<'a> {
     generation: Generation,
     max_rank: usize,
+    max_components: usize,
     minor: u64,
     object_keys: Keys<'a>,
     component_keys: Keys<'a>,
@@ -152,10 +153,11 @@ struct Draft<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn new(generation: Generation, max_rank: usize) -> Decoder<'a> {
+    fn new(generation: Generation, limits: &Limits) -> Decoder<'a> {
         Decoder {
             generation,
-            max_rank,
+            max_rank: limits.rank,
+            max_components: limits.components,
             minor: 0,
             object_keys: Keys::default(),
             component_keys: Keys::default(),
@@ -293,8 +295,9 @@ impl<'a> Decoder<'a> {
             let start = reader.offset();
             let key = reader.key("`components`")?;
             let role = reader.utf8(key, start)?;
-            if self.drafts.len() >= MAX_COMPONENTS {
-                return Err(TOO_MANY_NAMES.broken(format!("more than {MAX_COMPONENTS} components")));
+            if self.drafts.len() >= self.max_components {
+                let message = format!("more than {} components", self.max_components);
+                return Err(TOO_MANY_COMPONENTS.broken(message));
             }
             let draft = self.read_component(reader, role).map_err(|e| e.in_component(role))?;
             self.drafts.push(draft);

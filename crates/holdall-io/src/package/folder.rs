@@ -27,6 +27,17 @@ pub enum Links {
 
 /// The files in the folder `root` and its folders, in no order.
 pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'static>>> {
+    files_but(root, links, limits, &mut |_, _| false)
+}
+
+/// The same without what `leaves_out` says of: it is given the path of each folder, which ends in `/`, and file below `root`,
+/// and, for a symbolic link, where that leads.
+pub fn files_but(
+    root: &Path,
+    links: Links,
+    limits: &Limits,
+    leaves_out: &mut dyn FnMut(&str, Option<&Path>) -> bool,
+) -> Result<Vec<Found<'static>>> {
     let mut out = Vec::new();
     let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
@@ -41,6 +52,15 @@ pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'st
             };
             let path = format!("{prefix}{name}");
             let mut meta = from.symlink_metadata().map_err(|e| failed(e, "opening", &from))?;
+            let is_folder = match meta.is_symlink() {
+                true => from.is_dir(),
+                false => meta.is_dir(),
+            };
+            let shown = if is_folder { format!("{path}/") } else { path.clone() };
+            let leads_to = meta.is_symlink().then(|| from.read_link().unwrap_or_default());
+            if leaves_out(&shown, leads_to.as_deref()) {
+                continue;
+            }
             if meta.is_symlink() && links != Links::Kept {
                 let to = from.canonicalize().map_err(|e| failed(e, "opening", &from))?;
                 if links == Links::Inside && !to.starts_with(&whole) {
@@ -95,6 +115,7 @@ pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>, Texts)
         manifest: text(MANIFEST_NAME)?,
         links: text(LINKS_NAME)?,
         tensors: text(TENSOR_INDEX)?,
+        are_unpacked: true,
     };
     Ok((found, texts))
 }

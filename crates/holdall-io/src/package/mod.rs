@@ -6,6 +6,7 @@
 
 mod check;
 pub mod folder;
+mod linked;
 mod open;
 pub mod origin;
 pub mod read;
@@ -290,6 +291,31 @@ impl PackageReader {
         }
     }
 
+    /// Returns whether a file is one that its owner may execute: an entry of a zip made on Unix, a file on a disk.
+    pub fn is_executable(&self, file: &PackageFile) -> bool {
+        match (&self.inner.origin, file.place) {
+            (Origin::Zip { directory, .. }, Place::Zip) => file
+                .entry
+                .and_then(|at| directory.at(at))
+                .is_some_and(|entry| entry.is_executable()),
+            (_, Place::Disk) => match self.at(file) {
+                Ok(At::Disk(path)) => is_executable(&path),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Returns whether there is a folder `model`, with files or without.
+    pub fn has_model(&self) -> bool {
+        let is_folder = || match &self.inner.origin {
+            Origin::Zip { directory, .. } => directory.get(MODEL).is_some(),
+            Origin::Folder(root) => root.join(MODEL).is_dir(),
+            Origin::Model(_) => true,
+        };
+        self.files().iter().any(|file| file.path.starts_with(MODEL)) || is_folder()
+    }
+
     /// Files and folders that are one on some systems.
     pub fn twins(&self) -> &[Twins] {
         &self.inner.twins
@@ -424,6 +450,20 @@ pub enum At {
     Zip(Stored),
     /// In a file on the disk.
     Disk(PathBuf),
+}
+
+/// Returns whether the owner of a file on a disk may execute it.
+pub fn is_executable(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        path.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o100 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// Whether what was opened as a package is none: other archives have files, too.

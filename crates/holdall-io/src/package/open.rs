@@ -13,7 +13,8 @@ use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
 use holdall_package::{
-    CARTON_TOML, Contents, Description, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
+    CARTON_TOML, Contents, Description, FetchedTexts, PackedFile, TENSOR_INDEX, Texts, read_zip,
+    rules::MISSING_FILE, write,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -114,7 +115,7 @@ impl PackageReader {
         opened.map_err(|e| e.in_source(path.display()))
     }
 
-    fn of_zip(
+    pub(super) fn of_zip(
         source: Arc<dyn ByteSource>,
         location: &Location,
         io: Io,
@@ -127,15 +128,15 @@ impl PackageReader {
             // The directory is read once, however often more is fetched for what it leads to.
             let directory =
                 crate::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
-            let mut read = |given: Option<&Bytes>| {
+            let mut read = |given: &FetchedTexts| {
                 let found = crate::source::fetched(&*source, &mut window, |w| {
                     read_zip(&directory, w, limits, given)
                 })?;
                 found.ok_or_else(|| holdall_formats::unknown_zip(&directory))
             };
-            let mut contents = read(None)?;
-            if contents.description_is_linked() {
-                contents = read(Some(&description(&contents, options)?))?;
+            let mut contents = read(&FetchedTexts::default())?;
+            if let Some(texts) = texts_of(&contents, options)? {
+                contents = read(&texts)?;
             }
             Ok((contents, directory))
         });
@@ -192,8 +193,9 @@ impl PackageReader {
         }
         let limits = options.limits();
         let mut contents = Contents::new(found.clone(), &texts, limits)?;
-        if contents.description_is_linked() {
-            texts.description = Some(description(&contents, options)?);
+        if let Some(fetched) = texts_of(&contents, options)? {
+            texts.description = texts.description.or(fetched.description);
+            texts.tensors = texts.tensors.or(fetched.tensors);
             contents = Contents::new(found, &texts, limits)?;
         }
         let name = root.display().to_string();
@@ -238,10 +240,29 @@ impl PackageReader {
     }
 }
 
-/// The text that describes a package which only links to it: fetched, since nothing can be opened without.
-fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
+/// The texts that a package only links to, fetched; `None` where it has them.
+///
+/// # Errors
+/// What fetching `carton.toml` fails with, since nothing can be opened without. The table of tensors may be missing: that is a
+/// warning.
+pub(super) fn texts_of(contents: &Contents, options: &OpenOptions) -> Result<Option<FetchedTexts>> {
+    let mut texts = FetchedTexts::default();
+    if contents.is_linked(CARTON_TOML) {
+        texts.description = Some(text_of(contents, CARTON_TOML, options)?);
+    }
+    if contents.is_linked(TENSOR_INDEX) {
+        texts.tensors = match text_of(contents, TENSOR_INDEX, options) {
+            Err(e) if e.kind() == ErrorKind::Integrity => return Err(e),
+            found => found.ok(),
+        };
+    }
+    Ok((texts.description.is_some() || texts.tensors.is_some()).then_some(texts))
+}
+
+/// A text that a package only links to.
+fn text_of(contents: &Contents, path: &str, options: &OpenOptions) -> Result<Bytes> {
     let limits = options.limits();
-    let hash = contents.file(CARTON_TOML).and_then(|file| file.sha256).unwrap_or_default();
+    let hash = contents.file(path).and_then(|file| file.sha256).unwrap_or_default();
     let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
     match &options.fetching.0 {
         Some(fetcher) => {
@@ -249,7 +270,7 @@ fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
             folder::text(&path, limits)
         }
         None => {
-            let message = format!("`{CARTON_TOML}` is not in the package, which only links to it");
+            let message = format!("`{path}` is not in the package, which only links to it");
             Err(NOT_HERE.broken(message))
         }
     }

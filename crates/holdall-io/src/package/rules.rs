@@ -1,5 +1,7 @@
 //! Rules of packages that only exist where there are files.
 
+pub use holdall_package::rules::NOT_HERE;
+
 holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
@@ -12,10 +14,6 @@ holdall_core::error::rules! {
     /// A tensor that is not in the package.
     pub NO_TENSOR: NotFound "package/no-tensor"
         "`tensor_data/index.toml` lists the tensor that is asked for by name.";
-    /// A file that is only linked to, and nobody to fetch it.
-    pub NOT_HERE: Unsupported "package/not-here"
-        "A file that is only linked to is fetched before it is read."
-        remedies [FetchLinks];
     /// Parts that do not make a package.
     pub PART: Misuse "package/part"
         "The files, tensors and description that a package is made of fit together.";

@@ -171,6 +171,8 @@ impl<S: Sink> Writer<S> {
     /// # Errors
     /// Unsupported: what the format cannot hold. Nothing was written then. Io.
     pub fn declare(&mut self, tensors: &[TensorSpec]) -> Result<()> {
+        let tensors: Vec<_> = tensors.iter().cloned().map(TensorSpec::with_plain_types).collect();
+        let tensors = &tensors[..];
         self.encoder.check_attributes(&self.options.attributes)?;
         tensors.iter().try_for_each(|t| self.encoder.check_tensor(t))?;
         if !tensors.iter().flat_map(|t| &t.components).any(|c| c.shares.is_some()) {
@@ -220,6 +222,7 @@ impl<S: Sink> Writer<S> {
             self.encoder.check_attributes(&self.options.attributes)?;
             self.begin(&[])?;
         }
+        let tensor = tensor.with_plain_types();
         self.encoder.check_tensor(&tensor)?;
         let tensor = Arc::new(tensor);
         self.record.add(Arc::clone(&tensor));

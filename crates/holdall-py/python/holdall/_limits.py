@@ -8,7 +8,7 @@ class Limits(TypedDict, total=False):
     """The keys of ``limits=``: the most that a file may ask. What is left out is as by default."""
 
     #: Bytes of a zTensor manifest; of the blocks of a TensorFlow checkpoint's index.
-    #: Default: 1 GiB.
+    #: Default: 1 GB.
     manifest_len: int
     #: Bytes of a header (safetensors, Metatensor, GGUF) or of a zip's directory; of elements that an ONNX model stores in numeric fields.
     #: Default: 100 MB.
@@ -34,6 +34,9 @@ class Limits(TypedDict, total=False):
     #: Dimensions of a tensor.
     #: Default: 64.
     rank: int
+    #: Components of a tensor.
+    #: Default: 16384.
+    components: int
     #: Levels of nesting of attribute values, headers and schemas.
     #: Default: 128.
     depth: int

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Takes each line that a model prints, and whether it was printed on standard error.
 Log = Callable[[str, bool], object]
 #: Options for a runner.
-Options = Mapping[str, int | float | str | bool]
+Options = Mapping[str, Any]
 
 
 #: Variables for a model's process: with their values, or the names of one's own.

@@ -51,6 +51,7 @@ def pack(
     from_toml: Path | None = None,
     compress: Literal["zstd", "deflate"] | None = None,
     follow_links: bool = False,
+    all_files: bool = False,
     overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
@@ -74,7 +75,7 @@ def pack(
         repository, homepage: Addresses.
         runner: What runs it: ``"onnx"``, ``"python"``, ``"noop"``, …
         framework_version: The versions that will do, as Cargo writes requirements: ``">=3.10"``, ``"=1.12.1"``.
-        options: For the runner: numbers, texts, bools. They are added to those that are there.
+        options: For the runner: numbers, texts, bools, dates and times, and lists and dicts of them. They are added to those that are there.
         platforms: Target triples it runs on, such as ``"x86_64-unknown-linux-gnu"``; all where there are none.
         inputs, outputs: Declared ones: :class:`Spec`, tuples such as ``("x", "float32", ("n", 2))``, or dicts of its
             fields. Element types may be NumPy's: ``np.float32``, ``x.dtype``. In shapes ``None`` is any size, and as
@@ -91,6 +92,8 @@ def pack(
         compress: Whether files are compressed, where that is shorter. Else they are stored as they are, each at a
             place from which it can be mapped.
         follow_links: Whether symbolic links out of the folder are followed.
+        all_files: Whether files of a folder are packed that are left out otherwise: ``.env``, ``.git``, ``.venv``, caches, and
+            what its ``.holdallignore`` names.
         overwrite: Whether a package that is there is replaced.
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
@@ -144,6 +147,7 @@ def pack(
             list(files.items()),
             compress,
             bool(follow_links),
+            bool(all_files),
             bool(overwrite),
             listener,
         )

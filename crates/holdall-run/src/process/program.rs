@@ -101,13 +101,25 @@ pub(crate) fn version(ready: &Frame) -> Result<Option<Version>> {
 
 /// The options of a package and its caller, as frames have them.
 pub(crate) fn options(load: &Load<'_>) -> impl Iterator<Item = (String, Json)> {
-    let value = |value: &OptionValue| match value {
+    load.options.iter().map(|(name, of)| (name.clone(), option(of)))
+}
+
+/// The key of an object that stands for a value that JSON has no form for: the value as TOML writes it.
+pub(crate) const TOML: &str = "toml";
+
+fn option(value: &OptionValue) -> Json {
+    match value {
         OptionValue::Integer(n) => json!(n),
-        OptionValue::Double(n) => json!(n),
+        OptionValue::Double(n) if n.is_finite() => json!(n),
         OptionValue::String(text) => json!(text),
         OptionValue::Boolean(yes) => json!(yes),
-    };
-    load.options.iter().map(move |(name, of)| (name.clone(), value(of)))
+        OptionValue::Array(all) => all.iter().map(option).collect(),
+        // A table that looks like what stands for such a value is written as one.
+        OptionValue::Table(all) if !matches!(&all[..], [(name, _)] if name == TOML) => {
+            Json::Object(all.iter().map(|(name, of)| (name.clone(), option(of))).collect())
+        }
+        other => json!({ TOML: other.to_string() }),
+    }
 }
 
 /// A model in a runner's process.

@@ -1,6 +1,7 @@
 //! The runner's side of the wire: a runner of this program, served to the process that started it.
 
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
+use super::program::TOML;
 use super::shared::{Shared, Side};
 use super::values;
 use crate::requirements::version;
@@ -205,7 +206,15 @@ fn option(value: &Json) -> Option<OptionValue> {
             Some(n) => OptionValue::Integer(n),
             None => OptionValue::Double(n.as_f64()?),
         },
-        _ => return None,
+        Json::Array(all) => OptionValue::Array(all.iter().filter_map(option).collect()),
+        Json::Object(all) => match all.get(TOML).and_then(Json::as_str) {
+            Some(text) if all.len() == 1 => OptionValue::parse(text).ok()?,
+            _ => {
+                let pair = |(name, of): (&String, &Json)| Some((name.clone(), option(of)?));
+                OptionValue::Table(all.iter().filter_map(pair).collect())
+            }
+        },
+        Json::Null => return None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
+use super::gaps;
 use super::part::{Entry, From};
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
@@ -8,7 +9,7 @@ use holdall_io::items::{self, Item, Keep, Sharing};
 use holdall_io::ledger;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::source::{ByteSource, FileSource, SliceSource};
-use holdall_io::{File, Tensor};
+use holdall_io::{File, OpenOptions, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
@@ -148,6 +149,12 @@ impl Hole {
         if durability == Durability::Disk {
             self.file.sync_all().map_err(|e| self.failed(e))?;
         }
+        // The new file is the file now, and nothing of the old one is needed.
+        let file = self.file.try_clone().map_err(|e| self.failed(e))?;
+        let source = FileSource::from_file(file, Path::new(&self.name))?;
+        let options = OpenOptions::new().with_limits(ledger::unlimited());
+        let new = options.open_source(Arc::new(source), &self.name)?;
+        gaps::erase(&self.file, new.index()).map_err(|e| self.failed(e))?;
         Ok(self.len - self.start + tail_len)
     }
 

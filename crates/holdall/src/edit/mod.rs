@@ -15,6 +15,12 @@
 //! data | gap | new data, new manifest                  the new file: cut off in one step
 //! ```
 //!
+//! Then, once that is on the disk, the bytes of tensors that were removed, and whatever else lies between those that are there,
+//! are overwritten with zeros, whole pages by holes: what was removed cannot be read from the file any more. No reader of the
+//! new file reads there. One that still has the old version open finds zeros in the tensors that were removed, and the old
+//! manifest cut off; if it checks digests, it is told. A kill in between leaves some of it for the next edit, which does the
+//! same for the whole file.
+//!
 //! And for formats whose header comes first (GGUF, safetensors, Metatensor), where no tensor's bytes move, and all that differs in the
 //! header lies in one sector of a disk, 512 bytes: those are written in one step.
 //!
@@ -23,6 +29,7 @@
 //! the old model's place: see `several.rs`.
 
 mod catalog;
+mod gaps;
 #[cfg(target_os = "linux")]
 mod in_place;
 mod journal;
@@ -77,7 +84,7 @@ pub struct EditReport {
     pub written: u64,
     /// Bytes of the model's files.
     pub len: u64,
-    /// Bytes of the files that belong to nothing, padding included; [`compact`] gives them back.
+    /// Bytes of the files that belong to nothing, what aligns tensors excepted; [`compact`] gives them back.
     pub dead: u64,
     /// The files that were changed or written, of a model in several files.
     pub files: Vec<PathBuf>,
@@ -493,19 +500,10 @@ fn total_len(file: &File) -> u64 {
     file.index().source_lens().fold(0, u64::saturating_add)
 }
 
-/// Bytes of the data regions of a model's files that belong to no component.
+/// Bytes of the data regions of a model's files that belong to no component and that [`compact`] gives back: all but what
+/// aligns components.
 pub fn dead_bytes(file: &File) -> u64 {
-    let mut ranges: Vec<(u32, u64, u64)> = file
-        .tensors()
-        .flat_map(|t| t.components().collect::<Vec<_>>())
-        .filter(|c| !c.stored.is_stated())
-        .map(|c| (c.stored.source, c.stored.start, c.stored.end))
-        .collect();
-    ranges.sort_unstable();
-    ranges.dedup();
-    let live: u64 = ranges.iter().map(|(_, start, end)| end - start).sum();
-    let data: u64 = file.index().data_ranges().map(|data| data.end - data.start).sum();
-    data.saturating_sub(live)
+    gaps::unused(file.index())
 }
 
 #[cold]

@@ -146,13 +146,21 @@ impl ToPlain for OptionValue {
             OptionValue::Double(x) => (*x).into(),
             OptionValue::Boolean(b) => (*b).into(),
             OptionValue::String(s) => s.into(),
+            OptionValue::Datetime(time) => time.into(),
+            OptionValue::Array(all) => Plain::list(all.iter().map(ToPlain::to_plain)),
+            OptionValue::Table(all) => {
+                Plain::map(all.iter().map(|(name, of)| (name.as_str(), of.to_plain())))
+            }
         }
     }
 }
 
 impl ToPlain for PackReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => hash: hex(&self.hash), len, files, linked, warnings)
+        fields!(self =>
+            hash: hex(&self.hash), len, files, linked,
+            left_out: Plain::list(&self.left_out), left_behind: Plain::list(&self.left_behind), warnings,
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use holdall_core::wire::zip::Directory;
 use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
 use holdall_formats::unknown_zip;
 use holdall_package::{
-    Contents, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
+    Contents, FetchedTexts, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
     tensors, unmet,
 };
 use std::sync::Arc;
@@ -46,7 +46,8 @@ impl Package {
     pub(crate) fn files(&mut self, gap: u64) -> Result<Answer, Error> {
         if self.read.is_none() {
             let read = Directory::read(&self.window, &self.limits).and_then(|directory| {
-                let contents = read_zip(&directory, &self.window, &self.limits, None)?;
+                let texts = FetchedTexts::default();
+                let contents = read_zip(&directory, &self.window, &self.limits, &texts)?;
                 let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
                 Ok((directory, contents))
             });
@@ -56,9 +57,10 @@ impl Package {
             }
             self.forget();
         }
-        let (_, contents) = self.read()?;
+        let (directory, contents) = self.read()?;
         let files = &contents.files;
-        let has_model = files.iter().any(|file| file.path.starts_with("model/"));
+        let has_model = directory.get("model/").is_some()
+            || files.iter().any(|file| file.path.starts_with("model/"));
         let unmet = unmet(&contents.description, has_model, &|path| contents.file(path).is_some());
         let is_own = |file: &PackedFile| [MANIFEST_NAME, LINKS_NAME].contains(&file.path.as_str());
         let is_unhashed = |file: &&PackedFile| file.sha256.is_none() && !is_own(file);

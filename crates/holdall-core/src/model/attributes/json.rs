@@ -1,7 +1,7 @@
 //! Attribute values as JSON, without loss: written, and read back.
 
 use super::{Attributes, Value};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use holdall_json::{
     DUPLICATE_KEY, NUMBER, Number, Reader, Token, duplicate, hex_digit, write_string,
 };
@@ -108,7 +108,8 @@ impl Value {
         let inner = depth.saturating_sub(1);
         match self {
             Value::Array(_) | Value::Map(_) | Value::Tag(..) if depth == 0 => {
-                return Err(NOT_JSON.broken("it is nested too deeply to be read back"));
+                let e = NOT_JSON.broken("it is nested too deeply to be read back");
+                return Err(e.with_remedy(Remedy::DropAttributes));
             }
             Value::Integer(n) if !(LEAST..=MOST).contains(n) => {
                 return Err(NOT_JSON.broken(format!("the integer {n} is outside of -2^64..2^64")));

@@ -27,6 +27,8 @@ const BREAK_BYTE: u8 = 0xff;
 pub struct Reader<'a> {
     pub(super) cursor: Cursor<'a>,
     base: u64,
+    /// The bytes of the file that the slice was made from, if it is not a part of the file itself.
+    made_from: Option<Range<u64>>,
     pub(super) depth: usize,
     max_depth: usize,
     pub(super) values_left: u64,
@@ -62,10 +64,16 @@ impl<'a> Reader<'a> {
         Reader {
             cursor: Cursor::new(bytes),
             base,
+            made_from: None,
             depth: 0,
             max_depth: limits.depth.min(MAX_DEPTH),
             values_left: limits.attribute_values,
         }
+    }
+
+    /// A reader of `bytes`, which were made from these bytes of the file: errors name those.
+    pub fn of_copy(bytes: &'a [u8], made_from: Range<u64>, limits: &Limits) -> Reader<'a> {
+        Reader { made_from: Some(made_from.clone()), ..Reader::new(bytes, made_from.start, limits) }
     }
 
     /// Offset in the file of the next item.
@@ -82,13 +90,16 @@ impl<'a> Reader<'a> {
     /// The bytes of the file from `start` to the next item.
     #[inline]
     pub fn since(&self, start: u64) -> Range<u64> {
-        start..self.offset()
+        match &self.made_from {
+            None => start..self.offset(),
+            Some(made_from) => made_from.clone(),
+        }
     }
 
     /// Text.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`UTF8`], [`INDEFINITE_STRING`], [`TAGGED`], [`TRUNCATED`].
+    /// [`ITEM_KIND`], [`UTF8`], [`TRUNCATED`].
     #[inline]
     pub fn text(&mut self, place: &'static str) -> Result<&'a str> {
         let start = self.offset();
@@ -100,7 +111,7 @@ impl<'a> Reader<'a> {
     /// compares them first.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`INDEFINITE_STRING`], [`TAGGED`], [`TRUNCATED`].
+    /// [`ITEM_KIND`], [`TRUNCATED`].
     #[inline(always)]
     pub fn name(&mut self, place: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
@@ -114,7 +125,7 @@ impl<'a> Reader<'a> {
     /// A map's key, as bytes, as [`Reader::name`].
     ///
     /// # Errors
-    /// [`KEY`], [`INDEFINITE_STRING`], [`TRUNCATED`].
+    /// [`KEY`], [`TRUNCATED`].
     #[inline(always)]
     pub fn key(&mut self, place: &'static str) -> Result<&'a [u8]> {
         match self.cursor.small_string(TEXT << 5) {
@@ -134,8 +145,8 @@ impl<'a> Reader<'a> {
             return Err(other(self, head, start));
         }
         if head.info == INDEFINITE {
-            return Err(INDEFINITE_STRING
-                .broken("a string of indefinite length")
+            return Err(ITEM_KIND
+                .broken("expected text of definite length, found text of indefinite length")
                 .at(self.since(start)));
         }
         self.take(head.arg, start)
@@ -154,7 +165,7 @@ impl<'a> Reader<'a> {
     /// An unsigned integer.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`TAGGED`], [`TRUNCATED`].
+    /// [`ITEM_KIND`], [`TRUNCATED`].
     #[inline(always)]
     pub fn u64(&mut self, place: &'static str) -> Result<u64> {
         match self.cursor.small(UNSIGNED << 5) {
@@ -175,7 +186,7 @@ impl<'a> Reader<'a> {
     /// The start of an array.
     ///
     /// # Errors
-    /// [`ITEM_KIND`], [`COUNT`], [`DEPTH`], [`TAGGED`], [`TRUNCATED`].
+    /// [`ITEM_KIND`], [`COUNT`], [`DEPTH`], [`TRUNCATED`].
     #[inline(always)]
     pub fn array(&mut self, place: &'static str) -> Result<Items> {
         self.container(ARRAY, place)
@@ -461,11 +472,15 @@ impl<'a> Reader<'a> {
     fn unexpected(&self, wanted: &str, place: &str, head: Head, start: u64) -> Error {
         let range = self.since(start);
         match (head.major, head.info) {
-            (TAG, _) => TAGGED.broken(format!("tag {} at {place}: expected {wanted}", head.arg)),
-            (7, INDEFINITE) => return self.stray_break(start),
-            _ => ITEM_KIND.broken(format!("expected {wanted} at {place}, found {}", found(head))),
+            (7, INDEFINITE) => self.stray_break(start),
+            (TAG, _) => {
+                let tag = head.arg;
+                ITEM_KIND.broken(format!("expected {wanted} at {place}, found tag {tag}")).at(range)
+            }
+            _ => ITEM_KIND
+                .broken(format!("expected {wanted} at {place}, found {}", found(head)))
+                .at(range),
         }
-        .at(range)
     }
 }
 

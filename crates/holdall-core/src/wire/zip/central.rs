@@ -14,6 +14,7 @@ const MODE_KIND: u32 = 0o170_000;
 const MODE_FILE: u32 = 0o100_000;
 const MODE_FOLDER: u32 = 0o040_000;
 const MODE_SYMLINK: u32 = 0o120_000;
+const OWNER_EXECUTES: u32 = 0o100;
 
 /// Bits of the flags.
 pub(super) mod flags {
@@ -148,6 +149,9 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
         flags: r.flags,
         method,
         kind,
+        is_executable: kind == EntryKind::File
+            && UNIX.contains(&r.system)
+            && (r.attributes >> 16) & OWNER_EXECUTES != 0,
     };
     Ok((name, row))
 }

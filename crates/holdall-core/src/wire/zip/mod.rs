@@ -142,6 +142,7 @@ struct Row {
     flags: u16,
     method: Method,
     kind: EntryKind,
+    is_executable: bool,
 }
 
 impl Directory {
@@ -335,6 +336,11 @@ impl<'a> Entry<'a> {
     /// What it becomes on a disk.
     pub fn kind(self) -> EntryKind {
         self.row.kind
+    }
+
+    /// Whether it is a file that its owner may execute.
+    pub fn is_executable(self) -> bool {
+        self.row.is_executable
     }
 
     /// How its bytes are stored.

@@ -110,6 +110,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let entry = write::Entry {
         name,
         kind,
+        is_executable: false,
         method,
         crc,
         stored_len,

@@ -46,6 +46,8 @@ pub struct Entry {
     pub name: String,
     /// What it is.
     pub kind: EntryKind,
+    /// Whether it is a file to be executed: its mode is 755 then, and 644 otherwise.
+    pub is_executable: bool,
     /// How its bytes are stored.
     pub method: Method,
     /// CRC-32 (the one of zip) of its bytes, before compression.
@@ -65,7 +67,8 @@ impl Entry {
     pub fn deferred(name: String, len: u64, offset: u64) -> Entry {
         let utf8 = if name.is_ascii() { 0 } else { UTF8 };
         let (kind, method, flags) = (EntryKind::File, Method::Stored, Some(DEFERRED | utf8));
-        Entry { name, kind, method, crc: 0, stored_len: len, len, offset, flags }
+        let is_executable = false;
+        Entry { name, kind, is_executable, method, crc: 0, stored_len: len, len, offset, flags }
     }
 
     /// Whether the lengths in its local header have 64 bits. Decided by `len` alone, which is known
@@ -88,6 +91,7 @@ impl Entry {
 
     fn mode(&self) -> u32 {
         let mode: u32 = match self.kind {
+            EntryKind::File if self.is_executable => 0o100_755,
             EntryKind::File => 0o100_644,
             EntryKind::Folder => 0o040_755,
             EntryKind::Symlink => 0o120_777,

@@ -1,0 +1,89 @@
+//! Reads items in every spelling that CBOR has for them, for formats that must not refuse any.
+
+use super::reader::{ARRAY, BYTES, INDEFINITE, MAP, NEGATIVE, TAG, TEXT, UNSIGNED};
+use super::*;
+use crate::error::Result;
+use std::borrow::Cow;
+
+/// The kind of an item, by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// An integer, negative or not.
+    Integer,
+    /// A byte string.
+    Bytes,
+    /// A text.
+    Text,
+    /// An array.
+    Array,
+    /// A map.
+    Map,
+    /// A tag, and the item that it is on.
+    Tag,
+    /// A float, a simple value or a break.
+    Other,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns the kind of the next item; `None` at the end of the bytes.
+    pub fn kind(&self) -> Option<Kind> {
+        Some(match self.cursor.peek()? >> 5 {
+            UNSIGNED | NEGATIVE => Kind::Integer,
+            BYTES => Kind::Bytes,
+            TEXT => Kind::Text,
+            ARRAY => Kind::Array,
+            MAP => Kind::Map,
+            TAG => Kind::Tag,
+            _ => Kind::Other,
+        })
+    }
+
+    /// Takes the tags in front of the next item, outermost first.
+    ///
+    /// # Errors
+    /// [`RESERVED`], [`DEPTH`], [`TRUNCATED`].
+    pub fn tags(&mut self) -> Result<Vec<u64>> {
+        let mut tags = Vec::new();
+        while self.kind() == Some(Kind::Tag) {
+            let start = self.offset();
+            self.check_depth(tags.len(), start)?;
+            tags.push(self.head()?.arg);
+        }
+        Ok(tags)
+    }
+
+    /// Takes a text, of definite or indefinite length.
+    ///
+    /// # Errors
+    /// [`ITEM_KIND`], [`UTF8`], [`RESERVED`], [`TRUNCATED`].
+    pub fn any_text(&mut self, place: &'static str) -> Result<Cow<'a, str>> {
+        let start = self.offset();
+        let mut ahead = self.clone();
+        let head = ahead.head()?;
+        if (head.major, head.info) != (TEXT, INDEFINITE) {
+            return self.text(place).map(Cow::Borrowed);
+        }
+        *self = ahead;
+        let mut bytes = Vec::new();
+        self.chunks(TEXT, |chunk| bytes.extend_from_slice(chunk))?;
+        // Each chunk was found to be UTF-8.
+        let text = String::from_utf8(bytes).map_err(|e| {
+            let e = e.utf8_error();
+            UTF8.broken("text is not UTF-8").because(e).at(self.since(start))
+        })?;
+        Ok(Cow::Owned(text))
+    }
+
+    /// Takes the next item, whatever it is, and returns its bytes.
+    ///
+    /// # Errors
+    /// As [`Reader::skip`].
+    pub fn raw(&mut self) -> Result<&'a [u8]> {
+        let before = self.cursor.clone();
+        self.skip()?;
+        let len = self.cursor.position().saturating_sub(before.position());
+        let mut whole = before;
+        Ok(whole.take(len).unwrap_or_default())
+    }
+}

@@ -1,0 +1,215 @@
+//! Brings a manifest into the plain spelling that the decoders read, where its writer chose another that CBOR has as well.
+//!
+//! Decoders borrow names from the manifest and compare keys as bytes, so they take text of definite length without tags. A
+//! manifest that has other items is rare: it is copied once, without the tags, with every text in one piece, and without the
+//! fields whose keys are no text. Those fields have no place in the index, and the document wants them ignored.
+
+use holdall_core::error::{Result, Shown as _};
+use holdall_core::limits::Limits;
+use holdall_core::model::Value;
+use holdall_core::wire::cbor::{KEY, Kind, Reader, Writer};
+
+/// A tag that says that what follows is CBOR, and nothing else (RFC 8949, section 3.4.6).
+const SELF_DESCRIBED: u64 = 55799;
+/// Things passed over that are remembered.
+const MOST_PASSED: usize = 64;
+
+/// A manifest in the plain spelling.
+#[derive(Debug)]
+pub(super) struct Respelled {
+    pub(super) bytes: Vec<u8>,
+    /// What the plain spelling leaves out, in words.
+    pub(super) passed_over: Vec<String>,
+}
+
+/// Returns the manifest in the plain spelling, or nothing if it has that already.
+///
+/// # Errors
+/// [`KEY`] for a tensor or a component whose name is no text; for bytes that are no CBOR, as [`Reader::skip`].
+pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Option<Respelled>> {
+    let root = if is_v0 { Place::Entries } else { Place::Root };
+    let mut copy = Copy { out: Writer::new(), passed_over: Vec::new() };
+    let mut reader = Reader::new(bytes, 0, limits);
+    copy.item(&mut reader, root, "the manifest")?;
+    // What follows the item is for the decoder to refuse.
+    let end = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
+    copy.out.raw(bytes.get(end..).unwrap_or_default());
+    let Copy { out, passed_over } = copy;
+    let out = out.into_bytes();
+    Ok((out != bytes).then_some(Respelled { bytes: out, passed_over }))
+}
+
+/// A position of the documents' structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// 1.x: the manifest.
+    Root,
+    /// 1.x: the tensors by name.
+    Tensors,
+    Tensor,
+    /// 1.x: the components by role.
+    Components,
+    Component,
+    Attributes,
+    /// 0.1: the manifest.
+    Entries,
+    Entry,
+    /// A field with a meaning: a text, a number, a list of numbers.
+    Known,
+    /// A value without a structure of the document: kept as it is.
+    Free,
+}
+
+impl Place {
+    /// The place of the value of `key`.
+    fn field(self, key: &str) -> Place {
+        match (self, key) {
+            (Place::Root | Place::Tensor, "attributes") => Place::Attributes,
+            (Place::Root, "objects" | "tensors") => Place::Tensors,
+            (Place::Tensors, _) => Place::Tensor,
+            (Place::Tensor, "components") => Place::Components,
+            (Place::Components, _) => Place::Component,
+            (Place::Root, "version")
+            | (Place::Tensor, "shape" | "format" | "dtype")
+            | (
+                Place::Component,
+                "dtype"
+                | "type"
+                | "offset"
+                | "length"
+                | "uncompressed_length"
+                | "encoding"
+                | "digest",
+            )
+            | (
+                Place::Entry,
+                "name" | "offset" | "size" | "dtype" | "shape" | "encoding" | "layout"
+                | "data_endianness" | "checksum",
+            ) => Place::Known,
+            _ => Place::Free,
+        }
+    }
+}
+
+struct Copy {
+    out: Writer,
+    passed_over: Vec<String>,
+}
+
+impl Copy {
+    /// Copies the next item, which stands at `place`; `name` names it.
+    fn item(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
+        if place == Place::Free {
+            self.out.raw(reader.raw()?);
+            return Ok(());
+        }
+        self.drop_tags(reader, name)?;
+        match (place, reader.kind()) {
+            (Place::Known, Some(Kind::Text)) => self.out.text(&reader.any_text("a field")?),
+            (Place::Known | Place::Entries, Some(Kind::Array)) => {
+                let inner = if place == Place::Known { Place::Free } else { Place::Entry };
+                self.array(reader, inner, name)?;
+            }
+            (Place::Known | Place::Entries, _) => self.out.raw(reader.raw()?),
+            (_, Some(Kind::Map)) => self.map(reader, place, name)?,
+            // Another kind than the document has there: for the decoder to refuse.
+            _ => self.out.raw(reader.raw()?),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, reader: &mut Reader<'_>, inner: Place, name: &str) -> Result<()> {
+        let outer = std::mem::take(&mut self.out);
+        let mut count = 0usize;
+        let mut items = reader.array("a list")?;
+        while reader.more(&mut items)? {
+            if inner == Place::Free {
+                // A dimension.
+                self.drop_tags(reader, name)?;
+            }
+            self.item(reader, inner, name)?;
+            count = count.saturating_add(1);
+        }
+        let items = std::mem::replace(&mut self.out, outer);
+        self.out.array(count);
+        self.out.raw(items.as_bytes());
+        Ok(())
+    }
+
+    fn map(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
+        let outer = std::mem::take(&mut self.out);
+        let mut count = 0usize;
+        let mut items = reader.map("a map")?;
+        while reader.more(&mut items)? {
+            let before = reader.clone();
+            self.drop_tags(reader, &format!("a key of {name}"))?;
+            if reader.kind() != Some(Kind::Text) {
+                *reader = before;
+                self.no_text(reader, place, name)?;
+                continue;
+            }
+            let key = reader.any_text("a key")?;
+            self.out.text(&key);
+            let name = match place {
+                Place::Tensors => format!("tensor `{}`", key.shown()),
+                Place::Components => format!("component `{}` of {name}", key.shown()),
+                _ => format!("`{}` of {name}", key.shown()),
+            };
+            self.item(reader, place.field(&key), &name)?;
+            count = count.saturating_add(1);
+        }
+        let items = std::mem::replace(&mut self.out, outer);
+        self.out.map(count);
+        self.out.raw(items.as_bytes());
+        Ok(())
+    }
+
+    /// Passes over a key that is no text, and its value.
+    fn no_text(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
+        let start = reader.offset();
+        let key = shown(&reader.value()?);
+        if matches!(place, Place::Tensors | Place::Components) {
+            let message = format!("a name in {name} is {key}, not text");
+            return Err(KEY.broken(message).at(reader.since(start)));
+        }
+        reader.skip()?;
+        self.pass_over(|| match place {
+            Place::Attributes => format!("the attribute with the key {key} in {name}"),
+            _ => format!("the field with the key {key} of {name}"),
+        });
+        Ok(())
+    }
+
+    fn drop_tags(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+        for tag in reader.tags()? {
+            if tag != SELF_DESCRIBED {
+                self.pass_over(|| format!("tag {tag} on {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, what: impl FnOnce() -> String) {
+        if self.passed_over.len() < MOST_PASSED {
+            self.passed_over.push(what());
+        }
+    }
+}
+
+/// A key that is no text, for people.
+fn shown(key: &Value) -> String {
+    match key {
+        Value::Integer(n) => n.to_string(),
+        Value::Float(x) => x.to_string(),
+        Value::Bool(is) => is.to_string(),
+        Value::Null => "null".into(),
+        Value::Undefined => "undefined".into(),
+        Value::Bytes(bytes) => format!("b`{}`", bytes.escape_ascii().to_string().shown()),
+        Value::Text(text) => format!("`{}`", text.shown()),
+        Value::Array(_) => "that is an array".into(),
+        Value::Map(_) => "that is a map".into(),
+        Value::Tag(tag, _) => format!("with tag {tag}"),
+        Value::Simple(n) => format!("simple({n})"),
+        _ => "of another kind".into(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Bytes of a file that belong to no tensor: how many there are, and zeros in their place.
+
+use holdall_core::{Extent, Index};
+#[cfg(target_os = "linux")]
+use rustix::fs::{FallocateFlags, fallocate};
+use std::ops::Range;
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::FileExt as _;
+
+/// From this many bytes of data on, a page boundary lies between data and manifest.
+const PAGED_FROM: u64 = 1 << 20;
+/// The page of that boundary.
+const PAGE: u64 = 4096;
+/// The largest alignment that is taken for one.
+const MAX_ALIGN_BITS: u32 = 21;
+
+/// The bytes of each source between components, before the first and after the last one.
+fn gaps(index: &Index) -> Vec<(u32, Range<u64>)> {
+    let mut extents: Vec<Extent> = index
+        .tensors()
+        .flat_map(|t| t.components().map(|c| c.stored).collect::<Vec<_>>())
+        .chain(index.claimed().iter().copied())
+        .filter(|extent| !extent.is_stated())
+        .collect();
+    extents.sort_unstable();
+    let mut out = Vec::new();
+    for (source, data) in index.data_ranges().enumerate() {
+        let source = source as u32;
+        let mut at = data.start;
+        let first = extents.partition_point(|extent| extent.source < source);
+        for extent in extents[first..].iter().take_while(|extent| extent.source == source) {
+            // One without bytes may lie anywhere in the file, and is aligned like others.
+            let (start, end) = (extent.start.min(data.end), extent.end.min(data.end));
+            if start > at {
+                out.push((source, at..start));
+            }
+            at = at.max(end);
+        }
+        if at < data.end {
+            out.push((source, at..data.end));
+        }
+    }
+    out
+}
+
+/// Bytes that belong to nothing and that a file written anew would not have: those of gaps, less what alignment takes.
+pub(super) fn unused(index: &Index) -> u64 {
+    let starts = index.tensors().flat_map(|t| {
+        let own = t.components().map(|c| c.stored).filter(|stored| !stored.is_stated());
+        own.map(|stored| stored.start).collect::<Vec<_>>()
+    });
+    let bits = starts.fold(0, |all, start| all | start);
+    let align = 1u64 << bits.trailing_zeros().min(MAX_ALIGN_BITS);
+    let ends: Vec<u64> = index.data_ranges().map(|data| data.end).collect();
+    let needed = |source: u32, gap: &Range<u64>| {
+        let is_last = ends.get(source as usize) == Some(&gap.end);
+        match is_last {
+            true if gap.end > PAGED_FROM => gap.start.next_multiple_of(PAGE),
+            true => gap.start,
+            false => gap.start.next_multiple_of(align),
+        }
+    };
+    let of_gap = |(source, gap): &(u32, Range<u64>)| gap.end.saturating_sub(needed(*source, gap));
+    gaps(index).iter().map(of_gap).sum()
+}
+
+/// Overwrites what `target`, which is what `index` is of, has between its components, with zeros: bytes of tensors that were removed, and of
+/// old manifests. Whole pages become a hole, which takes no space, where the file system has such. What is zero already is left
+/// alone.
+///
+/// The file is the same to every reader before, during and after it, so that a kill does no harm; the next edit does the rest.
+///
+/// # Errors
+/// Io.
+#[cfg(target_os = "linux")]
+pub(super) fn erase(target: &std::fs::File, index: &Index) -> std::io::Result<()> {
+    /// What every component is aligned to: a gap that is shorter and ends where one starts was never more than padding.
+    const ALIGNMENT: u64 = 64;
+    for (_, gap) in gaps(index).into_iter().filter(|(source, _)| *source == 0) {
+        let is_padding = gap.end - gap.start < ALIGNMENT && gap.end.is_multiple_of(ALIGNMENT);
+        if is_padding {
+            continue;
+        }
+        let (first, last) = (gap.start.next_multiple_of(PAGE), gap.end / PAGE * PAGE);
+        if first >= last {
+            zero(target, gap)?;
+            continue;
+        }
+        zero(target, gap.start..first)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(target, flags, first, last - first).is_err() {
+            zero(target, first..last)?;
+        }
+        zero(target, last..gap.end)?;
+    }
+    Ok(())
+}
+
+/// Writes zeros where there is something else.
+#[cfg(target_os = "linux")]
+fn zero(target: &std::fs::File, range: Range<u64>) -> std::io::Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let mut bytes = vec![0; (range.end - range.start).min(PIECE) as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let piece = &mut bytes[..(range.end - at).min(PIECE) as usize];
+        target.read_exact_at(piece, at)?;
+        if piece.iter().any(|byte| *byte != 0) {
+            piece.fill(0);
+            target.write_all_at(piece, at)?;
+        }
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
