@@ -3,6 +3,7 @@
 use crate::command::{Ran, command, holdall};
 use crate::matrix::places::{Damage, Place, Placed, Wanted, below};
 use crate::matrix::reading::{npy, safetensors, tensors_of, ztensor};
+use crate::matrix::samples::LINES;
 use crate::matrix::tensors::{Form, Tensor, Tensors};
 use crate::s3;
 use crate::server;
@@ -38,9 +39,10 @@ pub(crate) enum Operation {
     Pack,
     Serve,
     View,
+    Build,
 }
 
-pub(crate) const OPERATIONS: [Operation; 21] = [
+pub(crate) const OPERATIONS: [Operation; 22] = [
     Operation::Inspect,
     Operation::Load,
     Operation::Verify,
@@ -62,6 +64,7 @@ pub(crate) const OPERATIONS: [Operation; 21] = [
     Operation::Pack,
     Operation::Serve,
     Operation::View,
+    Operation::Build,
 ];
 
 impl Operation {
@@ -89,6 +92,7 @@ impl Operation {
             Operation::Pack => operations::Operation::Pack,
             Operation::Serve => operations::Operation::Serve,
             Operation::View => operations::Operation::View,
+            Operation::Build => operations::Operation::Build,
         }
     }
 
@@ -198,7 +202,7 @@ impl Placed {
         }
         let out = self.out("now.safetensors");
         let (model, dense) = (&*self.argument, "--dense");
-        let mut args = vec!["convert", model, &out, "-f", "--drop-attributes", dense];
+        let mut args = vec!["convert", model, &out, "-f", "--no-sync", "--drop-attributes", dense];
         let opaque = self.stored.iter().filter(|stored| stored.is_opaque());
         let opaque: Vec<&str> = opaque.map(|stored| stored.name).collect();
         opaque.iter().for_each(|name| args.extend(["-x", name]));
@@ -225,11 +229,14 @@ impl Placed {
             Operation::Load => self.loaded(io),
             Operation::Serve => self.served(),
             Operation::View => self.viewed(),
+            Operation::Build => self.built(io),
             _ => self.commanded(operation, io),
         };
         let is_changed = || {
             let mut after = self.snapshot();
-            after.remove(Path::new(&self.out("other.safetensors")));
+            ["other.safetensors", "schema.json"]
+                .iter()
+                .for_each(|name| drop(after.remove(Path::new(&self.out(name)))));
             after != before
         };
         match outcome {
@@ -290,7 +297,9 @@ impl Placed {
                 let more = ["--runner", "noop", "--framework-version", "1.0.0"];
                 [&["pack", model, "-o", &carton][..], &more].concat()
             }
-            Operation::Load | Operation::Serve | Operation::View => unreachable!(),
+            Operation::Load | Operation::Serve | Operation::View | Operation::Build => {
+                unreachable!()
+            }
         };
         if matches!(operation, Operation::Extract | Operation::Rows)
             && !matches!(self.form(name), Form::Dense | Form::Records | Form::Blob)
@@ -301,17 +310,13 @@ impl Placed {
             let opaque = self.stored.iter().filter(|stored| stored.is_opaque());
             opaque.for_each(|stored| args.extend(["-x", stored.name]));
         }
+        if matches!(args[0], "convert" | "extract") {
+            args.push("--no-sync");
+        }
         args.extend(["--json", "--io", io]);
         let ran = self.run(&args);
-        if ran.status != 0 && !ran.err.is_empty() {
-            let last = ran.err.lines().next_back().unwrap();
-            let Ok(all) = serde_json::from_str::<Value>(last) else {
-                return Outcome::Silent(format!("an error that is no JSON: {ran:#?}"));
-            };
-            return match all["error"]["code"].as_str() {
-                Some(code) => Outcome::Refused(code.to_owned()),
-                None => Outcome::Silent(format!("an error without a code: {ran:#?}")),
-            };
+        if let Some(refused) = refusal(&ran) {
+            return refused;
         }
         self.judged(operation, &ran, bias)
     }
@@ -421,7 +426,9 @@ impl Placed {
                 }
             }
             Operation::Pack => self.is_packed(ran),
-            Operation::Load | Operation::Serve | Operation::View => unreachable!(),
+            Operation::Load | Operation::Serve | Operation::View | Operation::Build => {
+                unreachable!()
+            }
         }
     }
 
@@ -461,7 +468,8 @@ impl Placed {
             None => {
                 // Compressed: by what Holdall reads.
                 let back = self.out("back.safetensors");
-                holdall(["convert", &path, &back, "--drop-attributes", "--dense"]).ends_with(0);
+                holdall(["convert", &path, &back, "--no-sync", "--drop-attributes", "--dense"])
+                    .ends_with(0);
                 tensors_of(&std::fs::read(&back).unwrap())
             }
         };
@@ -580,6 +588,37 @@ impl Placed {
         }
     }
 
+    /// Records are built of lines.
+    fn built(&self, io: &str) -> Outcome {
+        let (schema, zt) = (self.out("schema.json"), self.out("zt"));
+        let member = json!({"type": "integer", "TypeDef:Int32": true});
+        let record = json!({
+            "TypeDef:Struct": ["a", "b"], "required": ["a", "b"],
+            "properties": {"a": member, "b": member}
+        });
+        std::fs::write(&schema, record.to_string()).unwrap();
+        let model = &*self.argument;
+        let args = ["build", "--schema", &schema, "--records", model, "-o", &zt, "--no-sync"];
+        let ran = self.run(&[&args[..], &["--json", "--io", io]].concat());
+        if let Some(refused) = refusal(&ran) {
+            return refused;
+        }
+        let built = ztensor(&std::fs::read(&zt).unwrap()).unwrap();
+        // Each record is as long as its members, or longer.
+        let is_right = |data: &[u8]| {
+            let rows: Vec<&[u8]> = data.chunks(data.len() / LINES.len()).collect();
+            rows.len() == LINES.len()
+                && rows.iter().zip(LINES).all(|(row, (a, b))| {
+                    row[..8] == [a.to_le_bytes(), b.to_le_bytes()].concat()
+                        && row[8..].iter().all(|byte| *byte == 0)
+                })
+        };
+        match built.len() == 1 && built.values().all(|one| one.part("data").is_some_and(is_right)) {
+            true => Outcome::Right,
+            false => Outcome::Silent(format!("{built:?}")),
+        }
+    }
+
     fn served(&self) -> Outcome {
         let args = ["serve", "--json", "--listen", "127.0.0.1:0", "--only", "http"];
         self.fetched(&args, |address| (address.to_owned(), self.name_of_one()))
@@ -650,6 +689,19 @@ impl Placed {
             }
         }
     }
+}
+
+/// Returns the error of a run that failed without a verdict.
+fn refusal(ran: &Ran) -> Option<Outcome> {
+    if ran.status == 0 || ran.err.is_empty() {
+        return None;
+    }
+    let last = ran.err.lines().next_back().unwrap_or_default();
+    let all: Value = serde_json::from_str(last).unwrap_or_default();
+    Some(match all["error"]["code"].as_str() {
+        Some(code) => Outcome::Refused(code.to_owned()),
+        None => Outcome::Silent(format!("an error without a code: {ran:#?}")),
+    })
 }
 
 fn sorted(parts: &[(String, Vec<u8>)]) -> BTreeMap<&str, &[u8]> {

@@ -250,7 +250,7 @@ impl Placed {
                 }
             }
             Damage::Cut => {
-                let path = &files[*shards.last().unwrap()];
+                let path = &files[shards.last().copied().unwrap_or(0)];
                 let bytes = std::fs::read(path).unwrap();
                 std::fs::write(path, &bytes[..bytes.len() * 2 / 3]).unwrap();
             }

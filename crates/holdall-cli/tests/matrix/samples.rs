@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Codes,
     Records,
     Blob,
+    /// Lines of JSON, of which a file of records is built.
+    Lines,
 }
 
 /// A model in a format.
@@ -90,10 +92,13 @@ pub(crate) static SOURCES: &[Source] = &[
     source(Kind::Records, "zt", "ztensor@1.2", &[], true),
     source(Kind::Blob, "mt", "metatensor", &[], false),
     source(Kind::Blob, "zt", "ztensor@1.2", &[], true),
+    source(Kind::Lines, "ndjson", "ndjson", &[], false),
 ];
 
 /// How many records a dataset has.
 const RECORDS: u64 = 5;
+/// The lines of a text, each of two members.
+pub(crate) const LINES: [(i32, i32); 4] = [(1, -2), (30, 4), (-500, 60), (7, 80_000)];
 /// The runs of a blob.
 const RUNS: [&[u8]; 3] = [b"the first run", b"", b"and the third, which is longer"];
 
@@ -212,6 +217,7 @@ impl Kind {
                         ),
                 ];
             }
+            Kind::Lines => return Vec::new(),
             Kind::Records | Kind::Blob => {
                 let made = self.made();
                 let roles = made.spec.components.iter().map(|c| c.role.as_str().to_owned());
@@ -245,7 +251,7 @@ impl Kind {
     /// Returns its column in the table of operations.
     pub(crate) fn layout(self) -> LayoutKind {
         match self {
-            Kind::Dense | Kind::Codes => LayoutKind::Dense,
+            Kind::Dense | Kind::Codes | Kind::Lines => LayoutKind::Dense,
             Kind::Strided | Kind::Fortran => LayoutKind::Strided,
             Kind::Csr | Kind::Coo | Kind::Sparse => LayoutKind::Sparse,
             Kind::Group | Kind::Blocks => LayoutKind::Quantized,
@@ -344,6 +350,10 @@ impl Source {
                 let [stored] = &self.kind.tensors()[..] else { unreachable!() };
                 std::fs::write(&target, fortran(stored)).unwrap();
             }
+            Kind::Lines => {
+                let lines = LINES.map(|(a, b)| json!({"a": a, "b": b}).to_string());
+                std::fs::write(&target, lines.join("\n") + "\n").unwrap();
+            }
             Kind::Sparse => corpus("pytorch/torch_sparse.pt"),
             Kind::Codes => corpus("pytorch/torch_quantized.pt"),
             // What is converted is row by row.
@@ -359,7 +369,7 @@ impl Source {
             return vec![target];
         }
         let (seed, out) = (text(&seed), text(&target));
-        let mut args = vec!["convert", &seed, &out, "--to", self.to];
+        let mut args = vec!["convert", &seed, &out, "--no-sync", "--to", self.to];
         args.extend(self.more);
         if is_sharded {
             args.extend(["--max-shard-tensors", "2"]);
