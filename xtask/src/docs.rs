@@ -3,7 +3,7 @@
 
 use crate::command::{Outcome, built, holdall, program, root};
 use crate::{derived, limits};
-use holdall::operations::{OPERATIONS, PlaceKind, Support};
+use holdall::operations::{LayoutKind, OPERATIONS, PlaceKind, Support};
 use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,12 +92,22 @@ fn matrix_page() -> String {
     let mut out = format!("# What works where\n\n{GENERATED}\n");
     out.push_str(MATRIX_INTRODUCTION);
     let mut notes: Vec<String> = Vec::new();
-    let mut noted = |text: String| {
-        let at = notes.iter().position(|own| *own == text).unwrap_or_else(|| {
-            notes.push(text);
+    let mut cell = |support: Support| {
+        let (answer, note) = match support {
+            Support::As(how) => ("yes", how.to_owned()),
+            Support::Partly(what, rules) => {
+                let codes: Vec<String> =
+                    rules.iter().map(|rule| format!("`{}`", rule.code)).collect();
+                ("in part", format!("{what}; else {}", codes.join(" or ")))
+            }
+            Support::No(rule, instead) => ("no", format!("`{}`: {instead}", rule.code)),
+            _ => return "yes".to_owned(),
+        };
+        let at = notes.iter().position(|own| *own == note).unwrap_or_else(|| {
+            notes.push(note);
             notes.len() - 1
         });
-        at + 1
+        format!("{answer} ({})", at + 1)
     };
     out.push_str("\n## Places\n\n| operation |");
     PlaceKind::ALL.iter().for_each(|place| out.push_str(&format!(" {} |", place.as_str())));
@@ -106,20 +116,20 @@ fn matrix_page() -> String {
     for row in OPERATIONS {
         out.push_str(&format!("\n| `{}` |", row.name));
         for place in PlaceKind::ALL {
-            let cell = match row.support(place) {
-                Support::As(how) => format!("yes ({})", noted(how.to_owned())),
-                Support::Partly(what, rule) => {
-                    format!("in part ({})", noted(format!("{what}; else `{}`", rule.code)))
-                }
-                Support::No(rule, instead) => {
-                    format!("no ({})", noted(format!("`{}`: {instead}", rule.code)))
-                }
-                _ => "yes".to_owned(),
-            };
-            out.push_str(&format!(" {cell} |"));
+            out.push_str(&format!(" {} |", cell(row.support(place))));
         }
     }
-    out.push_str("\n\n");
+    out.push_str("\n\n## Layouts\n\n| operation |");
+    LayoutKind::ALL.iter().for_each(|layout| out.push_str(&format!(" {} |", layout.as_str())));
+    out.push_str("\n| --- |");
+    LayoutKind::ALL.iter().for_each(|_| out.push_str(" --- |"));
+    for row in OPERATIONS.iter().filter(|row| row.layouts.is_some()) {
+        out.push_str(&format!("\n| `{}` |", row.name));
+        for layout in LayoutKind::ALL {
+            out.push_str(&format!(" {} |", row.layout(layout).map_or(String::new(), &mut cell)));
+        }
+    }
+    out.push_str("\n\n## Notes\n\n");
     for (at, note) in notes.iter().enumerate() {
         out.push_str(&format!("{}. {note}\n", at + 1));
     }
@@ -132,8 +142,9 @@ fn matrix_page() -> String {
     out
 }
 
-const MATRIX_INTRODUCTION: &str = "What each operation does with each place that a model can be in, and with each file of a model in several. \
-An operation that does not work with a place refuses it before anything is written, with the rule that the note names. \
+const MATRIX_INTRODUCTION: &str = "What each operation does with each place that a model can be in, with tensors of each layout, and with each file of a model in several. \
+An operation that does not work with a place or a layout refuses it before anything is written, with the rule that the note names. \
+What can be edited and written in which format is in [formats.md](formats.md). \
 A model in several files is named by its folder, by its index, or by the first part of a split GGUF file.\n";
 
 /// One rule as the docs show it.

@@ -155,13 +155,13 @@ fn some_inputs(_args: &[String]) -> Outcome {
 }
 
 /// `cargo xtask whole`: what a machine has no time for before each change, of which [`all`] tries a part. All files of the corpus are cut short
-/// everywhere and changed, with arithmetic that is checked; all inputs of the fuzzer are tried; datasets have the size that people have; then
+/// everywhere and changed, with arithmetic that is checked; all cells of the matrix and all inputs of the fuzzer are tried; datasets have the size that people have; then
 /// all tests about whole files, and those of the crates that decode, are run without the checks. They find no more than before as long as
 /// nothing overflows, which is what the checks are for.
 pub(crate) fn whole(_args: &[String]) -> Outcome {
     let more = |test: &str| above("test").args(["--test", test]).env("HOLDALL_WHOLE", "1");
     more("truncate").run()?;
-    more("cli").args(["many_records::"]).run()?;
+    more("cli").args(["--", "many_records::", "matrix::"]).run()?;
     dataset("1000000")?;
     fuzz::smoke(&[])?;
     let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;

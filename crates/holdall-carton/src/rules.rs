@@ -14,6 +14,10 @@ holdall_core::error::rules! {
     pub OUTPUT_INSIDE: Misuse "package/output-inside"
         "A package is written outside the folder that is packed, and not over a file that is packed."
         hint "name a file in another folder";
+    /// A damaged file that is packed.
+    pub UNREAD: Malformed "package/unread"
+        "A file of a model that is packed can be read: otherwise it is packed as it is, without the files that it may name."
+        hint "`holdall verify` says what is wrong with it";
     /// No folder to unpack into.
     pub PLACE: Misuse "package/place"
         "A package is unpacked into a new folder."

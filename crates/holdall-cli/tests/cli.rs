@@ -20,6 +20,7 @@ mod limits;
 mod links;
 mod locations;
 mod many_records;
+#[cfg(feature = "stores")]
 mod matrix;
 mod migrate;
 mod models;

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "http", feature = "carton"))]
 
 use crate::archives::tar;
-use crate::command::{Ran, command, holdall, holdall_with, ran};
+use crate::command::{Ran, accept, command, holdall, holdall_with, ran};
 use crate::server::{Reply, Server};
 use std::path::{Path, PathBuf};
 
@@ -141,4 +141,39 @@ fn a_part_from_standard_input_is_not_taken_for_the_model() {
     assert!(told.err.contains("part 3 of 3") || told.out.contains("part 3 of 3"), "{}", told.err);
     let missing = holdall(["inspect", text(&part)]);
     assert!(missing.err.contains("`m-00002-of-00003.gguf`"), "{}", missing.err);
+}
+
+#[test]
+fn a_zip_of_tensors_is_no_package_on_standard_input() {
+    for name in ["pytorch/torch_state.pt", "numpy/npz_deflate.npz"] {
+        let bytes = std::fs::read(accept(name)).unwrap();
+        let shown = holdall_with(["inspect", "-", "--json"], &bytes).ends_with(0).json();
+        let own = holdall(["inspect", &accept(name), "--json"]).ends_with(0).json();
+        assert_eq!((&shown["format"], &shown["tensors"]), (&own["format"], &own["tensors"]));
+        holdall_with(["verify", "-"], &bytes).ends_with(0);
+        holdall_with(["diff", "-", &accept(name)], &bytes).ends_with(0);
+    }
+    let package = std::fs::read(accept("carton/made-minimal.carton")).unwrap();
+    holdall_with(["verify", "-"], &package).ends_with(0);
+}
+
+#[test]
+fn a_folder_of_arrays_is_a_model_for_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("arrays");
+    std::fs::create_dir_all(folder.join("layers/0")).unwrap();
+    std::fs::copy(accept("numpy/npy_fortran_f32.npy"), folder.join("layers/0/w.npy")).unwrap();
+    let folder = text(&folder);
+    let shown = holdall(["inspect", folder, "--json"]).ends_with(0).json();
+    assert_eq!(shown["tensors"][0]["name"], "layers.0.w");
+    holdall(["verify", folder]).ends_with(0);
+    let st = dir.path().join("one.safetensors");
+    holdall(["convert", folder, text(&st)]).ends_with(0);
+    holdall(["diff", folder, text(&st), "--values-only"]).ends_with(0);
+    let e = holdall(["view", folder, "--no-open", "--json"]).error();
+    assert_eq!(e["code"], "shards/no-model", "{e}");
+    // A folder of a package that lost its description is none.
+    std::fs::write(dir.path().join("arrays/MANIFEST"), "").unwrap();
+    let e = holdall(["inspect", folder, "--json"]).error();
+    assert_eq!(e["code"], "carton/missing-file", "{e}");
 }

@@ -1,7 +1,7 @@
 //! Packages at the command line: made, looked at, verified, unpacked, compared, and killed.
 #![cfg(feature = "carton")]
 
-use crate::command::{command, holdall, holdall_with};
+use crate::command::{accept, command, holdall, holdall_with};
 use std::path::Path;
 use std::time::Duration;
 
@@ -699,6 +699,30 @@ fn a_package_is_not_unpacked_over_itself() {
     let itself = ["unpack", &at("here/inner/p"), "-o", &at("here/inner/p"), "-f", "--model"];
     holdall(itself).ends_with(2);
     holdall(["verify", &at("here/inner/p")]).ends_with(0);
+}
+
+#[test]
+fn a_damaged_model_is_packed_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let sound = std::fs::read(accept("safetensors/st_dense_all.safetensors")).unwrap();
+    let half = &sound[..sound.len() / 2];
+    let pack = |model: &str| {
+        let package = dir.path().join("p.carton").to_str().unwrap().to_owned();
+        let version = ["--runner", "noop", "--framework-version", "1"];
+        holdall([&["pack", model, "-f", "-o", &package][..], &version].concat()).ends_with(0).err
+    };
+    let alone = write(dir.path(), "cut.safetensors", half);
+    let said = pack(&alone);
+    assert!(said.contains("package/unread") && said.contains("`cut.safetensors`"), "{said}");
+    let folder = dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    write(&folder, "model.safetensors", half);
+    let said = pack(folder.to_str().unwrap());
+    assert!(said.contains("package/unread"), "{said}");
+    // Neither is said of what is sound, or no file of tensors.
+    for (name, bytes) in [("sound.safetensors", &sound[..]), ("m.bin2", half)] {
+        assert_eq!(pack(&write(dir.path(), name, bytes)), "", "{name}");
+    }
 }
 
 #[test]

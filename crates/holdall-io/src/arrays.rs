@@ -81,6 +81,24 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
+/// Returns whether `.npy` files are in a folder of the disk, or in folders of it.
+pub(crate) fn has_arrays(folder: &Path) -> bool {
+    has_arrays_below(folder, 0)
+}
+
+fn has_arrays_below(folder: &Path, depth: usize) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let mut folders = Vec::new();
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+            Ok(_) if is_npy(&entry.path()) && entry.path().is_file() => return true,
+            _ => {}
+        }
+    }
+    depth < MAX_DEPTH && folders.iter().any(|folder| has_arrays_below(folder, depth + 1))
+}
+
 /// The files of a folder, with their names. Links to folders are not followed, so that none is gone through twice.
 fn collect(
     folder: &Path,

@@ -1,6 +1,7 @@
 //! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
 //! split GGUF file. Distributed checkpoints have a module of their own.
 
+use crate::arrays;
 use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
@@ -26,9 +27,13 @@ pub(crate) const MANY: usize = 64;
 /// A file of a model, its bytes, and where it is.
 type Sourced = (Shard, Arc<dyn ByteSource>, Location);
 
-/// Whether a folder holds a model: an index file, or files of tensors.
+/// Returns whether a folder holds a model: an index file, files of tensors, or `.npy` files, which may be in folders of it.
 pub fn is_model_folder(path: &Path) -> bool {
-    path.is_dir() && files(path).is_ok_and(|all| are_model(path, &all))
+    path.is_dir()
+        && (files(path).is_ok_and(|all| are_model(path, &all))
+            || !is_package_folder(path)
+                && !path.join("MANIFEST").exists()
+                && arrays::has_arrays(path))
 }
 
 /// The file by which the model of a folder is opened, and with it all others: its index file, its only file, the first part.
@@ -45,6 +50,12 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
             let message = format!("the model is {count} files, and none of them names the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
+        Chosen::Arrays if arrays::has_arrays(folder) => {
+            let e =
+                NO_MODEL.broken("the folder has `.npy` files, of which none is the whole model");
+            let e = e.with_hint("`holdall convert` makes one file of them; or name one of them");
+            return Err(e.in_source(folder.display()));
+        }
         other => return Err(no_model(&other).in_source(folder.display())),
     };
     Ok(folder.join(name))
@@ -52,7 +63,11 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
 
 /// Whether these are the files of a folder that holds a model.
 pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
-    !folder.join("carton.toml").exists() && folders::are_model(all)
+    !is_package_folder(folder) && folders::are_model(all)
+}
+
+fn is_package_folder(folder: &Path) -> bool {
+    folder.join("carton.toml").exists()
 }
 
 /// The names of the files in a folder, sorted, with those of folders inside that are part of its model.

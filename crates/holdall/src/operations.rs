@@ -1,10 +1,12 @@
-//! What each operation does with each place and each file of a model: one table, which operations ask before they write anything, and
-//! from which `docs/matrix.md` is made.
+//! What each operation does with each place, each layout and each file of a model: one table, which operations ask before they write
+//! anything, and from which `docs/matrix.md` is made.
 
 use holdall_core::{Result, Rule};
 use holdall_formats::folders::{self, Chosen};
+use holdall_formats::shards::NO_MODEL;
 use holdall_io::Location;
-use holdall_io::error::{NAMED_ELSEWHERE, PLACE, TO_ADDRESS};
+use holdall_io::error::{CANNOT_HOLD, NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_ADDRESS};
+use holdall_records::rules::WHICH_DATASET;
 use std::path::Path;
 
 /// What can be done with a model.
@@ -69,7 +71,25 @@ pub enum PlaceKind {
     StandardInput,
 }
 
-/// Whether an operation works with a kind of place.
+/// A kind of layout: what the elements of a tensor are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LayoutKind {
+    /// Elements row by row.
+    Dense,
+    /// Elements apart by so many in each dimension.
+    Strided,
+    /// Elements that are not zero, with where they are.
+    Sparse,
+    /// Integers of few bits with scales, and blocks.
+    Quantized,
+    /// Records of a dataset.
+    Records,
+    /// Runs of bytes.
+    Blob,
+}
+
+/// Whether an operation works with a kind of place or layout.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Support {
@@ -77,8 +97,8 @@ pub enum Support {
     Yes,
     /// It does, as this says.
     As(&'static str),
-    /// It does but for some cases, which are refused with this rule.
-    Partly(&'static str, &'static Rule),
+    /// It does but for some cases, which are refused with one of these rules.
+    Partly(&'static str, &'static [&'static Rule]),
     /// It does not: it refuses with this rule. The text says what to do instead.
     No(&'static Rule, &'static str),
 }
@@ -111,6 +131,8 @@ pub struct OperationRow {
     pub name: &'static str,
     /// What it does with each kind of place, in the order of [`PlaceKind::ALL`].
     pub places: [Support; 9],
+    /// What it does with tensors of each layout, in the order of [`LayoutKind::ALL`]; `None` if it does not take tensors.
+    pub layouts: Option<[Support; 6]>,
     /// What it does with files of each role: the only file, shards, the index, files with bytes of another.
     pub files: [FileUse; 4],
 }
@@ -173,6 +195,30 @@ impl PlaceKind {
     }
 }
 
+impl LayoutKind {
+    /// All kinds.
+    pub const ALL: [LayoutKind; 6] = [
+        LayoutKind::Dense,
+        LayoutKind::Strided,
+        LayoutKind::Sparse,
+        LayoutKind::Quantized,
+        LayoutKind::Records,
+        LayoutKind::Blob,
+    ];
+
+    /// Returns the name of the kind, as users read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LayoutKind::Dense => "dense",
+            LayoutKind::Strided => "strided",
+            LayoutKind::Sparse => "sparse",
+            LayoutKind::Quantized => "quantized",
+            LayoutKind::Records => "records",
+            LayoutKind::Blob => "blob",
+        }
+    }
+}
+
 impl FileUse {
     /// Returns what is done, as users read it.
     pub fn as_str(self) -> &'static str {
@@ -192,6 +238,12 @@ impl OperationRow {
     pub fn support(&self, place: PlaceKind) -> Support {
         self.places.get(place.position()).copied().unwrap_or(Support::Yes)
     }
+
+    /// Returns what the operation does with tensors of a layout; `None` if it does not take tensors.
+    pub fn layout(&self, layout: LayoutKind) -> Option<Support> {
+        let position = LayoutKind::ALL.iter().position(|kind| *kind == layout)?;
+        self.layouts?.get(position).copied()
+    }
 }
 
 use FileUse::{Alone, Changes, Copies, Follows, Reads, TakesAlong};
@@ -208,12 +260,18 @@ const SAVE: &str = "save what comes from standard input to a file, and name that
 
 /// Operations that read a model wherever it is.
 const READ_ALL: [Support; 9] = [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, Yes];
+const SEVERAL: &[&Rule] = &[&SEVERAL_FILES];
+const OF_ONE: &[&Rule] = &[&NAMED_ELSEWHERE, &SEVERAL_FILES];
+const ONE_FILE: &[&Rule] = &[&NO_MODEL];
 /// Operations that change files where they are.
 const IN_PLACE: [Support; 9] = [
     Yes,
-    As("the files of the model that change"),
-    As("the shards that change, and the index if it has to"),
-    Partly("attributes, and elements of the same names", &NAMED_ELSEWHERE),
+    Partly("the files of the model that change; several only where an index names them", SEVERAL),
+    Partly(
+        "the shards that change, and the index if it has to; of a split GGUF file one part",
+        SEVERAL,
+    ),
+    Partly("attributes, and elements of the same names", OF_ONE),
     No(&PLACE, UNPACK),
     No(&PLACE, UNPACK_PACKAGE),
     No(&TO_ADDRESS, DOWNLOAD),
@@ -233,8 +291,32 @@ const LOCAL: [Support; 9] = [
     No(&PLACE, SAVE),
 ];
 
+/// What a browser is shown: a file, with others that belong to it.
+const VIEWED: [Support; 9] = {
+    let mut places = LOCAL;
+    places[1] = Partly("but a folder of `.npy` files", ONE_FILE);
+    places
+};
+
+/// Operations for which layouts make no difference.
+const ANY_LAYOUT: Option<[Support; 6]> = Some([Yes; 6]);
+/// Operations that write files of the same format again.
+const EDITED: Option<[Support; 6]> = {
+    let sparse = As("not in PyTorch's files, which are written without");
+    Some([Yes, Yes, sparse, Yes, Yes, Yes])
+};
+/// Operations on records and blobs.
+const RECORDS: Option<[Support; 6]> = {
+    let other = No(&WHICH_DATASET, "name a dataset of records or a blob");
+    Some([other, other, other, other, Yes, Yes])
+};
+const EXTRACTED: Support = As("with `--dense`; or one component as it is stored");
+const WHERE_KNOWN: Support =
+    Partly("into formats that have the layout; with `--dense` into any", &[&CANNOT_HOLD]);
+const RECORD_FORMATS: Support = Partly("into zTensor 1.2 and Metatensor", &[&CANNOT_HOLD]);
+
 const fn reads(operation: Operation, name: &'static str) -> OperationRow {
-    OperationRow { operation, name, places: READ_ALL, files: [Reads; 4] }
+    OperationRow { operation, name, places: READ_ALL, layouts: ANY_LAYOUT, files: [Reads; 4] }
 }
 
 /// What each operation does.
@@ -252,18 +334,58 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             As("the command; libraries take bytes"),
         ],
+        layouts: Some([
+            Yes,
+            As("row by row"),
+            As("as it is, or dense"),
+            As("as it is, or as `f32`"),
+            As("as records"),
+            As("as runs of bytes"),
+        ]),
         ..reads(Operation::Load, "load")
     },
     reads(Operation::Verify, "verify"),
-    reads(Operation::Stats, "stats"),
+    OperationRow {
+        layouts: Some([
+            Yes,
+            Yes,
+            As("with the zeros"),
+            As("of the values that are stood for"),
+            As("no numbers, so none"),
+            As("no numbers, so none"),
+        ]),
+        ..reads(Operation::Stats, "stats")
+    },
     reads(Operation::Diff, "diff"),
-    reads(Operation::Extract, "extract"),
-    reads(Operation::Records, "records"),
-    OperationRow { files: [Copies; 4], ..reads(Operation::Convert, "convert") },
+    OperationRow {
+        layouts: Some([
+            Yes,
+            As("row by row; with `--component` as it is stored"),
+            EXTRACTED,
+            EXTRACTED,
+            As("records of a fixed size; of others one component"),
+            As("one component"),
+        ]),
+        ..reads(Operation::Extract, "extract")
+    },
+    OperationRow { layouts: RECORDS, ..reads(Operation::Records, "records") },
+    OperationRow {
+        layouts: Some([
+            Yes,
+            As("row by row"),
+            WHERE_KNOWN,
+            WHERE_KNOWN,
+            RECORD_FORMATS,
+            RECORD_FORMATS,
+        ]),
+        files: [Copies; 4],
+        ..reads(Operation::Convert, "convert")
+    },
     OperationRow {
         operation: Operation::Salvage,
         name: "salvage",
         places: [Yes, Yes, Yes, SHARD_ALONE, Yes, Yes, Yes, Yes, No(&PLACE, SAVE)],
+        layouts: ANY_LAYOUT,
         files: [Copies; 4],
     },
     OperationRow {
@@ -280,18 +402,21 @@ pub static OPERATIONS: &[OperationRow] = &[
             As("that file"),
             Yes,
         ],
+        layouts: ANY_LAYOUT,
         files: [Alone; 4],
     },
     OperationRow {
         operation: Operation::Edit,
         name: "edit",
         places: IN_PLACE,
+        layouts: EDITED,
         files: [Changes, Changes, Follows, Changes],
     },
     OperationRow {
         operation: Operation::Compact,
         name: "edit compact",
         places: IN_PLACE,
+        layouts: EDITED,
         files: [Changes, Changes, Follows, Changes],
     },
     OperationRow {
@@ -308,18 +433,21 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             No(&PLACE, SAVE),
         ],
+        layouts: ANY_LAYOUT,
         files: [TakesAlong; 4],
     },
     OperationRow {
         operation: Operation::Serve,
         name: "serve",
         places: LOCAL,
+        layouts: ANY_LAYOUT,
         files: [TakesAlong; 4],
     },
     OperationRow {
         operation: Operation::View,
         name: "view",
-        places: LOCAL,
+        places: VIEWED,
+        layouts: ANY_LAYOUT,
         files: [TakesAlong; 4],
     },
     OperationRow {
@@ -336,6 +464,7 @@ pub static OPERATIONS: &[OperationRow] = &[
             Yes,
             Yes,
         ],
+        layouts: None,
         files: [Alone; 4],
     },
 ];

@@ -1,7 +1,9 @@
 //! Files that a file of a model names: they are packed with it, or it is not packed.
 
 use super::parts::{Part, Source};
+use crate::rules::UNREAD;
 use holdall_core::error::Shown as _;
+use holdall_core::model::Warning;
 use holdall_core::{Error, Result};
 use holdall_formats::{FORMATS, folders};
 use holdall_io::OpenOptions;
@@ -10,16 +12,28 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Returns the files that the model at `path` has besides that file: each with its path from the folder of `path`, and where it is.
-/// A file that is no model has none.
+/// A file that is not a model has none. What cannot be known, because the file is damaged, becomes a warning.
 ///
 /// # Errors
 /// `package/part` where one of them is missing, not in that folder or below it, or a link out of it.
-pub(super) fn files_named(path: &Path, open: &OpenOptions) -> Result<Vec<(String, PathBuf)>> {
+pub(super) fn files_named(
+    path: &Path,
+    open: &OpenOptions,
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<(String, PathBuf)>> {
     let file = match open.open(path) {
         Ok(file) => file,
         Err(e) if is_about_files(&e) => return Err(refused(path, e)),
         // It is packed whatever it is.
-        Err(_) => return Ok(Vec::new()),
+        Err(e) => {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if folders::format_by(name).is_some() {
+                let message =
+                    format!("`{}` is packed as it is, but does not open: {e}", name.shown());
+                warnings.push(Warning::new(UNREAD.code, message));
+            }
+            return Ok(Vec::new());
+        }
     };
     if let Some(e) = file.faults().find(is_about_files) {
         return Err(refused(path, e));
@@ -50,6 +64,7 @@ pub(super) fn check_all(
     files: &BTreeMap<String, Part>,
     model: Option<&Path>,
     open: &OpenOptions,
+    warnings: &mut Vec<Warning>,
 ) -> Result<()> {
     for (path, part) in files {
         let Source::Path(from) = &part.source else { continue };
@@ -59,7 +74,7 @@ pub(super) fn check_all(
             continue;
         }
         let folder = path.strip_suffix(name).unwrap_or_default();
-        for (other, _) in files_named(from, open)? {
+        for (other, _) in files_named(from, open, warnings)? {
             if !files.contains_key(&format!("{folder}{other}")) {
                 let message = format!("the file names `{}`, which is not packed", other.shown());
                 return Err(PART.broken(message).in_source(from.display()));

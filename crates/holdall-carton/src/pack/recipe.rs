@@ -79,7 +79,7 @@ impl Recipe {
     /// `model/`, or with `model/` alone; or a folder with the model's files, which go under `model/`.
     ///
     /// # Errors
-    /// `package/part` for a package, for a model that names a file which is missing or not in its folder, and for a folder without files of a model; `package/runner` where nothing
+    /// `package/part` for a package, for a model that names a file which is missing or not in its folder, and for a folder without files of a model; a damaged file is a warning, `package/unread`; `package/runner` where nothing
     /// says what runs the model, or with versions that are not a requirement; the `carton/…` rules; what is
     /// wrong with the model's file; Io.
     pub fn prepare(&self, path: impl AsRef<Path>) -> Result<Prepared> {
@@ -95,7 +95,7 @@ impl Recipe {
             }
             let mut packer = Packer::new(description);
             packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
-            for (name, from) in named::files_named(path, &self.open)? {
+            for (name, from) in named::files_named(path, &self.open, &mut warnings)? {
                 packer = packer.with_file(format!("model/{name}"), Content::Path(from));
             }
             return Ok(Prepared { packer, warnings, undeclared });
@@ -107,7 +107,7 @@ impl Recipe {
             Err(e) if e.code() == SHARD_MISSING.code => return Err(named::refused(path, e)),
             found => found.ok(),
         };
-        named::check_all(&packer.files, model.as_deref(), &self.open)?;
+        named::check_all(&packer.files, model.as_deref(), &self.open, &mut warnings)?;
         let is_described = path.join("carton.toml").exists();
         if is_described && !self.says_something() {
             // The author need not say what a package in a zip has to.

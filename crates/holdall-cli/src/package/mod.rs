@@ -13,6 +13,7 @@ pub(crate) use card::show;
 use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};
 use crate::session::Session;
+use holdall::carton::rules::NO_PACKAGE;
 use holdall::carton::{Package, ShapeSpec};
 use holdall::{File, Location};
 use std::io::Read as _;
@@ -23,9 +24,14 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
     if path.as_os_str() == "-" {
         let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
         let first = source.read_range(0..source.len().min(4)).map_err(|e| e.in_source(STDIN))?;
-        return match is_zip(&first) {
-            true => Ok(Some(Package::open_source(source, STDIN, &input::options(session))?)),
-            false => Ok(None),
+        if !is_zip(&first) {
+            return Ok(None);
+        }
+        // Other formats are zips too.
+        return match Package::open_source(source, STDIN, &input::options(session)) {
+            Ok(package) => Ok(Some(package)),
+            Err(e) if e.code() == NO_PACKAGE.code => Ok(None),
+            Err(e) => Err(e.into()),
         };
     }
     match is_package(path) {

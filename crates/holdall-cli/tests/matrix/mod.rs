@@ -1,0 +1,235 @@
+//! The matrix: every operation over every place, format, layout and damage. Each cell ends in the right result, compared with what these
+//! files know or read by themselves, or in a named refusal that leaves its target as it was. A cell that ends well with anything else is
+//! silent. What is refused of a sound model is what the table of operations says, which `docs/matrix.md` shows.
+//!
+//! A run tries a sample of the cells, the same each time; all of them with `HOLDALL_WHOLE` set, as in `cargo xtask whole`. With
+//! `HOLDALL_MATRIX` it tries those whose names contain that text.
+
+mod operations;
+mod places;
+mod reading;
+mod samples;
+mod tensors;
+
+use holdall::operations::Support;
+use operations::{OPERATIONS, Operation, Outcome};
+use places::{Damage, PLACES, Place, Placed, Sound, Wanted};
+use samples::{Kind, SOURCES, Source};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// One cell in so many is tried.
+const SAMPLE: usize = 113;
+
+/// Returns a number that looks like chance, the same for the same cell.
+fn mixed(cell: usize) -> usize {
+    let x = (cell as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)) as usize >> 8
+}
+
+/// What the table of operations says of a cell: the first refusal, of the place or of the layout; the codes of those that may be.
+fn told(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec<&'static str>) {
+    let row = operation.row().row();
+    let layout = row.layout(placed.source.kind.layout());
+    let (mut refusal, mut some) = (None, Vec::new());
+    for support in [Some(row.support(placed.place.kind())), layout].into_iter().flatten() {
+        match support {
+            Support::No(rule, _) => refusal = refusal.or(Some(rule.code)),
+            Support::Partly(_, rules) => some.extend(rules.iter().map(|rule| rule.code)),
+            _ => {}
+        }
+    }
+    // What the table of formats says: some cannot be edited, and none but two have records.
+    let is_change = matches!(
+        operation.row(),
+        holdall::operations::Operation::Edit | holdall::operations::Operation::Compact
+    );
+    match placed.source.kind {
+        Kind::Fortran if is_change => some.push("edit/cannot"),
+        Kind::Sparse if is_change => some.push("pytorch/layout"),
+        Kind::Records | Kind::Blob if operation == Operation::ConvertDense => {
+            some.push("safetensors/layout");
+        }
+        // Those need `--component`.
+        Kind::Records | Kind::Blob if matches!(operation, Operation::Extract | Operation::Rows) => {
+            some.push("extract/which-component");
+        }
+        _ => {}
+    }
+    (refusal, some)
+}
+
+/// Whether that outcome is acceptable; says why not.
+fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(), String> {
+    let (refusal, some) = told(operation, placed);
+    let is_invalid = placed.expected.values().any(|wanted| *wanted == Wanted::Invalid);
+    // What reads all of it, whatever is left of that.
+    let may_be_less = matches!(
+        operation,
+        Operation::Scan
+            | Operation::Serve
+            | Operation::View
+            | Operation::Extract
+            | Operation::Rows
+            | Operation::Component
+            | Operation::Records
+    );
+    // A zip that lost its directory may have all its entries.
+    let may_be_less = may_be_less || operation == Operation::Salvage;
+    // Records and blobs have no statistics.
+    let is_passed_over = operation == Operation::Stats
+        && matches!(&placed.damage, Damage::Bit(tensor, _) if tensor == "set");
+    let is_sound = placed.damage == Damage::None;
+    match (outcome, refusal) {
+        (Outcome::Silent(what), _) => Err(what.clone()),
+        (Outcome::Refused(code), Some(refusal)) if code == refusal || !is_sound => Ok(()),
+        (_, Some(refusal)) => Err(format!("{outcome:?} instead of {refusal}")),
+        (Outcome::Refused(code), None) if some.contains(&&**code) => Ok(()),
+        // A bit of a component with a digest is changed, or components make no tensor, and the operation read it.
+        (Outcome::Right, None)
+            if (placed.is_told || is_invalid) && operation.reads_all() && !is_passed_over =>
+        {
+            Err("the changed bit was not told of".to_owned())
+        }
+        (Outcome::Right, None)
+            if matches!(placed.damage, Damage::Part | Damage::Cut) && !may_be_less =>
+        {
+            Err("a missing part was not told of".to_owned())
+        }
+        (Outcome::Found | Outcome::Refused(_), None) if is_sound => {
+            Err(format!("{outcome:?} of what is sound"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A source at a place; its cells are all its damages with all operations.
+struct Row {
+    source: usize,
+    place: Place,
+}
+
+/// Tries the cells of the matrix on several threads.
+struct Matrix {
+    is_whole: bool,
+    /// What the names of cells have to contain.
+    only: String,
+    rows: Vec<Row>,
+    /// Models that were written, by source: as one file, and as shards.
+    sound: Vec<[OnceLock<Sound>; 2]>,
+    next: AtomicUsize,
+    tried: AtomicUsize,
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Matrix {
+    fn new() -> Matrix {
+        let mut rows = Vec::new();
+        for (source, own) in SOURCES.iter().enumerate() {
+            let places = PLACES.into_iter().filter(|p| !p.is_sharded() || own.has_shards());
+            rows.extend(places.map(|place| Row { source, place }));
+        }
+        Matrix {
+            is_whole: std::env::var_os("HOLDALL_WHOLE").is_some(),
+            only: std::env::var("HOLDALL_MATRIX").unwrap_or_default(),
+            rows,
+            sound: SOURCES.iter().map(|_| [OnceLock::new(), OnceLock::new()]).collect(),
+            next: AtomicUsize::new(0),
+            tried: AtomicUsize::new(0),
+            wrong: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Tries rows until none is left.
+    fn run(&self) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(row) = self.rows.get(number) else { return };
+            let source = &SOURCES[row.source];
+            let is_sharded = row.place.is_sharded();
+            let sound = &self.sound[row.source][usize::from(is_sharded)];
+            let made = || sound.get_or_init(|| Sound::new(source, is_sharded));
+            let Ok(sound) = catch_unwind(AssertUnwindSafe(made)) else {
+                let name = format!("{:?} {} {:?}", source.kind, source.to, source.more);
+                self.wrong.lock().unwrap().push(format!("{name} cannot be written"));
+                continue;
+            };
+            for (d, damage) in sound.damages(row.place).iter().enumerate() {
+                for (o, operation) in OPERATIONS.into_iter().enumerate() {
+                    // Only texts are built of, and nothing else can be done with them.
+                    if (operation == Operation::Build) != (source.kind == Kind::Lines) {
+                        continue;
+                    }
+                    let cell = mixed((number * 64 + d) * 64 + o);
+                    if !self.is_whole && cell % SAMPLE != 0 {
+                        continue;
+                    }
+                    let io = if cell / SAMPLE % 2 == 0 { "auto" } else { "read" };
+                    let name = format!(
+                        "{operation:?} of {:?} {} {:?} at {:?}, {damage:?}, {io}",
+                        source.kind, source.to, source.more, row.place
+                    );
+                    if !name.contains(&self.only) {
+                        continue;
+                    }
+                    let one = || self.cell(source, sound, row.place, damage, operation, io);
+                    let outcome = catch_unwind(AssertUnwindSafe(one));
+                    if let Err(why) = outcome.unwrap_or_else(|_| Err("a panic".to_owned())) {
+                        self.wrong.lock().unwrap().push(format!("{name}: {why}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn cell(
+        &self,
+        source: &Source,
+        sound: &Sound,
+        place: Place,
+        damage: &Damage,
+        operation: Operation,
+        io: &str,
+    ) -> Result<(), String> {
+        // Where it is refused at once, damages make no difference.
+        let is_refused = matches!(operation.row().row().support(place.kind()), Support::No(..));
+        if is_refused && *damage != Damage::None {
+            return Ok(());
+        }
+        let Some(placed) = Placed::new(source, sound, place, damage) else { return Ok(()) };
+        self.tried.fetch_add(1, Ordering::Relaxed);
+        let outcome = placed.does(operation, io);
+        check(operation, &placed, &outcome)
+    }
+}
+
+#[test]
+fn every_operation_of_the_table_is_tried() {
+    for row in holdall::operations::OPERATIONS {
+        let is_tried = OPERATIONS.iter().any(|operation| operation.row() == row.operation);
+        assert!(is_tried, "{}", row.name);
+    }
+    let all = holdall::operations::PlaceKind::ALL;
+    assert!(all.iter().all(|kind| PLACES.iter().any(|place| place.kind() == *kind)));
+    let all = holdall::operations::LayoutKind::ALL;
+    assert!(all.iter().all(|kind| SOURCES.iter().any(|s| s.kind.layout() == *kind)));
+}
+
+#[test]
+fn no_cell_is_silent() {
+    let matrix = Matrix::new();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if matrix.is_whole { threads } else { 1 };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| matrix.run());
+        }
+    });
+    let (wrong, tried) = (matrix.wrong.into_inner().unwrap(), matrix.tried.into_inner());
+    assert!(tried > 100 || !matrix.only.is_empty(), "{tried} cells were tried");
+    let shown = wrong.join("\n\n");
+    assert!(wrong.is_empty(), "{} of {tried} cells:\n{shown}", wrong.len());
+}

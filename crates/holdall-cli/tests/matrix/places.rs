@@ -1,0 +1,418 @@
+//! Where the model is, and what is wrong with it.
+
+use crate::archives::tar;
+use crate::command::{Ran, command, holdall, holdall_with, ran};
+use crate::matrix::samples::{Kind, Source};
+use crate::matrix::tensors::{Stored, Tensor};
+use crate::s3::{self, Bucket};
+use crate::server::{Reply, Server};
+use holdall::operations::PlaceKind;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+/// Where the model is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Place {
+    File,
+    /// A folder that has the file alone.
+    Folder,
+    /// An index of shards, and its folder.
+    Index,
+    IndexFolder,
+    /// The second of those shards.
+    Shard,
+    Tar,
+    /// An archive in an archive.
+    Nested,
+    Package,
+    /// Standard input that is a file.
+    Stdin,
+    /// Standard input that is a pipe.
+    Pipe,
+    Address,
+    /// A server that answers no ranges.
+    Whole,
+    /// An index at an address.
+    AddressIndex,
+    Store,
+}
+
+pub(crate) const PLACES: [Place; 14] = [
+    Place::File,
+    Place::Folder,
+    Place::Index,
+    Place::IndexFolder,
+    Place::Shard,
+    Place::Tar,
+    Place::Nested,
+    Place::Package,
+    Place::Stdin,
+    Place::Pipe,
+    Place::Address,
+    Place::Whole,
+    Place::AddressIndex,
+    Place::Store,
+];
+
+impl Place {
+    /// Returns the kind of place that the table of operations has a column for.
+    pub(crate) fn kind(self) -> PlaceKind {
+        match self {
+            Place::File => PlaceKind::File,
+            Place::Folder | Place::IndexFolder => PlaceKind::Folder,
+            Place::Index => PlaceKind::Index,
+            Place::Shard => PlaceKind::Shard,
+            Place::Tar | Place::Nested => PlaceKind::ArchiveMember,
+            Place::Package => PlaceKind::PackageMember,
+            Place::Stdin | Place::Pipe => PlaceKind::StandardInput,
+            Place::Address | Place::Whole | Place::AddressIndex => PlaceKind::Address,
+            Place::Store => PlaceKind::Store,
+        }
+    }
+
+    pub(crate) fn is_sharded(self) -> bool {
+        matches!(self, Place::Index | Place::IndexFolder | Place::Shard | Place::AddressIndex)
+    }
+}
+
+/// What is wrong with the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Damage {
+    None,
+    /// One bit of this component of this tensor.
+    Bit(String, String),
+    /// The file, or the last of several, ends too early.
+    Cut,
+    /// The first shard is not there.
+    Part,
+}
+
+/// A model that was written once, to be copied.
+pub(crate) struct Sound {
+    folder: tempfile::TempDir,
+    files: Vec<PathBuf>,
+    /// Where components lie: number of the file, tensor, role, offset, length, and whether the bytes are those of the model.
+    components: Vec<Found>,
+}
+
+#[derive(Debug, Clone)]
+struct Found {
+    file: usize,
+    tensor: String,
+    role: String,
+    offset: usize,
+    len: usize,
+    is_raw: bool,
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// Returns where `part` is in `bytes`, if that is one place.
+fn only_place(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    let mut all = bytes.windows(part.len().max(1)).enumerate().filter(|(_, own)| *own == part);
+    let (at, _) = all.next()?;
+    all.next().is_none().then_some(at)
+}
+
+impl Sound {
+    pub(crate) fn new(source: &Source, is_sharded: bool) -> Sound {
+        let folder = tempfile::tempdir().unwrap();
+        let files = source.write(folder.path(), is_sharded);
+        let stored = source.kind.tensors();
+        let mut components = Vec::new();
+        for (file, path) in files.iter().enumerate() {
+            if path.extension().is_some_and(|e| e == "json") {
+                continue;
+            }
+            let bytes = std::fs::read(path).unwrap();
+            // Components of another file have no place in this one.
+            let shown = holdall(["inspect", "--json", &text(path)]);
+            if shown.status != 0 {
+                continue;
+            }
+            for tensor in shown.json()["tensors"].as_array().unwrap() {
+                let name = tensor["name"].as_str().unwrap();
+                let own = stored.iter().find(|stored| stored.name == name).unwrap();
+                for (role, component) in tensor["components"].as_object().unwrap() {
+                    let part = own.part(role).filter(|part| !part.is_empty());
+                    let number = |key: &str| component[key].as_u64().map(|n| n as usize);
+                    let stated = number("offset").zip(number("stored_len"));
+                    let is_at = |(offset, len): &(usize, usize)| {
+                        part.is_some_and(|part| bytes.get(*offset..offset + len) == Some(part))
+                    };
+                    let known = part.and_then(|part| Some((only_place(&bytes, part)?, part.len())));
+                    let known = known.or(stated.filter(is_at));
+                    let Some((offset, len)) = known.or(stated).filter(|(_, len)| *len > 0) else {
+                        continue;
+                    };
+                    // Parts of a split file list all tensors.
+                    let is_here = offset + len <= bytes.len();
+                    let is_double = known.is_none() && source.has_shards() && is_sharded;
+                    if is_here && !is_double {
+                        let (tensor, role) = (name.to_owned(), role.clone());
+                        let is_raw = known.is_some();
+                        components.push(Found { file, tensor, role, offset, len, is_raw });
+                    }
+                }
+            }
+        }
+        Sound { folder, files, components }
+    }
+
+    /// Returns what can be wrong with it.
+    pub(crate) fn damages(&self, place: Place) -> Vec<Damage> {
+        let mut all = vec![Damage::None];
+        for found in &self.components {
+            all.push(Damage::Bit(found.tensor.clone(), found.role.clone()));
+        }
+        all.dedup();
+        all.push(Damage::Cut);
+        if matches!(place, Place::Index | Place::IndexFolder | Place::AddressIndex) {
+            all.push(Damage::Part);
+        }
+        all
+    }
+
+    /// Returns the shards, without their index.
+    fn shards(&self) -> Vec<usize> {
+        let has = |at: &usize| self.components.iter().any(|found| found.file == *at);
+        (0..self.files.len()).filter(has).collect()
+    }
+}
+
+/// What a tensor has to be read as.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Wanted {
+    Tensor(Tensor),
+    /// Nothing: its components do not make one.
+    Invalid,
+    /// What is not known here: its bytes are compressed, or not elements.
+    Unknown,
+}
+
+/// A model as it lies in a folder of its own.
+pub(crate) struct Placed {
+    pub(crate) source: Source,
+    pub(crate) place: Place,
+    pub(crate) damage: Damage,
+    pub(crate) folder: tempfile::TempDir,
+    /// The argument that names it.
+    pub(crate) argument: String,
+    stdin: Option<PathBuf>,
+    pub(crate) server: Option<Server>,
+    bucket: Option<Arc<Mutex<Bucket>>>,
+    /// The tensors as they are stored, of the shard if it is one, with the bit that is changed.
+    pub(crate) stored: Vec<Stored>,
+    pub(crate) expected: BTreeMap<String, Wanted>,
+    /// Whether a digest tells of the changed bit.
+    pub(crate) is_told: bool,
+}
+
+impl Placed {
+    /// Puts the model there; nothing where there is no such thing.
+    pub(crate) fn new(
+        source: &Source,
+        sound: &Sound,
+        place: Place,
+        damage: &Damage,
+    ) -> Option<Placed> {
+        let folder = tempfile::tempdir().unwrap();
+        let from = sound.folder.path();
+        let mut files = Vec::new();
+        for path in &sound.files {
+            let to = folder.path().join(path.strip_prefix(from).unwrap());
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(path, &to).unwrap();
+            files.push(to);
+        }
+        let shards = sound.shards();
+        let mut stored = source.kind.tensors();
+        let mut unknown = None;
+        match damage {
+            Damage::None => {}
+            Damage::Bit(tensor, role) => {
+                let found =
+                    sound.components.iter().find(|f| f.tensor == *tensor && f.role == *role);
+                let found = found.unwrap();
+                let mut bytes = std::fs::read(&files[found.file]).unwrap();
+                // The lowest bit of an element in the middle, so that it stays a number near it.
+                let at = found.len / 2 / 8 * 8;
+                bytes[found.offset + at] ^= 1;
+                std::fs::write(&files[found.file], bytes).unwrap();
+                let own = stored.iter_mut().find(|stored| stored.name == tensor).unwrap();
+                match own.parts.iter_mut().find(|(own, _)| own == role && found.is_raw) {
+                    Some((_, bytes)) => bytes[at] ^= 1,
+                    None => unknown = Some(tensor.clone()),
+                }
+            }
+            Damage::Cut => {
+                let path = &files[shards.last().copied().unwrap_or(0)];
+                let bytes = std::fs::read(path).unwrap();
+                std::fs::write(path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+            }
+            Damage::Part => std::fs::remove_file(&files[shards[0]]).unwrap(),
+        }
+        let is_alone = place == Place::Shard;
+        if is_alone {
+            // The other tensors are in the other shard.
+            let own = |stored: &Stored| {
+                let mut all = sound.components.iter();
+                all.any(|found| found.file == shards[1] && found.tensor == stored.name)
+            };
+            stored.retain(own);
+            if let Damage::Bit(tensor, _) = damage
+                && !stored.iter().any(|stored| stored.name == tensor)
+            {
+                return None;
+            }
+        }
+        let wanted = |stored: &Stored| match stored.dense() {
+            _ if unknown.as_deref() == Some(stored.name) => Wanted::Unknown,
+            Some(tensor) => Wanted::Tensor(tensor),
+            None if stored.is_opaque() => Wanted::Unknown,
+            None => Wanted::Invalid,
+        };
+        if source.kind == Kind::Fortran && place == Place::Folder {
+            // The folder is a model of arrays, which their files name.
+            stored.iter_mut().for_each(|stored| stored.name = "model");
+        }
+        let expected = stored.iter().map(|s| (s.name.to_owned(), wanted(s))).collect();
+        let file = files[0].clone();
+        let home = folder.path().join("model");
+        let name = format!("model.{}", source.extension);
+        let (mut stdin, mut server, mut bucket) = (None, None, None);
+        let index = match source.to {
+            // The first part of a split file.
+            "gguf" => files.first(),
+            "ztensor2" => files.iter().find(|p| !shards.iter().any(|at| files[*at] == **p)),
+            _ => files.iter().find(|path| path.extension().is_some_and(|e| e == "json")),
+        };
+        let argument = match place {
+            Place::File => text(&file),
+            Place::Folder => text(&home),
+            Place::Index => text(index?),
+            Place::IndexFolder => text(&home.join("shards")),
+            Place::Shard => text(&files[shards[1]]),
+            Place::Tar | Place::Nested => {
+                let mut path = folder.path().join("models.tar");
+                let name = format!("in/{name}");
+                let mut archive = tar(&[(&name, std::fs::read(&file).unwrap())]);
+                let mut inside = format!("!/{name}");
+                if place == Place::Nested {
+                    path = folder.path().join("outer.tar");
+                    archive = tar(&[("some/models.tar", archive)]);
+                    inside = format!("!/some/models.tar{inside}");
+                }
+                std::fs::write(&path, archive).unwrap();
+                format!("{}{inside}", text(&path))
+            }
+            Place::Package => {
+                let path = folder.path().join("model.carton");
+                let args = ["pack", &text(&file), "-o", &text(&path), "--runner", "noop"];
+                let packed = holdall(args.into_iter().chain(["--framework-version", "1.0.0"]));
+                if packed.status != 0 {
+                    assert_ne!(*damage, Damage::None, "{packed:#?}");
+                    return None;
+                }
+                format!("{}!/model/{name}", text(&path))
+            }
+            Place::Stdin | Place::Pipe => {
+                stdin = Some(file);
+                "-".to_owned()
+            }
+            Place::Address | Place::Whole | Place::AddressIndex => {
+                let root = folder.path().to_owned();
+                let has_ranges = place != Place::Whole;
+                let serving = Server::new(move |request| {
+                    match std::fs::read(root.join(request.target.trim_start_matches('/'))) {
+                        Ok(bytes) if has_ranges => Reply::file(&bytes, "\"v1\"", request),
+                        Ok(bytes) => Reply::new(200, bytes).with("etag", "\"v1\""),
+                        Err(_) => Reply::new(404, "not here"),
+                    }
+                });
+                let path = if place == Place::AddressIndex { index? } else { &file };
+                let path = path.strip_prefix(folder.path()).unwrap();
+                let address = serving.url(&format!("/{}", text(path)));
+                server = Some(serving);
+                address
+            }
+            Place::Store => {
+                let (serving, objects) = s3::s3();
+                let bytes = std::fs::read(&file).unwrap();
+                objects.lock().unwrap().objects.insert(format!("m/{name}"), bytes);
+                (server, bucket) = (Some(serving), Some(objects));
+                format!("s3://{}/m/{name}", s3::BUCKET)
+            }
+        };
+        Some(Placed {
+            source: *source,
+            place,
+            damage: damage.clone(),
+            folder,
+            argument,
+            stdin,
+            server,
+            bucket,
+            stored,
+            expected,
+            is_told: source.digests && matches!(damage, Damage::Bit(..)),
+        })
+    }
+
+    /// Runs the command on it.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        if let Some(server) = &self.server {
+            args.extend(["--allow", "http", "--allow", "private-hosts"].map(str::to_owned));
+            if self.bucket.is_some() {
+                args.extend(["--store".to_owned(), format!("endpoint_url={}", server.url(""))]);
+            }
+        }
+        if self.place == Place::Pipe {
+            return holdall_with(args, &std::fs::read(self.stdin.as_ref().unwrap()).unwrap());
+        }
+        let mut command = command(args);
+        if let Some(stdin) = &self.stdin {
+            command.stdin(Stdio::from(std::fs::File::open(stdin).unwrap()));
+        }
+        if self.bucket.is_some() {
+            command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
+            command.env_remove("AWS_SESSION_TOKEN").env_remove("AWS_PROFILE");
+            command.env("AWS_ACCESS_KEY_ID", s3::ID).env("AWS_SECRET_ACCESS_KEY", s3::SECRET);
+            command.env("AWS_DEFAULT_REGION", s3::REGION).env("AWS_REGION", s3::REGION);
+        }
+        ran(command.output().unwrap())
+    }
+
+    /// Returns every file below the folder and every object, with its bytes.
+    pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        below(self.folder.path(), &mut all);
+        if let Some(bucket) = &self.bucket {
+            let bucket = bucket.lock().unwrap();
+            all.extend(bucket.objects.iter().map(|(key, bytes)| (key.into(), bytes.clone())));
+        }
+        all
+    }
+
+    /// Returns the file, where it is one on the disk.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let name = format!("model/model.{}", self.source.extension);
+        Some(self.folder.path().join(name)).filter(|path| path.exists())
+    }
+}
+
+/// Reads every file below a folder.
+pub(crate) fn below(folder: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => below(&path, all),
+            false => drop(all.insert(path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+}
