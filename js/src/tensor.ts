@@ -278,6 +278,37 @@ export class Tensor {
       this.#dataset(core, options, () => core.json<string[]>('record_lines', [this.position])))
   }
 
+  /**
+   * A run of a blob: a string where its content is `utf-8`, the value where it is `json`, else bytes, or its elements as an
+   * array. Only its own bytes are read where the file has them as they are.
+   */
+  async run(index: number, options: ReadOptions = {}): Promise<unknown> {
+    const { runOf } = await import('./records.js')
+    return this.#file.run(async (core) => {
+      const { fault } = this
+      if (fault !== null) throw fault
+      const place = { source: this.#file.name, tensor: this.name }
+      if (this.layout !== 'blob') throw broken('file/wrong-layout', `its layout is ${this.layout}, not blob`, place)
+      const [count = 0] = this.shape
+      const at = index < 0 ? count + index : index
+      if (!Number.isInteger(at) || at < 0 || at >= count) throw broken('records/index', `run ${index} of ${count}`, place)
+      const entry = await this.read(core, this.#component('entries'), [at * 16, at * 16 + 16], options)
+      const view = new DataView(entry.buffer, entry.byteOffset, 16)
+      const [start, len] = [Number(view.getBigUint64(0, true)), Number(view.getBigUint64(8, true))]
+      const number = this.#component('blob_data')
+      const heap = this.components[number]!.decodedLen
+      if (heap !== null && start + len > heap) {
+        throw broken('record/entry-bounds', `run ${at} is ${len} bytes at ${start} of a heap of ${heap}`, place)
+      }
+      const bytes = len === 0 ? new Uint8Array(0) : await this.read(core, number, [start, start + len], options)
+      try {
+        return runOf(core, this.attributes.get('metatensor.kind') as string, bytes)
+      } catch (e) {
+        throw this.#placed(e)
+      }
+    })
+  }
+
   /** Reads records and their heap, puts them into the module, and calls it: at once, as `held` does. */
   async #dataset<T>(
     core: Core, options: RecordsOptions,

@@ -168,7 +168,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
             build = begun;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
-        (Some(schema), None) => build = build.with_schema(&schema.json)?,
+        (Some(schema), None) => build = build.with_document(&schema)?,
         (None, Some(rows)) => {
             let kind = columns.unwrap_or_default();
             let dataset = build.dataset_of(args.path.as_deref().unwrap_or("records"), &kind)?;

@@ -19,6 +19,7 @@ mod links;
 mod locations;
 mod many_records;
 mod matrix;
+mod metatensor;
 mod migrate;
 mod models;
 mod network_kills;
