@@ -195,7 +195,7 @@ class Readers {
       case 'Bytes':
         return (b, at) => this.#entry(b, at)
       case 'Record':
-        return (b, at) => JSON.parse(decoder.decode(this.#entry(b, at)))
+        return (b, at) => parsedExactly(decoder.decode(this.#entry(b, at)))
       case 'Array':
         return this.#array(type)
       case 'Struct':
@@ -265,6 +265,20 @@ class Readers {
     const [offset, length] = entryAt(b, at)
     return this.#heap.subarray(offset, offset + length)
   }
+}
+
+/** JSON whose integers beyond 2^53 are bigints. */
+function parsedExactly(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text)
+  // No member has such a name: a text of JSON escapes that character.
+  const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => {
+    const isExact = token.startsWith('"') || /[.eE]/.test(token) || Number.isSafeInteger(Number(token))
+    return isExact ? token : `{"\\u0000int":"${token}"}`
+  })
+  return JSON.parse(tagged, (_, value) => {
+    const big: unknown = typeof value === 'object' && value !== null ? value['\0int'] : undefined
+    return typeof big === 'string' ? BigInt(big) : value
+  })
 }
 
 type Plain = { [name: string]: unknown }
@@ -403,7 +417,7 @@ export class Records<T = any> implements Iterable<T> {
 }
 
 /** The names in a path, in which `\` stands before a `.`, a `[` and itself. */
-function segments(path: string): string[] {
+export function segments(path: string): string[] {
   const names = path.match(/(?:\\.|[^.\\])+/gs) ?? []
   return names.map((name) => (name === '\\_' ? '' : name.replace(/\\(.)/gs, '$1')))
 }

@@ -174,7 +174,7 @@ function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, ro
 const bit = (value: unknown): unknown => (value === 1 ? true : value === 0 ? false : value)
 
 /** The schemas along a path: of the record, of each struct on the way, of the member. */
-function schemasOf(root: Schema, path: readonly string[]): (Schema | undefined)[] {
+export function schemasOf(root: Schema, path: readonly string[]): (Schema | undefined)[] {
   const all: (Schema | undefined)[] = [followed(root, root)]
   for (const part of path) {
     const properties = all.at(-1)?.['properties']
@@ -189,15 +189,16 @@ function followed(schema: Schema, root: Schema): Schema {
   return schema
 }
 
-type Schema = { readonly [keyword: string]: any }
+export type Schema = { readonly [keyword: string]: any }
 
 /** A value as JSON in which nothing is lost, as its schema has it. */
-function lineOf(given: Schema | undefined, value: unknown, root: Schema): string {
+export function lineOf(given: Schema | undefined, value: unknown, root: Schema): string {
   const schema = followed(given ?? {}, root)
   if (typeof value === 'bigint') return 'TypeDef:Timestamp' in schema ? JSON.stringify(timeOf(value)) : String(value)
   if (typeof value === 'number') return numberOf(value)
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
-  if (value instanceof Uint8Array && 'TypeDef:Bytes' in schema) return `"${base64(value)}"`
+  const bytes = value instanceof ArrayBuffer ? new Uint8Array(value) : value
+  if (bytes instanceof Uint8Array && 'TypeDef:Bytes' in schema) return `"${base64(bytes)}"`
   // Dates, say. A member of that name is one.
   const { toJSON } = value as { toJSON?: unknown }
   if (typeof toJSON === 'function' && !ArrayBuffer.isView(value)) return lineOf(schema, toJSON.call(value), root)

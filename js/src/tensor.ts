@@ -3,6 +3,7 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
+import type { EvolveOptions } from './evolve.js'
 import { decoding, pieces, termsOf, type Want } from './read.js'
 import { blocks } from './runs.js'
 import type { RecordLayout, Records } from './records.js'
@@ -63,7 +64,7 @@ export interface ArrayOptions extends ReadOptions, ElementOptions {
 }
 
 /** Which records are read. */
-export interface RecordsOptions extends ReadOptions {
+export interface RecordsOptions extends ReadOptions, EvolveOptions {
   /** The first; the first of all where it is not said. */
   start?: number | undefined
   /** The one behind the last; all where it is not said. */
@@ -260,16 +261,22 @@ export class Tensor {
 
   /**
    * Its records, where it is a dataset, or some of them: read into memory with all that they point at, and checked. `T` is what
-   * they are: `Static` of their schema.
+   * they are: `Static` of their schema. Under another `schema` they are what a migration makes of them that leaves out what it
+   * does not have.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
     // Who reads tensors alone does not load what reads records.
     const { Records } = await import('./records.js')
-    return this.#file.run((core) =>
-      this.#dataset(core, options, (layout, data, heap) => {
+    return this.#file.run(async (core) => {
+      const { records, ...parts } = await this.#dataset(core, options, (layout, data, heap) => {
         core.call('check', [this.position])
-        return new Records<T>(core, layout, data, heap)
-      }))
+        return { records: new Records<T>(core, layout, data, heap), layout, data, heap }
+      })
+      if (options.schema === undefined) return records
+      const { evolved } = await import('./evolve.js')
+      const kind = this.attributes.get('metatensor.kind') as string
+      return evolved<T>(this.name, kind, parts.layout, parts.data, parts.heap, records, options)
+    })
   }
 
   /** The same as texts of JSON, exactly as the command shows them. */

@@ -35,6 +35,7 @@ pub mod record;
 mod refs;
 pub mod rules;
 mod schema;
+mod standard;
 #[cfg(not(feature = "validate"))]
 mod unchecked;
 mod vocabulary;
@@ -66,6 +67,7 @@ pub use outline::{Base, Outline, OutlineRow, There};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
+pub use standard::says_more;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;

@@ -1,7 +1,7 @@
 import { Core } from '../core.js'
 import { HoldallError, broken, type Told } from '../errors.js'
 import type { TensorFile } from '../file.js'
-import { joined } from '../source.js'
+import { joined, type ReadOptions } from '../source.js'
 import { componentRuns, runs, type RunOptions } from '../runs.js'
 import type { Tensor } from '../tensor.js'
 import { valueOf, type Value, type Written } from '../values.js'
