@@ -115,6 +115,7 @@ function isTensor(value: Record<string, unknown>): boolean {
  */
 export function keeps(schema: Schema, value: unknown): boolean {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, pattern, minLength, maxLength, minItems, maxItems } = schema
+  if (kindOf(schema) === undefined && !isOf(schema['type'], value)) return false
   if ('enum' in schema && !(schema['enum'] as unknown[]).includes(value)) return false
   if ('const' in schema && JSON.stringify(schema['const']) !== JSON.stringify(value)) return false
   if (typeof value === 'number' || typeof value === 'bigint') {
@@ -136,7 +137,8 @@ export function keeps(schema: Schema, value: unknown): boolean {
       && (items === undefined || typeof items !== 'object' || all.every((one) => keeps(items, one)))
   }
   if (isObject(value)) {
-    const { minProperties, maxProperties, required, properties, mapping } = schema
+    const { minProperties, maxProperties, required, properties, mapping, additionalProperties: others } = schema
+    if ('TypeDef:Record' in schema && !Object.values(value).every((one) => others !== false && (others === true || others === undefined || (fits(others, one) && keeps(others, one))))) return false
     const count = Object.keys(value).length
     const key = value[schema['TypeDef:Union']?.discriminator] as string
     const variant = mapping?.[key]
@@ -148,6 +150,14 @@ export function keeps(schema: Schema, value: unknown): boolean {
       && (variant === undefined || keeps(variant, value))
   }
   return true
+}
+
+/** Whether a value of JSON is of a type of JSON. */
+function isOf(type: unknown, value: unknown): boolean {
+  if (type === undefined) return true
+  if (Array.isArray(type)) return type.some((one) => isOf(one, value))
+  const own = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+  return own === type || (type === 'integer' && (Number.isInteger(value) || own === 'bigint')) || (type === 'number' && own === 'bigint')
 }
 
 const bigints = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? `${value}n` : value)
