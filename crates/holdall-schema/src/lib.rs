@@ -67,8 +67,8 @@ pub use outline::{Base, Outline, OutlineRow, There};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
-pub use standard::says_more;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+pub use standard::says_more;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]

@@ -31,7 +31,9 @@ fn own_keywords(node: &Map<String, Value>) -> bool {
         ("minItems" | "maxItems", Some("Array")) => !is_fixed,
         ("enum", Some("Enum")) => false,
         // The values of a record are plain JSON, of which the kind says nothing.
-        ("additionalProperties", Some("Record")) => *value != true && *value != Value::Object(Map::new()),
+        ("additionalProperties", Some("Record")) => {
+            *value != true && *value != Value::Object(Map::new())
+        }
         ("additionalProperties", Some("Struct")) => false,
         (keyword, _) => ASSERTIONS.contains(&keyword),
     })

@@ -82,7 +82,9 @@ fn a_kind_of_ones_own_stands_beside_a_kind_or_in_plain_json() {
         "w": {"TypeDef:Tensor": {}}, "currency": {"type": "string", "TypeDef:Currency": true}}});
     holdall_schema::Schema::compile(&plain, &limits).unwrap();
     // What may be a reference, or has no bytes, needs a kind.
-    for unknown in [json!({"TypeDef:Currency": true}), json!({"type": "object", "TypeDef:Currency": true})] {
+    for unknown in
+        [json!({"TypeDef:Currency": true}), json!({"type": "object", "TypeDef:Currency": true})]
+    {
         let schema = json!({"type": "object", "properties": {"w": unknown}});
         let e = holdall_schema::Schema::compile(&schema, &limits).unwrap_err();
         assert_eq!(e.code(), "schema/kind");

@@ -108,9 +108,7 @@ impl DatasetWriter {
     pub fn fill(&mut self, mut rows: Rows, options: &FillOptions) -> Result<u64> {
         let before = self.len();
         let is_plain = options.is_plain(&self.kind, &self.vocabulary);
-        if is_plain
-            && let Some(reader) = rows.take_lines()
-        {
+        if is_plain && let Some(reader) = rows.take_lines() {
             return self.lines(reader).map_err(|e| e.in_source(rows.name()));
         }
         if let Some(batches) = rows.take_batches() {

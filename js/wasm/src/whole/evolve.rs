@@ -109,6 +109,7 @@ impl Convert for Made<'_> {
     fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
         let at = *self.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let value = self.values.get(at).unwrap_or(&Value::Null);
-        Encoder::new(self.schema, from.to, self.limits)?.value(value, to, heap)
+        let mut heap = heap;
+        Encoder::new(self.schema, from.to, self.limits)?.value(value, to, &mut heap)
     }
 }
