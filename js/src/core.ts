@@ -93,8 +93,14 @@ const encoder = new TextEncoder()
 // A mark at the start is a character as others are.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** The bytes of a text. */
-export const encode = (text: string): Uint8Array => encoder.encode(text)
+/** The bytes of a text, which has no half of a pair of UTF-16 alone: UTF-8 has no bytes for one. */
+export function encode(text: string): Uint8Array {
+  const at = text.search(/\p{Surrogate}/u)
+  if (at >= 0) {
+    throw broken('json/surrogate', `\`\\u${text.charCodeAt(at).toString(16)}\` is half of a surrogate pair, at ${at} of ${text.length}`)
+  }
+  return encoder.encode(text)
+}
 /** The text of bytes. */
 export const decode = (bytes: Uint8Array): string => decoder.decode(bytes)
 

@@ -14,11 +14,12 @@ export type { Limits } from './limits.js'
 export type { Records } from './records.js'
 export type { BlobInput, RecordsInput } from './rows.js'
 export {
-  diffSchemas, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaChange, type SchemaDiff, type SchemaOptions,
+  diffSchemas, headerSchema, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'
 export {
   fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,
 } from './source.js'
+export type { Converter, EvolveOptions } from './evolve.js'
 export type { ArrayOptions, BytesOptions, Component, RecordsOptions, Tensor } from './tensor.js'
 export { Simple, Tagged, type Value } from './values.js'
 export {

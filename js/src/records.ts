@@ -66,6 +66,7 @@ const SMALL: Record<string, [width: 1 | 2, name: string]> = {
 
 // A mark at the start is a character as others are.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
 /** Bytes of texts, and texts, that are decoded at a time. */
 const TEXTS = 1 << 18
 const MANY = 1 << 14
@@ -194,7 +195,7 @@ class Readers {
       case 'Bytes':
         return (b, at) => this.#entry(b, at)
       case 'Record':
-        return (b, at) => JSON.parse(decoder.decode(this.#entry(b, at)))
+        return (b, at) => parsedExactly(decoder.decode(this.#entry(b, at)))
       case 'Array':
         return this.#array(type)
       case 'Struct':
@@ -203,8 +204,8 @@ class Readers {
         const { width = 1, start = 0, variants = [], discriminator = '' } = type
         return (b, at) => {
           const { key, type } = variants[placeAt(b, at, width)]!
-          const row = this.of(type)(b, at + start) as object
-          Object.defineProperty(row, discriminator, { value: key, enumerable: true })
+          const row = put({}, discriminator, key)
+          Object.entries(this.of(type)(b, at + start) as Plain).forEach(([name, value]) => put(row, name, value))
           return row
         }
       }
@@ -225,7 +226,7 @@ class Readers {
     const { kind } = this.#types[items]!
     const array = ARRAYS[kind]
     const fill = (b: Bytes, from: number, n: number): unknown => {
-      if (array === undefined) return Array.from({ length: n }, (_, at) => read(b, from + at * stride))
+      if (array === undefined || kind === 'Boolean') return Array.from({ length: n }, (_, at) => read(b, from + at * stride))
       const out = new array(n) as { [at: number]: unknown }
       for (let at = 0; at < n; at++) out[at] = read(b, from + at * stride)
       return out
@@ -237,40 +238,17 @@ class Readers {
     }
   }
 
-  /** Objects whose members are read when they are looked at: getters of a prototype, of the bytes that an object stands for. */
+  /** Plain objects: what a spread, `structuredClone` and validators look at is there. An optional member that is absent is not. */
   #struct({ members = [] }: Type): Read {
-    class Row {
-      readonly #bytes: Bytes
-      readonly #at: number
-      constructor(bytes: Bytes, at: number) {
-        this.#bytes = bytes
-        this.#at = at
+    const all = members.map(({ name, type, offset, bit }) => ({ name, read: this.of(type), offset, bit }))
+    return (b, at) => {
+      const row: Plain = {}
+      for (const { name, read, offset, bit } of all) {
+        if (bit !== null && ((b.getUint8(at + (bit >> 3)) >> (bit & 7)) & 1) === 0) continue
+        put(row, name, read(b, at + offset))
       }
-      static read(row: Row, read: Read): unknown {
-        return read(row.#bytes, row.#at)
-      }
+      return row
     }
-    const names = members.map(({ name }) => name)
-    Object.defineProperty(Row.prototype, 'toJSON', {
-      configurable: true,
-      value(this: Record<string, unknown>) {
-        // A variant has the discriminator of its own.
-        return { ...this, ...Object.fromEntries(names.map((name) => [name, this[name]])) }
-      },
-    })
-    for (const { name, type, offset, bit } of members) {
-      const inner = this.of(type)
-      const read: Read = bit === null
-        ? (b, at) => inner(b, at + offset)
-        : (b, at) => (((b.getUint8(at + (bit >> 3)) >> (bit & 7)) & 1) === 1 ? inner(b, at + offset) : undefined)
-      Object.defineProperty(Row.prototype, name, {
-        enumerable: true,
-        get(this: Row) {
-          return Row.read(this, read)
-        },
-      })
-    }
-    return (b, at) => new Row(b, at)
   }
 
   #table(kind: string, width: 1 | 2, name: string): Float32Array {
@@ -287,6 +265,46 @@ class Readers {
     const [offset, length] = entryAt(b, at)
     return this.#heap.subarray(offset, offset + length)
   }
+}
+
+/** JSON whose integers beyond 2^53 are bigints. */
+function parsedExactly(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text)
+  // No member has such a name: a text of JSON escapes that character.
+  const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => {
+    const isExact = token.startsWith('"') || /[.eE]/.test(token) || Number.isSafeInteger(Number(token))
+    return isExact ? token : `{"\\u0000int":"${token}"}`
+  })
+  return JSON.parse(tagged, (_, value) => {
+    const big: unknown = typeof value === 'object' && value !== null ? value['\0int'] : undefined
+    return typeof big === 'string' ? BigInt(big) : value
+  })
+}
+
+type Plain = { [name: string]: unknown }
+
+/** Gives an object a member, whatever its name: of `__proto__` an object has a setter. */
+function put(row: Plain, name: string, value: unknown): Plain {
+  if (name !== '__proto__') row[name] = value
+  else Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true })
+  return row
+}
+
+/** A run of a blob of that kind, which is JSON text: its bytes as what they hold. */
+export function runOf(core: Core, kind: string, bytes: Uint8Array): unknown {
+  const { content } = JSON.parse(kind)['TypeDef:Blob'] as { content: string }
+  if (content === 'bytes') return bytes
+  if (content !== 'utf-8' && content !== 'json') {
+    const float = FLOATS[content]
+    return elementsOf(core, float ?? TENSORS[content] ?? 'u8', bytes, float === undefined ? {} : { as: 'f32' })
+  }
+  let text: string
+  try {
+    text = strict.decode(bytes)
+  } catch (e) {
+    throw broken('record/utf8', 'a run is not UTF-8', { cause: e })
+  }
+  return content === 'json' ? JSON.parse(text) : text
 }
 
 /** Element types of tensors in records, as the core calls them. */
@@ -344,8 +362,8 @@ export class Records<T = any> implements Iterable<T> {
   }
 
   /**
-   * A record. Its members are read when they are looked at: numbers as such, 64-bit integers and times (nanoseconds since
-   * 1970) as bigints, texts, bytes where they lie, arrays of numbers as typed arrays. An optional member that is absent is `undefined`.
+   * A record as a plain object: numbers and booleans as such, 64-bit integers and times (nanoseconds since 1970) as bigints, texts,
+   * bytes as a `Uint8Array` where they lie, arrays of numbers as typed arrays. An optional member that is absent is not there.
    */
   at(index: number): T {
     const at = index < 0 ? this.length + index : index
@@ -378,7 +396,8 @@ export class Records<T = any> implements Iterable<T> {
     }
     const read = this.#readers.of(type)
     const b = this.#bytes
-    const array = ARRAYS[types[type]!.kind]
+    // Booleans are stored as bytes, and are no numbers.
+    const array = types[type]!.kind === 'Boolean' ? undefined : ARRAYS[types[type]!.kind]
     if (bits.length === 0 && array !== undefined) {
       const out = new array(this.length)
       const fill = FILLS[types[type]!.kind]
@@ -398,7 +417,7 @@ export class Records<T = any> implements Iterable<T> {
 }
 
 /** The names in a path, in which `\` stands before a `.`, a `[` and itself. */
-function segments(path: string): string[] {
+export function segments(path: string): string[] {
   const names = path.match(/(?:\\.|[^.\\])+/gs) ?? []
   return names.map((name) => (name === '\\_' ? '' : name.replace(/\\(.)/gs, '$1')))
 }

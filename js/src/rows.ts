@@ -1,5 +1,6 @@
 import { encode, type Core } from './core.js'
 import { broken } from './errors.js'
+import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 import { written } from './values.js'
 
@@ -9,8 +10,8 @@ export interface RecordsInput {
   records?: Iterable<object | string> | AsyncIterable<object | string> | undefined
   /** The values of each member in place of that: by the paths of members that stand in structs, `at.lat`. */
   columns?: Readonly<Record<string, ArrayLike<unknown> | undefined>> | undefined
-  /** The schema of a record, which may be left out where the file's schema has the dataset. */
-  schema?: object | undefined
+  /** The schema of a record, as an object or as the text of its JSON, which may be left out where the file's schema has the dataset. */
+  schema?: object | string | undefined
 }
 
 /** Many runs of bytes to be written: a blob. */
@@ -34,19 +35,19 @@ const BATCH = 1 << 20
 
 /** Makes bytes of records, by the core. */
 export async function encodeRecords(
-  core: Core, part: number, name: string, input: RecordsInput, ofFile: object | undefined,
+  core: Core, part: number, name: string, input: RecordsInput, ofFile: object | string | undefined,
 ): Promise<Encoded> {
   const schema = input.schema ?? ofFile
   if (schema === undefined) throw broken('js/source', 'nothing says what a record is: give its schema', { tensor: name })
   // The path matters where the schema is that of a file.
   const path = encode(name)
-  const kind = core.json<Schema>('dataset_begin', [path.length], joined([path, encode(JSON.stringify(schema))]))
+  const kind = core.json<Schema>('dataset_begin', [path.length], joined([path, encode(schemaText(schema))]))
   let [lines, len]: [string[], number] = [[], 0]
   const flush = () => {
     if (lines.length > 0) core.call('part_push', [], encode(lines.join('\n')))
     ;[lines, len] = [[], 0]
   }
-  const given = input.records ?? rowsOf(name, input.columns ?? {})
+  const given = input.records ?? rowsOf(name, input.columns ?? {}, kind)
   for await (const record of given as AsyncIterable<object | string>) {
     // A line ends where one does: in JSON that is a space.
     const line = typeof record === 'string' ? record.replace(/[\r\n]/g, ' ') : lineOf(kind, record, kind)
@@ -70,22 +71,48 @@ const CONTENTS: Record<string, string> = {
   Int8Array: 'I8', BigUint64Array: 'U64', Uint32Array: 'U32', Uint16Array: 'U16',
 }
 
+/** Arrays of numbers for those. */
+const NUMBERS: Record<string, { from(items: ArrayLike<unknown>): ArrayBufferView }> = {
+  F64: Float64Array, F32: Float32Array, I64: BigInt64Array as never, I32: Int32Array, I16: Int16Array, I8: Int8Array,
+  U64: BigUint64Array as never, U32: Uint32Array, U16: Uint16Array, U8: Uint8Array,
+}
+/** Element types that JavaScript has no array for, and what they lie in as they are stored. */
+const STORED: Record<string, string> = {
+  F16: 'Uint16Array', BF16: 'Uint16Array', C64: 'Float32Array', I8: 'Int8Array', U8: 'Uint8Array', BOOL: 'Uint8Array',
+  F8_E4M3: 'Uint8Array', F8_E5M2: 'Uint8Array', F8_E8M0: 'Uint8Array', F8_E4M3FNUZ: 'Uint8Array', F8_E5M2FNUZ: 'Uint8Array',
+}
+
+/** What an array is: a `Buffer` of Node is a `Uint8Array` under another name. */
+const nameOf = (array: ArrayBufferView): string => (array as unknown as { [Symbol.toStringTag]: string })[Symbol.toStringTag]
+
 /** What a run holds, where nobody says it. */
 function contentOf(run: unknown): string {
   if (typeof run === 'string') return 'utf-8'
-  if (ArrayBuffer.isView(run)) return CONTENTS[run.constructor.name] ?? 'bytes'
+  if (ArrayBuffer.isView(run)) return CONTENTS[nameOf(run)] ?? 'bytes'
   return 'json'
 }
 
-/** The bytes of a run, which stay as they are though its array is filled anew. An array of another type is one of these elements where that is said. */
-function bytesOf(run: unknown, content: string, isSaid: boolean, name: string, at: number): Uint8Array {
+/** The bytes of a run, which stay as they are though its array is filled anew. Numbers are those of the element type; bytes are elements as they are stored. */
+function bytesOf(run: unknown, content: string, name: string, at: number): Uint8Array {
   if (content === 'json') return encode(lineOf(undefined, run, {}))
   if (typeof run === 'string' && (content === 'utf-8' || content === 'bytes')) return encode(run)
-  const own = contentOf(run)
-  if (ArrayBuffer.isView(run) && (isSaid || own === content || own === 'bytes' || content === 'bytes')) {
-    return new Uint8Array(run.buffer, run.byteOffset, run.byteLength).slice()
+  const own = Array.isArray(run) ? 'a list' : contentOf(run)
+  const array = Array.isArray(run) ? numbersOf(run, content) : run
+  if (ArrayBuffer.isView(array) && (own === 'a list' || own === content || own === 'bytes' || content === 'bytes' || nameOf(array) === STORED[content])) {
+    return new Uint8Array(array.buffer, array.byteOffset, array.byteLength).slice()
   }
   throw broken('js/source', `run ${at} is ${run === null ? 'null' : own}, in a blob of ${content}`, { tensor: name })
+}
+
+/** A list of numbers as an array of the element type, where none of them would change. */
+function numbersOf(list: readonly unknown[], content: string): ArrayBufferView | undefined {
+  const array = NUMBERS[content]
+  const isBig = content === 'I64' || content === 'U64'
+  const isNumber = (one: unknown) => typeof one === (isBig ? 'bigint' : 'number')
+  if (array === undefined || !list.every(isNumber)) return undefined
+  const made = array.from(list)
+  const same = /^F/.test(content) || Array.from(made as unknown as ArrayLike<unknown>).every((one, n) => one === list[n])
+  return same ? made : undefined
 }
 
 /** Makes bytes of runs, by the core. */
@@ -103,7 +130,7 @@ export async function encodeBlob(core: Core, part: number, name: string, input: 
   }
   for await (const run of input.runs as AsyncIterable<unknown>) {
     content ??= begin(contentOf(run))
-    const bytes = bytesOf(run, content, input.content !== undefined, name, count++)
+    const bytes = bytesOf(run, content, name, count++)
     pieces.push(new Uint8Array(Uint32Array.of(bytes.length).buffer), bytes)
     len += bytes.length
     if (len >= BATCH) flush()
@@ -113,8 +140,8 @@ export async function encodeBlob(core: Core, part: number, name: string, input: 
   return { part, components: taken(core) }
 }
 
-/** Records of their columns. */
-function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>): Generator<object> {
+/** Records of their columns; the schema says which structs are there though all their members are absent. */
+function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>, root: Schema): Generator<object> {
   const all = Object.entries(columns).filter(([, values]) => values !== undefined) as [string, ArrayLike<unknown>][]
   const count = all[0]?.[1].length ?? 0
   const odd = all.find(([, values]) => values.length !== count)
@@ -123,39 +150,62 @@ function* rowsOf(name: string, columns: NonNullable<RecordsInput['columns']>): G
   }
   // A dot with a backslash before it is one of a name.
   const paths = all.map(([path]) => (path.match(/(\\.|[^.\\])+/gs) ?? ['']).map((part) => part.replace(/\\(.)/gs, '$1')))
+  const schemas = paths.map((path) => schemasOf(root, path))
+  // Booleans come in bytes.
+  const isBoolean = all.map(([, values], n) => ArrayBuffer.isView(values) && 'TypeDef:Boolean' in (schemas[n]!.at(-1) ?? {}))
   for (let at = 0; at < count; at++) {
     const row: Map<string, unknown> = new Map()
     all.forEach(([, values], n) => {
-      const value = values[at]
-      if (value === undefined) return
+      const value = isBoolean[n] ? bit(values[at]) : values[at]
       let inner = row
-      for (const part of paths[n]!.slice(0, -1)) {
+      for (const [depth, part] of paths[n]!.slice(0, -1).entries()) {
+        const isRequired = (schemas[n]![depth]?.['required'] as string[] | undefined)?.includes(part)
+        if (value === undefined && !isRequired) return
         if (!inner.has(part)) inner.set(part, new Map())
         inner = inner.get(part) as Map<string, unknown>
       }
-      inner.set(paths[n]!.at(-1)!, value)
+      if (value !== undefined) inner.set(paths[n]!.at(-1)!, value)
     })
     yield row
   }
 }
 
-type Schema = { readonly [keyword: string]: any }
+/** A byte as the boolean that it is stored for; another stays what it is, and is refused. */
+const bit = (value: unknown): unknown => (value === 1 ? true : value === 0 ? false : value)
+
+/** The schemas along a path: of the record, of each struct on the way, of the member. */
+export function schemasOf(root: Schema, path: readonly string[]): (Schema | undefined)[] {
+  const all: (Schema | undefined)[] = [followed(root, root)]
+  for (const part of path) {
+    const properties = all.at(-1)?.['properties']
+    all.push(properties !== undefined && Object.hasOwn(properties, part) ? followed(properties[part], root) : undefined)
+  }
+  return all
+}
+
+/** What a schema's `$ref` leads to. */
+function followed(schema: Schema, root: Schema): Schema {
+  for (let n = 0; n < 64 && typeof schema['$ref'] === 'string'; n++) schema = root['$defs']?.[pointed(schema['$ref'])] ?? {}
+  return schema
+}
+
+export type Schema = { readonly [keyword: string]: any }
 
 /** A value as JSON in which nothing is lost, as its schema has it. */
-function lineOf(given: Schema | undefined, value: unknown, root: Schema): string {
-  const ref: unknown = given?.['$ref']
-  const schema: Schema = typeof ref === 'string' ? root['$defs']?.[pointed(ref)] ?? {} : given ?? {}
+export function lineOf(given: Schema | undefined, value: unknown, root: Schema): string {
+  const schema = followed(given ?? {}, root)
   if (typeof value === 'bigint') return 'TypeDef:Timestamp' in schema ? JSON.stringify(timeOf(value)) : String(value)
   if (typeof value === 'number') return numberOf(value)
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
-  // Records that were read, and dates.
+  const bytes = value instanceof ArrayBuffer ? new Uint8Array(value) : value
+  if (bytes instanceof Uint8Array && 'TypeDef:Bytes' in schema) return `"${base64(bytes)}"`
+  // Dates, say. A member of that name is one.
   const { toJSON } = value as { toJSON?: unknown }
-  if (typeof toJSON === 'function') return lineOf(schema, toJSON.call(value), root)
-  const isBytes = value instanceof Uint8Array
-  if (isBytes && 'TypeDef:Bytes' in schema) return `"${base64(value)}"`
+  if (typeof toJSON === 'function' && !ArrayBuffer.isView(value)) return lineOf(schema, toJSON.call(value), root)
   if (ArrayBuffer.isView(value) || Array.isArray(value)) {
-    const items = Array.from(value as ArrayLike<unknown>, (one) => lineOf(schema['items'], one, root)).join()
     const tensor = schema['TypeDef:Tensor']
+    const given = tensor === undefined ? value as ArrayLike<unknown> : elementsOf(value as ArrayLike<unknown>, tensor.dtype)
+    const items = Array.from(given, (one) => lineOf(schema['items'], one, root)).join()
     if (tensor === undefined) return `[${items}]`
     return `{"dtype":${JSON.stringify(tensor.dtype)},"shape":${JSON.stringify(tensor.shape)},"data":[${items}]}`
   }
@@ -164,12 +214,20 @@ function lineOf(given: Schema | undefined, value: unknown, root: Schema): string
   if ('mapping' in schema) {
     const key = pairs.find(([name]) => name === schema['TypeDef:Union']?.discriminator)?.[1]
     const variant = schema['mapping'][key as string]
-    properties = (variant?.$ref === undefined ? variant : root['$defs']?.[pointed(variant.$ref)])?.properties ?? {}
+    properties = followed(variant ?? {}, root)['properties'] ?? {}
   }
   return `{${pairs.filter(([, one]) => one !== undefined).map(([name, one]) => {
     const own = Object.hasOwn(properties, name) ? properties[name] : undefined
     return `${JSON.stringify(String(name))}:${lineOf(own, one, root)}`
   }).join()}}`
+}
+
+/** Elements of a tensor as their JSON has them: booleans lie in bytes, complex numbers as two floats each. */
+function elementsOf(values: ArrayLike<unknown>, dtype: unknown): ArrayLike<unknown> {
+  if (!ArrayBuffer.isView(values)) return values
+  if (dtype === 'BOOL') return Array.from(values as ArrayLike<unknown>, bit)
+  if (dtype !== 'C64') return values
+  return Array.from({ length: values.length / 2 }, (_, n) => [values[2 * n], values[2 * n + 1]])
 }
 
 /** The name in `#/$defs/name`. */

@@ -1,5 +1,6 @@
 import { Core, encode } from './core.js'
 import { HoldallError } from './errors.js'
+import { schemaText } from './schema/text.js'
 import { joined } from './source.js'
 
 /** A path of a schema: what stands there, and where its bytes lie. */
@@ -52,7 +53,7 @@ async function asked<T>(part: keyof typeof cores, ask: (core: Core) => T): Promi
 
 /** The bytes of a schema: of an object as JSON, of a text as it is. */
 const bytesOf = (schema: object | string): Uint8Array =>
-  encode(typeof schema === 'string' ? schema : JSON.stringify(schema))
+  encode(schemaText(schema))
 
 /** What a schema is one of: a record, or a file. Where it is not said it is what it looks like. */
 export interface SchemaOptions {
@@ -70,6 +71,15 @@ export const outlineSchema = (
   schema: object | string, options: SchemaOptions = {},
 ): Promise<OutlineRow[]> =>
   asked('basic', (core) => core.json<OutlineRow[]>('schema_outline', [reading(options)], bytesOf(schema)))
+
+/**
+ * The schema of a file's header in standard keywords alone: in place of records, blobs and tensors it has their references, so
+ * that `Value.Check` and any other validator checks the `tensors` of a header with it.
+ *
+ * @throws HoldallError for the schema of a record, which has no header.
+ */
+export const headerSchema = (schema: object | string): Promise<{ [keyword: string]: unknown }> =>
+  asked('whole', (core) => core.json('schema_header', [], bytesOf(schema)))
 
 /** Compares two schemas of one record, or of one file. */
 export function diffSchemas(

@@ -3,6 +3,7 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import type { Kind } from './list.js'
+import type { EvolveOptions } from './evolve.js'
 import { decoding, pieces, termsOf, type Want } from './read.js'
 import { blocks } from './runs.js'
 import type { RecordLayout, Records } from './records.js'
@@ -63,7 +64,7 @@ export interface ArrayOptions extends ReadOptions, ElementOptions {
 }
 
 /** Which records are read. */
-export interface RecordsOptions extends ReadOptions {
+export interface RecordsOptions extends ReadOptions, EvolveOptions {
   /** The first; the first of all where it is not said. */
   start?: number | undefined
   /** The one behind the last; all where it is not said. */
@@ -260,22 +261,59 @@ export class Tensor {
 
   /**
    * Its records, where it is a dataset, or some of them: read into memory with all that they point at, and checked. `T` is what
-   * they are: `Static` of their schema.
+   * they are: `Static` of their schema. Under another `schema` they are what a migration makes of them that leaves out what it
+   * does not have.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
     // Who reads tensors alone does not load what reads records.
     const { Records } = await import('./records.js')
-    return this.#file.run((core) =>
-      this.#dataset(core, options, (layout, data, heap) => {
+    return this.#file.run(async (core) => {
+      const { records, ...parts } = await this.#dataset(core, options, (layout, data, heap) => {
         core.call('check', [this.position])
-        return new Records<T>(core, layout, data, heap)
-      }))
+        return { records: new Records<T>(core, layout, data, heap), layout, data, heap }
+      })
+      if (options.schema === undefined) return records
+      const { evolved } = await import('./evolve.js')
+      const kind = this.attributes.get('metatensor.kind') as string
+      return evolved<T>(this.name, kind, parts.layout, parts.data, parts.heap, records, options)
+    })
   }
 
   /** The same as texts of JSON, exactly as the command shows them. */
   async lines(options: RecordsOptions = {}): Promise<string[]> {
     return this.#file.run((core) =>
       this.#dataset(core, options, () => core.json<string[]>('record_lines', [this.position])))
+  }
+
+  /**
+   * A run of a blob: a string where its content is `utf-8`, the value where it is `json`, else bytes, or its elements as an
+   * array. Only its own bytes are read where the file has them as they are.
+   */
+  async run(index: number, options: ReadOptions = {}): Promise<unknown> {
+    const { runOf } = await import('./records.js')
+    return this.#file.run(async (core) => {
+      const { fault } = this
+      if (fault !== null) throw fault
+      const place = { source: this.#file.name, tensor: this.name }
+      if (this.layout !== 'blob') throw broken('file/wrong-layout', `its layout is ${this.layout}, not blob`, place)
+      const [count = 0] = this.shape
+      const at = index < 0 ? count + index : index
+      if (!Number.isInteger(at) || at < 0 || at >= count) throw broken('records/index', `run ${index} of ${count}`, place)
+      const entry = await this.read(core, this.#component('entries'), [at * 16, at * 16 + 16], options)
+      const view = new DataView(entry.buffer, entry.byteOffset, 16)
+      const [start, len] = [Number(view.getBigUint64(0, true)), Number(view.getBigUint64(8, true))]
+      const number = this.#component('blob_data')
+      const heap = this.components[number]!.decodedLen
+      if (heap !== null && start + len > heap) {
+        throw broken('record/entry-bounds', `run ${at} is ${len} bytes at ${start} of a heap of ${heap}`, place)
+      }
+      const bytes = len === 0 ? new Uint8Array(0) : await this.read(core, number, [start, start + len], options)
+      try {
+        return runOf(core, this.attributes.get('metatensor.kind') as string, bytes)
+      } catch (e) {
+        throw this.#placed(e)
+      }
+    })
   }
 
   /** Reads records and their heap, puts them into the module, and calls it: at once, as `held` does. */

@@ -3,6 +3,7 @@ import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
 import type { BlobInput, RecordsInput } from './rows.js'
 import { joined, messageOf, type FileHandle } from './source.js'
+import { schemaText } from './schema/text.js'
 import { written, type Value } from './values.js'
 
 /** A tensor to be written. */
@@ -34,8 +35,8 @@ export interface WriteOptions {
   version?: string | undefined
   /** Attributes of the file. */
   attributes?: Attributes | undefined
-  /** The schema of a file of Metatensor; without it one is made from the tensors. */
-  schema?: object | undefined
+  /** The schema of a file of Metatensor, as an object or as the text of its JSON, which stays as it is; without it one is made from the tensors. */
+  schema?: object | string | undefined
   /** Ends writing early. */
   signal?: AbortSignal | undefined
 }
@@ -74,7 +75,7 @@ const mapOf = (of: Attributes = {}): Map<string, Value> => new Map(of instanceof
 /** A file as the core is told of it. */
 function told(format: string, specs: readonly Spec[], options: WriteOptions): Uint8Array {
   const attributes = mapOf(options.attributes)
-  if (options.schema !== undefined) attributes.set('metatensor.schema', JSON.stringify(options.schema))
+  if (options.schema !== undefined) attributes.set('metatensor.schema', schemaText(options.schema))
   const object = (of: Attributes | undefined) => written(mapOf(of))
   const tensors = specs.map((spec) => {
     const name = `{"name":${JSON.stringify(spec.name)}`
@@ -235,7 +236,7 @@ function inputOf(name: string, given: TypedArray | TensorInput): Spec & { compon
 
 /** Where tensors lie in a file of Metatensor under a schema. */
 export async function placeTensors(
-  schema: object, tensors: readonly { name: string; dtype: string; shape: number[] }[],
+  schema: object | string, tensors: readonly { name: string; dtype: string; shape: number[] }[],
 ): Promise<Placed> {
   const core = await Core.create('whole')
   const specs = tensors.map((tensor) => ({ ...tensor, attributes: undefined }))

@@ -273,27 +273,25 @@ test('what the trees say is what the core says of the schemas that they stand fo
 })
 
 test('what is no layout is refused', () => {
-  assert.throws(() => render(<Struct name="a" />), /a layout is a `Model`/)
+  assert.throws(() => render(<Tensor name="a" />), /a layout is a `Model`/)
   assert.throws(() => render(<Model><Model /></Model>), /a `Model` stands in nothing/)
   assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'div', props: {} }] } }), /`div` is not a component/)
   assert.throws(() => render({ type: 'Model', props: { children: ['text'] } }), /`text` is not a component/)
-  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'Tensor', props: {} }] } }), /no name/)
+  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'Tensor', props: {} }] } }), /no `name`/)
   assert.throws(() => render(<Model><Tensor name="a" /><Blob name="a" content="json" /></Model>), /two members are called `a`/)
-  assert.throws(() => render(<Model><ArrayOf name="a"><Blob name="b" content="json" /></ArrayOf></Model>), /in a record: `b`/)
+  assert.throws(() => render(<Model><ArrayOf name="a"><Blob name="b" content="json" /></ArrayOf></Model>), /`Blob` at `a\[\]\.b`: it does not stand in a record/)
 })
 
 /** What TypeScript refuses: never called. */
 export const refused = () => [
   // @ts-expect-error There are no elements of HTML.
   <div />,
-  // @ts-expect-error A tensor has a name.
-  <Tensor dtype="F32" />,
   // @ts-expect-error There is no such element type.
   <Tensor name="a" dtype="F33" />,
   // @ts-expect-error A shape is a list.
   <Tensor name="a" shape={3} />,
   // @ts-expect-error A blob says what it holds.
   <Blob name="a" />,
-  // @ts-expect-error A model has no name.
-  <Model name="a" />,
+  // @ts-expect-error A model is not aligned.
+  <Model align={64} />,
 ]

@@ -75,9 +75,14 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     null_absent: bool,
 
-    /// Also check every record against all standard keywords of the schema (minimum, pattern and so on)
+    /// Check every record as a validator does, even if the schema says no more than its kinds [default: if it has
+    /// standard keywords such as minimum and pattern]
     #[arg(long)]
     check: bool,
+
+    /// Check no record against standard keywords (minimum, pattern and so on)
+    #[arg(long, conflicts_with = "check")]
+    no_check: bool,
 
     /// Let equal texts, bytes and arrays that are near each other share their bytes
     #[arg(long)]
@@ -114,6 +119,7 @@ impl BuildArgs {
             ignore_unknown: false,
             null_absent: false,
             check: false,
+            no_check: false,
             dedup: false,
             output: output.to_owned(),
             force: false,
@@ -168,7 +174,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
             build = begun;
             fill(args, &mut build, dataset, rows, &mut report)?;
         }
-        (Some(schema), None) => build = build.with_schema(&schema.json)?,
+        (Some(schema), None) => build = build.with_document(&schema)?,
         (None, Some(rows)) => {
             let kind = columns.unwrap_or_default();
             let dataset = build.dataset_of(args.path.as_deref().unwrap_or("records"), &kind)?;
@@ -256,6 +262,9 @@ fn fill(
     let mut options = given::fill_options(&args.files, lenience);
     if args.check {
         options = options.with_checks();
+    }
+    if args.no_check {
+        options = options.without_checks();
     }
     dataset.fill(rows, &options).map_err(advised)?;
     report.records = Some((dataset.name().to_owned(), dataset.len()));

@@ -433,7 +433,7 @@ fn with_schema(
             let (specs, _) = holdall::convert::plan(file, &args.output, &plain)?;
             // What would be made from the tensors anyway need not be kept.
             if holdall::convert::schema_of_tensors(&specs)? != named.json {
-                attributes.set(SCHEMA_ATTRIBUTE, Value::Text(named.json.to_string()));
+                attributes.set(SCHEMA_ATTRIBUTE, Value::Text(named.text));
             }
         }
         None => {}

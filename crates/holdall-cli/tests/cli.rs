@@ -22,6 +22,7 @@ mod locations;
 mod many_records;
 #[cfg(feature = "stores")]
 mod matrix;
+mod metatensor;
 mod migrate;
 mod models;
 mod network_kills;

@@ -45,6 +45,8 @@ pub use number::Number;
 #[cfg(feature = "value")]
 pub use parse::{parse, parse_at};
 pub use reader::{Reader, Token, duplicate};
+#[cfg(feature = "value")]
+pub use serde_json::Value;
 pub use string::hex_digit;
 pub use write::write_string;
 

@@ -381,7 +381,7 @@ def test_formats_and_keywords_of_ones_own_are_checked(tmp_path):
     with pytest.raises(ZeroDivisionError):
         schema.check(kind, rows, formats={"upper": lambda text: 1 / 0})
     with pytest.raises(holdall.UsageError) as info:
-        schema.check(kind, rows, keywords={"TypeDef:Money": lambda own, value: True})
+        schema.check(kind, rows, keywords={"TypeDef:Int64": lambda own, value: True})
     assert info.value.code == "schema/own-keyword"
 
 

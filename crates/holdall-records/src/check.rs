@@ -7,6 +7,7 @@ use super::reread::Reread;
 use super::rows::{Fill, FillOptions, Rows};
 use super::rules::{NO_METATENSOR, UNKNOWN_LEN, WHICH_DATASET};
 use super::{Records, choose};
+use holdall_core::layout::records::SIZE;
 use holdall_core::{
     Attributes, ComponentSpec, DType, EncodeOptions, Error, Layout, Result, Role, TensorSpec, Value,
 };
@@ -81,6 +82,20 @@ pub fn check_schema(schema: &Document, limits: &SchemaLimits) -> Result<()> {
         .map_err(|e| e.in_source(&schema.name))
 }
 
+/// Patterns of a schema that values are not checked against: see [`Checker::unverified`].
+///
+/// # Errors
+/// The `schema/…` rules.
+pub fn unverified_patterns(schema: &Document, limits: &SchemaLimits) -> Result<Vec<String>> {
+    let checker =
+        Checker::with_vocabulary(&schema.schema, &schema.json, &schema.vocabulary, limits);
+    let checker = checker.map_err(|e| e.in_source(&schema.name))?;
+    let mut found: Vec<String> = checker.unverified().map(str::to_owned).collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
 /// Looks at every row, and says which are not records of the schema, which is that of a record.
 ///
 /// # Errors
@@ -94,6 +109,12 @@ pub fn check_rows(
     let mut report = CheckReport::default();
     let Some(ty) = schema.schema.record() else { return Ok(report) };
     let own = |e: Error| e.in_source(&schema.name);
+    if schema.schema.extent(ty).map_err(own)?.stride == 0 {
+        // No dataset has such records.
+        let e = SIZE.broken("records of 0 bytes");
+        report.add(Where::Whole, own(e));
+        return Ok(report);
+    }
     if let Some(batches) = rows.take_batches() {
         let checked = batches.check(schema, ty, options, limits, &mut report);
         checked.map_err(|e| e.in_source(rows.name()))?;

@@ -58,7 +58,9 @@ pub use at::At;
 pub use batched::{TableReport, TableWriter};
 pub use blob::{Blob, BlobElement};
 pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, Part};
-pub use check::{CheckReport, Finding, Where, check_file, check_rows, check_schema};
+pub use check::{
+    CheckReport, Finding, Where, check_file, check_rows, check_schema, unverified_patterns,
+};
 pub use choose::{dataset, dataset_or_blob};
 pub use column::Column;
 pub use each::Iter;

@@ -5,11 +5,12 @@ use crate::error::{Error, Result, Shown as _};
 use crate::forms::normal;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
+use crate::refs::def_name;
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
 use crate::vocabulary::Vocabulary;
 use holdall_json::parse;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A schema, compiled, with the JSON it was compiled from.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ use serde_json::Value;
 pub struct Document {
     /// Where it came from, for errors: the path of a file.
     pub name: String,
+    /// The text that its author wrote, without spaces between tokens: what a file of the schema carries.
+    pub text: String,
     /// Its JSON, in the form that [`normal`](crate::normal) gives it.
     pub json: Value,
     /// What it says.
@@ -51,7 +54,8 @@ impl Document {
     ) -> Result<Document> {
         let name = name.into();
         let json = parse(text, limits.depth).map_err(|e| e.in_source(&name))?;
-        Document::new(json, name, reading, limits)
+        let text = compact(&String::from_utf8_lossy(text));
+        Ok(Document { text, ..Document::new(json, name, reading, limits)? })
     }
 
     /// Compiles a schema.
@@ -65,9 +69,10 @@ impl Document {
         limits: &SchemaLimits,
     ) -> Result<Document> {
         let name = name.into();
+        let text = json.to_string();
         let json = normal(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
-        Ok(Document { name, json, schema, vocabulary: Vocabulary::default() })
+        Ok(Document { name, text, json, schema, vocabulary: Vocabulary::default() })
     }
 
     /// The same, with formats and keywords of your own, which hold where records are checked
@@ -105,8 +110,17 @@ impl Document {
         };
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        let vocabulary = self.vocabulary.clone();
-        Ok((path, Document { name: self.name.clone(), json, schema, vocabulary }))
+        let (vocabulary, text) = (self.vocabulary.clone(), json.to_string());
+        Ok((path, Document { name: self.name.clone(), text, json, schema, vocabulary }))
+    }
+
+    /// Returns the JSON Schema of the `tensors` of a file of this schema: see [`Schema::header_schema`].
+    ///
+    /// # Errors
+    /// `records/which-dataset` for the schema of a record, which has no header.
+    pub fn header_schema(&self) -> Result<Value> {
+        self.root().map_err(|e| e.in_source(&self.name))?;
+        Ok(self.schema.header_schema(&self.json))
     }
 
     /// Code that mirrors a record: see [`crate::code::code`].
@@ -217,13 +231,63 @@ impl Document {
     }
 }
 
+/// The text of JSON without the spaces between tokens.
+fn compact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut is_text, mut is_escaped) = (false, false);
+    for c in text.chars() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_text,
+            '"' => is_text = !is_text,
+            ' ' | '\t' | '\n' | '\r' if !is_text => continue,
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
 /// The schema of the records of the dataset that `schema` has at a JSON pointer. It needs nothing around it.
 pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
-    let mut kind = schema.pointer(pointer)?.get("items")?.clone();
-    if let (Some(defs), Value::Object(keywords)) = (schema.get("$defs"), &mut kind) {
-        keywords.insert("$defs".to_owned(), defs.clone());
+    let kind = schema.pointer(pointer)?.get("items")?.clone();
+    Some(self_contained(kind, schema.get("$defs").and_then(Value::as_object)))
+}
+
+/// A part of a schema with those of the schema's `$defs` that it needs, and no others. Nothing refers to `$defs` of its own.
+pub fn self_contained(mut part: Value, defs: Option<&Map<String, Value>>) -> Value {
+    if let Value::Object(keywords) = &mut part {
+        keywords.remove("$defs");
     }
-    Some(kind)
+    let mut needed: Map<String, Value> = Map::new();
+    let mut names = Vec::new();
+    note_refs(&part, &mut names);
+    while let Some(name) = names.pop() {
+        let Some(def) = defs.and_then(|defs| defs.get(&name)) else { continue };
+        if !needed.contains_key(&name) {
+            note_refs(def, &mut names);
+            needed.insert(name, def.clone());
+        }
+    }
+    if let (Value::Object(keywords), false) = (&mut part, needed.is_empty()) {
+        keywords.insert("$defs".to_owned(), Value::Object(needed));
+    }
+    part
+}
+
+/// Adds the names of `$defs` that a part of a schema refers to.
+pub(crate) fn note_refs(part: &Value, names: &mut Vec<String>) {
+    let mut open = vec![part];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                names.extend(members.get("$ref").and_then(Value::as_str).and_then(def_name));
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
 }
 
 /// How many datasets an error names at most, where one was to be chosen.

@@ -67,6 +67,13 @@ pub enum Kind {
     Tensor(TensorType),
 }
 
+/// Returns `true` if `TypeDef:` and that name is the keyword of a kind.
+pub(crate) fn is_kind(name: &str) -> bool {
+    const OTHERS: [&str; 9] =
+        ["Array", "Blob", "Bytes", "Enum", "Record", "String", "Struct", "Tensor", "Union"];
+    OTHERS.contains(&name) || Scalar::from_name(name).is_some()
+}
+
 /// A number, a boolean or a time of fixed size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The variants are their own names.
@@ -376,10 +383,31 @@ pub struct Variant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorType {
-    /// The element type; `None` where any will do.
+    /// The element type; `None` where several will do.
     pub dtype: Option<TensorDType>,
+    /// The element types there may be, where there are several; empty where any will do.
+    pub dtypes: Vec<TensorDType>,
     /// The dimensions; `None` where any will do.
     pub shape: Option<Vec<Dim>>,
+}
+
+impl TensorType {
+    /// Returns `true` if a tensor of that element type may stand here.
+    pub fn accepts(&self, dtype: TensorDType) -> bool {
+        match self.dtype {
+            Some(own) => own == dtype,
+            None => self.dtypes.is_empty() || self.dtypes.contains(&dtype),
+        }
+    }
+
+    /// The element types there may be: `F32`, `F32|I16`; `None` where any will do.
+    pub fn dtype_names(&self) -> Option<String> {
+        let names: Vec<&str> = match self.dtype {
+            Some(dtype) => vec![dtype.as_str()],
+            None => self.dtypes.iter().map(|dtype| dtype.as_str()).collect(),
+        };
+        (!names.is_empty()).then(|| names.join("|"))
+    }
 }
 
 /// One dimension of a tensor.

@@ -24,6 +24,7 @@ mod dtype;
 pub mod evolve;
 mod extent;
 mod forms;
+mod header;
 pub mod infer;
 mod kinds;
 mod layout;
@@ -34,6 +35,7 @@ pub mod record;
 mod refs;
 pub mod rules;
 mod schema;
+mod standard;
 #[cfg(not(feature = "validate"))]
 mod unchecked;
 mod vocabulary;
@@ -43,11 +45,12 @@ pub use access::{Accessor, Column, ReadScalar, Typed, Values};
 pub use check::Checker;
 #[cfg(feature = "validate")]
 use check::is_value;
-pub use document::{Document, Reading, record_kind};
+pub use document::{Document, Reading, record_kind, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Chain, Change, Convert, Converters, Done, Filled, Kept, MemberStep, Migrator, Part,
-    Resolution, ResolveOptions, Side, Verdict, What, by_value, changes_json, diff, resolve,
+    Resolution, ResolveOptions, Side, Verdict, What, by_chain, by_value, changes_json, diff,
+    resolve,
 };
 pub use extent::Symbols;
 pub use forms::normal;
@@ -65,6 +68,7 @@ pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+pub use standard::says_more;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]

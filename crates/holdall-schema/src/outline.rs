@@ -295,9 +295,9 @@ fn tensor_kind(tensor: &TensorType, symbols: &Symbols) -> String {
             None => name.to_string(),
         },
     };
-    let dtype = tensor.dtype.map_or("Tensor", |d| d.as_str());
+    let dtype = tensor.dtype_names().unwrap_or_else(|| "Tensor".to_owned());
     match &tensor.shape {
-        None => dtype.to_owned(),
+        None => dtype,
         Some(shape) => {
             let dims: Vec<String> = shape.iter().map(dim).collect();
             format!("{dtype} [{}]", dims.join(", "))

@@ -1,6 +1,7 @@
 //! User-defined formats and keywords.
 
 use crate::error::{Result, Shown as _};
+use crate::kinds::is_kind;
 use crate::refs::{MANY, NAMED, ONE};
 use crate::rules::OWN_KEYWORD;
 use serde_json::Value;
@@ -13,7 +14,7 @@ type Keyword = Arc<dyn Fn(&Value, &Value) -> bool + Send + Sync>;
 
 /// What values are checked against beyond the keywords of JSON Schema and of this format: see
 /// [`Document::with_vocabulary`](crate::Document::with_vocabulary). A custom kind is a keyword beside a kind that has
-/// the bytes: `{"TypeDef:Int64": true, "money": "EUR"}`.
+/// the bytes: `{"TypeDef:Int64": true, "TypeDef:Money": "EUR"}`.
 #[derive(Clone, Default)]
 pub struct Vocabulary {
     pub(crate) formats: BTreeMap<String, Format>,
@@ -58,8 +59,8 @@ impl Vocabulary {
     pub(crate) fn check(&self) -> Result<()> {
         for name in self.keywords.keys() {
             let is_taken = |k: &&str| *k == name.as_str();
-            if name.starts_with("TypeDef:") {
-                let message = format!("`{}` starts as the keywords of kinds do", name.shown());
+            if name.strip_prefix("TypeDef:").is_some_and(is_kind) {
+                let message = format!("`{}` is a kind of this format", name.shown());
                 return Err(OWN_KEYWORD.broken(message));
             }
             if name.starts_with('$')

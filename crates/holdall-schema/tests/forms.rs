@@ -140,12 +140,12 @@ fn printed_references_get_their_keyword() {
         (
             json!({"type": "string", "enum": ["F32", "I16"]}),
             any.clone(),
-            json!({"dtype": null, "shape": null}),
+            json!({"dtype": ["F32", "I16"], "shape": null}),
         ),
         (
             json!({"anyOf": [{"const": "F32"}, {"const": "I16"}]}),
             any.clone(),
-            json!({"dtype": null, "shape": null}),
+            json!({"dtype": ["F32", "I16"], "shape": null}),
         ),
         (json!({"type": "string"}), any.clone(), json!({"dtype": null, "shape": null})),
         (f32.clone(), json!({"const": [20, 1]}), json!({"dtype": "F32", "shape": [20, 1]})),

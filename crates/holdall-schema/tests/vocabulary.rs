@@ -56,11 +56,37 @@ fn what_is_taken_from_a_schema_has_its_vocabulary() {
 #[test]
 fn keywords_that_mean_something_already_are_refused() {
     for name in
-        ["TypeDef:Money", "minimum", "properties", "align", "mapping", "$ref", "format", "not"]
+        ["TypeDef:Int64", "minimum", "properties", "align", "mapping", "$ref", "format", "not"]
     {
         let own = Vocabulary::new().with_keyword(name, |_, _| true);
         let e = document(json!({"TypeDef:Int8": true})).with_vocabulary(own).unwrap_err();
         assert_eq!(e.code(), "schema/own-keyword", "{name}");
         assert!(e.message().contains(name), "{e}");
+    }
+}
+
+#[test]
+fn a_kind_of_ones_own_stands_beside_a_kind_or_in_plain_json() {
+    let money = json!({"TypeDef:Struct": ["price"], "required": ["price"], "properties": {
+        "price": {"type": "integer", "TypeDef:Int64": true, "TypeDef:Money": "EUR"}}});
+    let even = Vocabulary::new()
+        .with_keyword("TypeDef:Money", |_, value| value.as_i64().is_some_and(|n| n % 2 == 0));
+    let document = document(money).with_vocabulary(even).unwrap();
+    let Document { schema, json, vocabulary, .. } = &document;
+    let limits = SchemaLimits::default();
+    let checker = Checker::with_vocabulary(schema, json, vocabulary, &limits).unwrap();
+    checker.one_record(json!({"price": 4})).unwrap();
+    assert_eq!(checker.one_record(json!({"price": 5})).unwrap_err().code(), "record/keyword");
+    assert!(document.code("Sale", holdall_schema::code::Lang::Rust).unwrap().contains("i64"));
+    let plain = json!({"type": "object", "properties": {
+        "w": {"TypeDef:Tensor": {}}, "currency": {"type": "string", "TypeDef:Currency": true}}});
+    holdall_schema::Schema::compile(&plain, &limits).unwrap();
+    // What may be a reference, or has no bytes, needs a kind.
+    for unknown in
+        [json!({"TypeDef:Currency": true}), json!({"type": "object", "TypeDef:Currency": true})]
+    {
+        let schema = json!({"type": "object", "properties": {"w": unknown}});
+        let e = holdall_schema::Schema::compile(&schema, &limits).unwrap_err();
+        assert_eq!(e.code(), "schema/kind");
     }
 }

@@ -97,7 +97,7 @@ pub use holdall_records::{
     Record, RecordForm, RecordLayout, Records, Rows, RowsOptions, RunsAt, Sample, SchemaLayout,
     SchemaOrFile, TensorPart, TensorRecords, Texts, Typed, Where, check_file, check_rows,
     check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
-    schema_of_dataset, schema_of_file, schema_of_tensor,
+    schema_of_dataset, schema_of_file, schema_of_tensor, unverified_patterns,
 };
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

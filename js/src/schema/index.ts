@@ -4,4 +4,5 @@
  * @module
  */
 export * from './kinds.js'
+export { schemaText } from './text.js'
 export { SchemaError, toSchema } from './to-schema.js'

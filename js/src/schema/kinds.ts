@@ -4,15 +4,30 @@ import { fits } from './fits.js'
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
 /**
- * A schema whose values have the type `T`. That is all TypeBox 1.x asks of a type, so kinds stand in its `Type.Object` as
+ * A schema whose values have the type `T` as JSON. That is all TypeBox 1.x asks of a type, so kinds stand in its `Type.Object` as
  * they are; the type is nowhere at run time.
  */
 export interface Kind<T = unknown> {
   '~unsafe': T
 }
 
-/** The type of the values of a kind, or of a type of TypeBox 1.x made by `Type.Unsafe`. */
-export type Static<K> = K extends { '~unsafe': infer T } ? T : unknown
+/** A kind whose values are `R` in records that were read, and arrays of them `A`. */
+export interface RowKind<T, R = T, A = R[]> extends Kind<T> {
+  '~row': R
+  '~rows': A
+}
+
+/**
+ * The type of the values of a kind as records have them: 64-bit integers and times are bigints, bytes a `Uint8Array`, arrays of
+ * numbers typed arrays. Of a type of TypeBox 1.x made by `Type.Unsafe` it is that type.
+ */
+export type Static<K> = K extends { '~row': infer R } ? R : StaticJson<K>
+
+/** The type of the values of a kind in JSON: what `lines` gives as texts, and what TypeBox checks. */
+export type StaticJson<K> = K extends { '~unsafe': infer T } ? T : unknown
+
+/** The type of an array of values of a kind in a record. */
+type ArrayOf<K> = K extends { '~rows': infer A } ? A : Static<K>[]
 
 /** What may stand beside every kind. */
 export interface Options {
@@ -33,8 +48,14 @@ export type Members = Record<string, Kind<any>> | readonly (readonly [string, Ki
 type Flat<T> = { [K in keyof T]: T[K] } & {}
 type OptionalNames<M> = { [K in keyof M]: M[K] extends { '~optional': true } ? K : never }[keyof M]
 
-/** The object that has such members. */
+/** The object that has such members: as JSON, and in records. */
 export type ObjectOf<M> = M extends readonly (readonly [string, Kind<any>])[]
+  ? { [P in M[number] as P[0]]: StaticJson<P[1]> }
+  : Flat<
+      { -readonly [K in Exclude<keyof M, OptionalNames<M>>]: StaticJson<M[K]> }
+      & { -readonly [K in OptionalNames<M>]?: StaticJson<M[K]> }
+    >
+export type RowOf<M> = M extends readonly (readonly [string, Kind<any>])[]
   ? { [P in M[number] as P[0]]: Static<P[1]> }
   : Flat<
       { -readonly [K in Exclude<keyof M, OptionalNames<M>>]: Static<M[K]> }
@@ -47,63 +68,63 @@ const hidden = (schema: object, name: string, value: unknown): void => {
 }
 
 /** A kind: what JSON shows of it, and a check of what the standard keywords do not say, for TypeBox. */
-function kind<T>(json: object, options: Options = {}): Kind<T> {
+function kind<K>(json: object, options: Options = {}): K {
   const schema = { ...json, ...options }
   hidden(schema, '~refine', [{
     check: (value: unknown) => fits(schema, value),
     error: () => 'is not a value of the kind',
   }])
-  return schema as unknown as Kind<T>
+  return schema as unknown as K
 }
 
-const scalar = <T>(type: string, name: string, more: object = {}) =>
-  (options?: Options): Kind<T> => kind({ type, [`TypeDef:${name}`]: true, ...more }, options)
+const scalar = <T, R = T, A = R[]>(type: string, name: string, more: object = {}) =>
+  (options?: Options): RowKind<T, R, A> => kind({ type, [`TypeDef:${name}`]: true, ...more }, options)
 
 const pair = { items: { type: 'number' }, minItems: 2, maxItems: 2 }
 
-export const Int8 = scalar<number>('integer', 'Int8')
-export const Int16 = scalar<number>('integer', 'Int16')
-export const Int32 = scalar<number>('integer', 'Int32')
-export const Int64 = scalar<number>('integer', 'Int64')
-export const Uint8 = scalar<number>('integer', 'Uint8')
-export const Uint16 = scalar<number>('integer', 'Uint16')
-export const Uint32 = scalar<number>('integer', 'Uint32')
-export const Uint64 = scalar<number>('integer', 'Uint64')
-export const Float16 = scalar<number>('number', 'Float16')
-export const Float32 = scalar<number>('number', 'Float32')
-export const Float64 = scalar<number>('number', 'Float64')
-export const BFloat16 = scalar<number>('number', 'BFloat16')
-export const Float8E4M3 = scalar<number>('number', 'Float8E4M3')
-export const Float8E5M2 = scalar<number>('number', 'Float8E5M2')
+export const Int8 = scalar<number, number, Int8Array>('integer', 'Int8')
+export const Int16 = scalar<number, number, Int16Array>('integer', 'Int16')
+export const Int32 = scalar<number, number, Int32Array>('integer', 'Int32')
+export const Int64 = scalar<number, bigint, BigInt64Array>('integer', 'Int64')
+export const Uint8 = scalar<number, number, Uint8Array>('integer', 'Uint8')
+export const Uint16 = scalar<number, number, Uint16Array>('integer', 'Uint16')
+export const Uint32 = scalar<number, number, Uint32Array>('integer', 'Uint32')
+export const Uint64 = scalar<number, bigint, BigUint64Array>('integer', 'Uint64')
+export const Float16 = scalar<number, number, Float32Array>('number', 'Float16')
+export const Float32 = scalar<number, number, Float32Array>('number', 'Float32')
+export const Float64 = scalar<number, number, Float64Array>('number', 'Float64')
+export const BFloat16 = scalar<number, number, Float32Array>('number', 'BFloat16')
+export const Float8E4M3 = scalar<number, number, Float32Array>('number', 'Float8E4M3')
+export const Float8E5M2 = scalar<number, number, Float32Array>('number', 'Float8E5M2')
 export const Complex64 = scalar<[number, number]>('array', 'Complex64', pair)
 export const Complex128 = scalar<[number, number]>('array', 'Complex128', pair)
 /** One byte: 0 or 1. */
 export const Boolean = scalar<boolean>('boolean', 'Boolean')
 /** A time of RFC 3339, in nanoseconds. */
-export const Timestamp = scalar<string>('string', 'Timestamp', { format: 'date-time' })
+export const Timestamp = scalar<string, bigint, BigInt64Array>('string', 'Timestamp', { format: 'date-time' })
 /** A text, in the heap. */
 export const Text = scalar<string>('string', 'String')
 /** Any bytes, in the heap; in JSON as base64. */
-export const Bytes = scalar<string>('string', 'Bytes', { contentEncoding: 'base64' })
+export const Bytes = scalar<string, Uint8Array>('string', 'Bytes', { contentEncoding: 'base64' })
 
 /** One of several texts; the order says which number each is. */
-export const Enum = <const V extends string>(values: readonly V[], options?: Options): Kind<V> =>
+export const Enum = <const V extends string>(values: readonly V[], options?: Options): RowKind<V> =>
   kind({ type: 'string', enum: [...values], 'TypeDef:Enum': true }, options)
 
 /** A JSON object of any names, in the heap. Its values are plain JSON. */
 export const Record = <K extends object = Kind<unknown>>(
   values?: K, options?: Options,
-): Kind<{ [name: string]: Static<K> }> =>
+): RowKind<{ [name: string]: StaticJson<K> }> =>
   kind({ type: 'object', additionalProperties: values ?? true, 'TypeDef:Record': true }, options)
 
 /** Any number of elements, in the heap; at the top of a schema of references a dataset of records. */
-export const Array = <K extends Kind<any>>(items: K, options?: Options): Kind<Static<K>[]> =>
+export const Array = <K extends Kind<any>>(items: K, options?: Options): RowKind<StaticJson<K>[], ArrayOf<K>> =>
   kind({ type: 'array', items, 'TypeDef:Array': true }, options)
 
 /** So many elements, one after the other. */
 export const FixedArray = <K extends Kind<any>>(
   items: K, count: number, options?: Options,
-): Kind<Static<K>[]> =>
+): RowKind<StaticJson<K>[], ArrayOf<K>> =>
   kind({ type: 'array', items, minItems: count, maxItems: count, 'TypeDef:Array': true }, options)
 
 /** A member that may be absent. */
@@ -111,6 +132,13 @@ export function Optional<K extends Kind<any>>(of: K): K & { '~optional': true } 
   const own = Object.create(Object.getPrototypeOf(of), Object.getOwnPropertyDescriptors(of))
   hidden(own, '~optional', true)
   return own
+}
+
+/** The same kind with more said beside it. */
+export function withOptions<K extends Kind<any>>(of: K, options: Options): K {
+  if (Object.keys(options).length === 0) return of
+  const own: K = kind(of, options)
+  return '~optional' in of ? Optional(own) : own
 }
 
 function members(given: Members): [names: string[], properties: object, required: string[]] {
@@ -126,7 +154,7 @@ function members(given: Members): [names: string[], properties: object, required
 }
 
 /** Members one after the other, in the order in which they are given. */
-export function Struct<const M extends Members>(given: M, options?: Options): Kind<ObjectOf<M>> {
+export function Struct<const M extends Members>(given: M, options?: Options): RowKind<ObjectOf<M>, RowOf<M>> {
   const [names, properties, required] = members(given)
   return kind({ type: 'object', 'TypeDef:Struct': names, properties, required }, options)
 }
@@ -134,7 +162,10 @@ export function Struct<const M extends Members>(given: M, options?: Options): Ki
 /** One of several structs; the member `discriminator` of its JSON says which. */
 export const Union = <D extends string, const V extends globalThis.Record<string, Kind<any>>>(
   discriminator: D, mapping: V, options?: Options,
-): Kind<{ [K in keyof V]: Flat<{ [P in D]: K } & Static<V[K]>> }[keyof V]> =>
+): RowKind<
+  { [K in keyof V]: Flat<{ [P in D]: K } & StaticJson<V[K]>> }[keyof V],
+  { [K in keyof V]: Flat<{ [P in D]: K } & Static<V[K]>> }[keyof V]
+> =>
   kind({ type: 'object', 'TypeDef:Union': { discriminator }, mapping }, options)
 
 /** Names of element types of tensors: those of safetensors. */
@@ -158,20 +189,29 @@ export interface BlobRef {
   blob_data: TensorRef
 }
 
-/** Elements in row-major order: a reference, or, inside a record, its own bytes. */
-export const Tensor = (
-  of: { dtype?: DType | null; shape?: readonly Dim[] | null } = {}, options?: Options,
-): Kind<TensorRef> => kind({ type: 'object', 'TypeDef:Tensor': { ...of } }, options)
+/** The elements of a tensor in a record, row by row: booleans as bytes, complex numbers as two floats each. */
+type ElementsOf<D> =
+  D extends 'F64' ? Float64Array : D extends 'I64' ? BigInt64Array : D extends 'U64' ? BigUint64Array : D extends 'I32' ? Int32Array
+  : D extends 'U32' ? Uint32Array : D extends 'I16' ? Int16Array : D extends 'U16' ? Uint16Array : D extends 'I8' ? Int8Array
+  : D extends 'U8' | 'BOOL' ? Uint8Array : D extends DType ? Float32Array : unknown
+
+/**
+ * Elements in row-major order: a reference, or, inside a record, its own bytes. `dtype` may list the types there may be of a
+ * reference.
+ */
+export const Tensor = <const D extends DType | readonly DType[] | null = null>(
+  of: { dtype?: D; shape?: readonly Dim[] | null } = {}, options?: Options,
+): RowKind<TensorRef, ElementsOf<D>> => kind({ type: 'object', 'TypeDef:Tensor': { ...of } }, options)
 
 /** Many runs of bytes; only as a reference. */
 export const Blob = (
   content: 'utf-8' | 'bytes' | 'json' | DType, options?: Options,
-): Kind<BlobRef> => kind({ type: 'object', 'TypeDef:Blob': { content } }, options)
+): RowKind<BlobRef> => kind({ type: 'object', 'TypeDef:Blob': { content } }, options)
 
 /** An object of references, or of plain JSON: what a file's schema is at its top. */
 export function References<const M extends Members>(
   given: M, options?: Omit<Options, 'align'> & { additionalProperties?: boolean | Kind<any> },
-): Kind<ObjectOf<M>> {
+): RowKind<ObjectOf<M>, RowOf<M>> {
   const [, properties, required] = members(given)
   return kind({ type: 'object', properties, required }, options)
 }
@@ -179,7 +219,7 @@ export function References<const M extends Members>(
 /** A list of references. */
 export const ReferenceList = <K extends Kind<any>>(
   items: K, options?: Omit<Options, 'align'> & { minItems?: number; maxItems?: number },
-): Kind<Static<K>[]> => kind({ type: 'array', items }, options)
+): RowKind<StaticJson<K>[]> => kind({ type: 'array', items }, options)
 
 /**
  * A type of TypeScript that stands for a kind, for `holdall-ts-to-schema`. Whatever is a `T` will do for it: what says the kind

@@ -72,7 +72,7 @@ function node(from: unknown, at: string, scope: Scope): Json {
   literals(own)
   tuple(own)
   record(own)
-  concept(own)
+  concept(own, at)
   const out: { [keyword: string]: Json } = {}
   for (const [keyword, value] of Object.entries(own)) {
     if (value === undefined) continue
@@ -104,6 +104,7 @@ function named(own: Node, from: object, at: string): Node {
       const type = JSON_TYPES[name.slice(8)]
       if (type !== undefined) own['type'] ??= type
     }
+    if (name.startsWith('TypeDef:')) metadata(own, at)
   }
   const type: unknown = own['type']
   if (typeof type === 'string' && Object.hasOwn(TYPES, type)) {
@@ -114,6 +115,20 @@ function named(own: Node, from: object, at: string): Node {
     throw new SchemaError(at, `\`${type}\` is not a type of JSON: take \`Int64()\` for integers`)
   }
   return own
+}
+
+/** What the concept's `typedef.ts` puts beside a kind in an object of its own: keywords, as all others are. */
+function metadata(own: Node, at: string): void {
+  const given: unknown = own['metadata']
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return
+  delete own['metadata']
+  for (const [keyword, value] of Object.entries(given)) {
+    if (keyword in own) throw new SchemaError(at, `its \`metadata\` says \`${keyword}\`, too`)
+    // A struct has no others anyway.
+    if (keyword === 'additionalProperties' && value === false && 'TypeDef:Struct' in own) continue
+    if (keyword === 'additionalProperties') throw new SchemaError(at, 'a struct has no members but its own: `additionalProperties` cannot be kept')
+    own[keyword] = value
+  }
 }
 
 /** Puts the `$defs` of a node where Metatensor has them, and notes what they may be called by. */
@@ -180,11 +195,15 @@ function record(own: Node): void {
 }
 
 /** What the concept's `typedef.ts` calls otherwise. */
-function concept(own: Node): void {
+function concept(own: Node, at: string): void {
   if (own['TypeDef:Array'] === true && 'elements' in own) {
     own['items'] = own['elements']
     delete own['elements']
     own['type'] ??= 'array'
+  }
+  if (own['TypeDef:Record'] === true && 'values' in own) {
+    own['additionalProperties'] = own['values']
+    delete own['values']
   }
   if ('TypeDef:Struct' in own || 'optionalProperties' in own) {
     const optional = (own['optionalProperties'] ?? {}) as Node
@@ -197,7 +216,12 @@ function concept(own: Node): void {
     if (own['TypeDef:Struct'] === null) {
       own['type'] ??= 'object'
       own['required'] ??= Object.keys(must)
-      own['TypeDef:Struct'] = Object.keys(own['properties'] ?? {})
+      const names = Object.keys(own['properties'] ?? {})
+      // Numbers stand first among the names of an object, wherever they were written.
+      if (names.length > 1 && names.some((name) => /^(0|[1-9]\d*)$/.test(name))) {
+        throw new SchemaError(at, `the order of \`${names.join('`, `')}\` is lost: make it by \`Struct\` of \`holdall/schema\`, of pairs`)
+      }
+      own['TypeDef:Struct'] = names
     }
   }
   if (own['TypeDef:Union'] === null) {
@@ -244,6 +268,8 @@ function struct(own: { [keyword: string]: Json }, at: string): void {
 function plain(value: unknown, at: string): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value
+  // `schemaText` writes all of its digits.
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value as unknown as Json
   if (Array.isArray(value)) return value.map((one, n) => plain(one, `${at}/${n}`))
   if (typeof value === 'object' && Object.getPrototypeOf(value) !== RegExp.prototype) {
     const pairs = Object.entries(value).filter(([, one]) => one !== undefined)

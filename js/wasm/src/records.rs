@@ -82,15 +82,19 @@ pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<A
 /// Where everything in a record lies: its types, each by its number, with those that it is made of before it.
 pub(crate) fn layout(info: &TensorInfo, limits: &Limits) -> Result<Answer, Error> {
     let Records { dataset, .. } = Records::of(info, limits)?;
-    let mut table = Table { schema: &dataset.schema, numbers: BTreeMap::new(), out: Vec::new() };
-    let root = table.add(dataset.ty)?;
-    let text = Object::new()
-        .number("count", dataset.count)
-        .number("stride", dataset.stride as u64)
+    layout_of(&dataset.schema, dataset.ty, dataset.count).map(Answer::text)
+}
+
+/// The same, of so many records of a schema.
+pub(crate) fn layout_of(schema: &Schema, ty: TypeId, count: u64) -> Result<String, Error> {
+    let mut table = Table { schema, numbers: BTreeMap::new(), out: Vec::new() };
+    let root = table.add(ty)?;
+    Ok(Object::new()
+        .number("count", count)
+        .number("stride", schema.extent(ty)?.stride)
         .number("root", root)
         .with("types", |out| list(&table.out, out, |ty, out| out.push_str(ty)))
-        .finish();
-    Ok(Answer::text(text))
+        .finish())
 }
 
 struct Table<'s> {

@@ -84,6 +84,10 @@ fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckR
     if let Err(e) = records::check_schema(&schema, &limits) {
         return Ok(unsound(e));
     }
+    for pattern in records::unverified_patterns(&schema, &limits)? {
+        session
+            .warn(format_args!("not verified: the pattern `{}` is not compiled", escape(&pattern)));
+    }
     let Some(path) = &args.records else { return Ok(CheckReport::default()) };
     let work = session.work("checking");
     let dataset = args.path.as_deref();

@@ -5,6 +5,7 @@ mod check;
 mod code;
 mod diff;
 pub(crate) mod evolution;
+mod header;
 mod infer;
 mod layout;
 mod migrate;
@@ -25,6 +26,7 @@ use clap::{Args, Subcommand};
   holdall schema diff old.json new.json            can the new schema read old files
   holdall schema infer points.csv -o point.json    a schema of what is there
   holdall schema code point.json --lang rust       structs that mirror the records
+  holdall schema header model.json                 what plain validators check a header with
 
 A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification \
 (docs/spec/metatensor.md) says what may stand in one.")]
@@ -41,6 +43,7 @@ enum Action {
     Diff(diff::DiffArgs),
     Infer(infer::InferArgs),
     Code(code::CodeArgs),
+    Header(header::HeaderArgs),
     Migrate(migrate::MigrateArgs),
 }
 
@@ -52,6 +55,7 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failur
         Action::Diff(args) => diff::run(session, args),
         Action::Infer(args) => infer::run(session, args),
         Action::Code(args) => code::run(session, args),
+        Action::Header(args) => header::run(session, args),
         Action::Migrate(args) => migrate::run(session, args),
     }
 }

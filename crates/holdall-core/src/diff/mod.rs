@@ -6,8 +6,8 @@
 mod structure;
 mod values;
 
-pub(crate) use structure::same_value;
 pub use structure::{Pair, compare, family};
+pub(crate) use structure::{same_attribute, same_value};
 pub use values::{Compare, Scratch, Side, Tally, is_comparable, unravel};
 
 use crate::error::Error;

@@ -4,6 +4,7 @@ use super::{AttributeDiff, Diff, TensorDiff};
 use crate::layout::number::ElementType;
 use crate::model::{Attributes, Index, Layout, TensorInfo, Value};
 use holdall_collections::HashMap;
+use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 
 /// Two tensors of one name, and what differs between them so far.
 #[derive(Debug, Clone)]
@@ -77,7 +78,7 @@ fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     let mut out = Vec::new();
     for (key, value) in a.iter() {
         let other = left.remove(key);
-        if !other.is_some_and(|other| same_value(value, other)) {
+        if !other.is_some_and(|other| same_attribute(key, value, other)) {
             out.push(AttributeDiff {
                 key: key.to_owned(),
                 a: Some(value.clone()),
@@ -93,6 +94,20 @@ fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
     }));
     out
 }
+
+/// Returns `true` if an attribute has the same value in both: schemas are the same if their JSON is, however it is written.
+pub(crate) fn same_attribute(key: &str, a: &Value, b: &Value) -> bool {
+    if same_value(a, b) {
+        return true;
+    }
+    let (Value::Text(a), Value::Text(b)) = (a, b) else { return false };
+    let parsed = |text: &str| holdall_json::parse(text.as_bytes(), MAX_SCHEMA_DEPTH).ok();
+    [KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE].contains(&key)
+        && parsed(a).is_some_and(|a| Some(a) == parsed(b))
+}
+
+/// How deep a schema may nest: deeper ones are the same if their texts are.
+const MAX_SCHEMA_DEPTH: usize = 256;
 
 /// Whether two values are the same: floats by their bits, maps whatever the order of their keys.
 pub(crate) fn same_value(a: &Value, b: &Value) -> bool {

@@ -16,11 +16,11 @@ pub use expected::{Expected, TensorChange, TieRule};
 pub use loss::{Loss, Lost};
 pub use record::{Record, Side};
 
-use crate::diff::{family, same_value};
+use crate::diff::{family, same_attribute, same_value};
 use crate::error::{Result, list};
 use crate::layout::is_parameter;
 use crate::layout::quantized::SPELLED;
-use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role, Value};
+use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
 use record::{Entry, Part};
 
 crate::error::rules! {
@@ -235,7 +235,7 @@ impl Pair<'_> {
         for (key, value) in self.source.attributes().iter() {
             let is_kept = || {
                 let other = self.target.attributes().get(key);
-                other.is_some_and(|other| same_value(value, other) || same_kind(key, value, other))
+                other.is_some_and(|other| same_attribute(key, value, other))
             };
             // What says the same in other words may be said in others again.
             let is_spelling = *old == Layout::QuantizedGroup && key == SPELLED;
@@ -268,16 +268,6 @@ fn main(parts: &[Part]) -> Option<&Part> {
     let of_role = |role| parts.iter().find(|part| part.role == role);
     roles.into_iter().find_map(of_role).or_else(|| parts.first())
 }
-
-/// Whether two attributes are the kind of records, in JSON that says the same.
-fn same_kind(key: &str, a: &Value, b: &Value) -> bool {
-    let (Value::Text(a), Value::Text(b)) = (a, b) else { return false };
-    let parsed = |text: &str| holdall_json::parse(text.as_bytes(), MAX_KIND_DEPTH).ok();
-    key == holdall_schema::KIND_ATTRIBUTE && parsed(a).is_some_and(|a| Some(a) == parsed(b))
-}
-
-/// How deep a kind may nest: deeper ones are the same if their texts are.
-const MAX_KIND_DEPTH: usize = 256;
 
 /// How much a digest protects against: accidents, also adversaries, or something that is not known here.
 fn rank(digest: &Digest) -> u8 {

@@ -14,6 +14,8 @@ use holdall_core::error::{Error, Result};
 use holdall_core::limits::Limits;
 use holdall_core::model::{Attributes, Index, Layout, Value};
 use holdall_json::parse;
+use holdall_schema::self_contained;
+use serde_json::Value as Json;
 
 /// The largest alignment that a schema or a header can ask for.
 const MAX_ALIGN: u64 = 1 << 16;
@@ -127,7 +129,8 @@ impl Encoder {
         if let Some(warning) = index.warnings().iter().find(|w| w.code == VALUES_UNCHECKED) {
             return Err(holdall_schema::rules::NOT_BUILT.broken(warning.message.clone()));
         }
-        match same && index.len() == declared.len() && index.warnings().is_empty() {
+        let mut warnings = index.warnings().iter().filter(|w| w.code != PATTERN_UNCHECKED);
+        match same && index.len() == declared.len() && warnings.next().is_none() {
             true => Ok(()),
             false => Err(SCHEMA_FIT.broken("other attributes or tensors would be read back")),
         }
@@ -165,7 +168,10 @@ fn difference<'s>(
     // Kinds that came with a schema are the schema's; others became part of one.
     let kind = |attributes: &Attributes| {
         let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
-        parse(text.as_bytes(), KIND_DEPTH).ok()
+        let kind = parse(text.as_bytes(), KIND_DEPTH).ok()?;
+        // `$defs` that nothing refers to say nothing of it.
+        let defs = kind.get("$defs").and_then(Json::as_object).cloned();
+        Some(self_contained(kind, defs.as_ref()))
     };
     let differs = has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
     differs.then_some("kind")

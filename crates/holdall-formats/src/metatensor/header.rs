@@ -105,6 +105,7 @@ struct Found {
     schema: Option<Range<u64>>,
     tensors: Option<Range<u64>>,
     metadata: Option<Range<u64>>,
+    header_schema: Option<Range<u64>>,
 }
 
 impl Found {
@@ -117,6 +118,8 @@ impl Found {
             "schema" => (&mut self.schema, &[Token::Object, Token::Bool]),
             "tensors" => (&mut self.tensors, &[]),
             "metadata" => (&mut self.metadata, &[Token::Object]),
+            // For validators that do not know kinds: it follows from `schema`.
+            "header_schema" => (&mut self.header_schema, &[Token::Object, Token::Bool]),
             _ => return None,
         })
     }

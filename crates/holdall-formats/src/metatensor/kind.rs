@@ -5,10 +5,8 @@ use super::rules::HEADER_LIMIT;
 use holdall_collections::HashMap;
 use holdall_core::error::Result;
 use holdall_core::model::{Attributes, IndexBuilder, Value};
-use holdall_schema::{Node, NodeId, Schema, Symbols, def_name};
+use holdall_schema::{Node, NodeId, Schema, Symbols, self_contained};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 /// Makes the attribute for each node of a schema, once.
 pub(super) struct Kinds<'s> {
@@ -88,37 +86,19 @@ impl<'s> Kinds<'s> {
         };
         let found = self.schema.pointer(pointer);
         let found = keyword.map_or(found, |keyword| found.and_then(|n| n.get(keyword)));
-        let mut kind = found.cloned().unwrap_or_default();
-        if let Json::Object(keywords) = &mut kind {
-            keywords.remove("$defs");
-        }
         let defs = self.schema.get("$defs").and_then(Json::as_object);
-        let mut needed: BTreeMap<String, Json> = BTreeMap::new();
-        let mut open = Vec::new();
-        self.settle(&mut kind, &mut open);
-        while let Some(name) = open.pop() {
-            let Some(def) = defs.and_then(|d| d.get(&name)) else { continue };
-            if let Entry::Vacant(slot) = needed.entry(name) {
-                let mut def = def.clone();
-                self.settle(&mut def, &mut open);
-                slot.insert(def);
-            }
-        }
-        if let (Json::Object(keywords), false) = (&mut kind, needed.is_empty()) {
-            keywords.insert("$defs".to_owned(), Json::Object(needed.into_iter().collect()));
+        let mut kind = self_contained(found.cloned().unwrap_or_default(), defs);
+        if !self.symbols.is_empty() {
+            self.settle(&mut kind);
         }
         kind.to_string()
     }
 
-    /// Puts numbers in the place of symbols, and notes the names of `$defs` that are referred to. The
-    /// text was parsed under a limit that bounds the recursion.
-    fn settle(&self, node: &mut Json, refs: &mut Vec<String>) {
+    /// Puts numbers in the place of symbols. The text was parsed under a limit that bounds the recursion.
+    fn settle(&self, node: &mut Json) {
         match node {
-            Json::Array(items) => items.iter_mut().for_each(|item| self.settle(item, refs)),
+            Json::Array(items) => items.iter_mut().for_each(|item| self.settle(item)),
             Json::Object(keywords) => {
-                if let Some(name) = keywords.get("$ref").and_then(Json::as_str).and_then(def_name) {
-                    refs.push(name);
-                }
                 let tensor = keywords.get_mut("TypeDef:Tensor").and_then(|t| t.get_mut("shape"));
                 for dim in tensor.and_then(Json::as_array_mut).into_iter().flatten() {
                     let number = dim.as_str().and_then(|symbol| self.symbols.get(symbol));
@@ -126,7 +106,7 @@ impl<'s> Kinds<'s> {
                         *dim = (*number).into();
                     }
                 }
-                keywords.values_mut().for_each(|value| self.settle(value, refs));
+                keywords.values_mut().for_each(|value| self.settle(value));
             }
             _ => {}
         }

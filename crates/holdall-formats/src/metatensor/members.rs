@@ -2,7 +2,7 @@
 
 use super::header::{count_values, too_many};
 use super::reference::typed;
-use super::rules::{MEMBERS, VALUE, VALUES_UNCHECKED};
+use super::rules::{MEMBERS, PATTERN_UNCHECKED, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
 use holdall_collections::sort;
 use holdall_core::error::{Result, Shown as _};
@@ -155,7 +155,15 @@ impl<'s> Walk<'s> {
             Some(checker) => checker,
             None => Checker::new(self.schema, self.json, &self.source.limits.of_schemas())?,
         };
-        self.checker.insert(checker).plain(node, value, &VALUE)
+        let checker = self.checker.insert(checker);
+        checker.plain(node, value, &VALUE)?;
+        if let Some(pattern) = checker.unverified_at(node) {
+            let (path, pattern) = (self.path.shown(), pattern.shown());
+            self.builder.warn(PATTERN_UNCHECKED, None, None, || {
+                format!("the value `{path}` was not checked against the pattern `{pattern}`, which this build does not compile").into()
+            });
+        }
+        Ok(())
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Plan<'a> {
     tree: Tree,
     said: Said<'a>,
     schema: String,
+    /// The schema of `tensors` in standard keywords, where `schema` is none.
+    header_schema: Option<String>,
     aligns: Aligns,
     data_align: u64,
     /// Whether the schema was among the attributes.
@@ -73,6 +75,10 @@ impl<'a> Plan<'a> {
         let Root::References(root) = compiled.root() else {
             return Err(ATTRIBUTE.broken("the schema is that of a record"));
         };
+        let author = parse(schema.as_bytes(), limits.depth)?;
+        let header_schema = compiled
+            .needs_header_schema(&author)
+            .then(|| compiled.header_schema(&json).to_string());
         let aligns = Aligns::of(&named.tree, &compiled, root, declared)?;
         let mut said = Said { is_inferred: !is_given, ..Said::default() };
         said.names = named.names.into_iter().collect();
@@ -85,7 +91,18 @@ impl<'a> Plan<'a> {
         }
         let data_align = align.unwrap_or(1).max(DATA_ALIGN);
         let tree = named.tree;
-        Ok(Plan { attributes, declared, values, tree, said, schema, aligns, data_align, is_given })
+        Ok(Plan {
+            attributes,
+            declared,
+            values,
+            tree,
+            said,
+            schema,
+            header_schema,
+            aligns,
+            data_align,
+            is_given,
+        })
     }
 
     /// Whether a file has the plain values that are to be written.
@@ -104,7 +121,11 @@ impl<'a> Plan<'a> {
         let mut text =
             String::from("{\"metatensor\":\"1.0\",\"endian\":\"little\",\"data_align\":");
         // Writing to a String cannot fail.
-        let _ = write!(text, "{},\"schema\":{},\"tensors\":", self.data_align, self.schema);
+        let _ = write!(text, "{},\"schema\":{}", self.data_align, self.schema);
+        if let Some(header_schema) = &self.header_schema {
+            let _ = write!(text, ",\"header_schema\":{header_schema}");
+        }
+        text.push_str(",\"tensors\":");
         let firsts = self.firsts();
         self.write(&self.tree, &slots, &firsts, &mut text);
         if let Some(metadata) = self.said.write(self.attributes) {

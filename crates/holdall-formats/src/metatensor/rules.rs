@@ -3,6 +3,9 @@
 /// The warning of a plain value that this build cannot check.
 pub(super) const VALUES_UNCHECKED: &str = "metatensor/values-unchecked";
 
+/// The warning of a plain value whose pattern is not compiled.
+pub(super) const PATTERN_UNCHECKED: &str = "metatensor/pattern-unchecked";
+
 holdall_core::error::rules! {
     /// Every rule of the format; those of schemas and records are with `holdall-schema`.
     pub static RULES;

@@ -131,7 +131,7 @@ impl<'s> Walk<'s> {
     ) -> Result<()> {
         let found = self.references.flat(reader)?;
         let shape = std::mem::take(&mut self.references.shape);
-        check_dtype(found.element.named, wanted.dtype)?;
+        check_dtype(found.element.named, wanted)?;
         self.check_shape(&shape, wanted.shape.as_deref())?;
         let align = u64::from(align.unwrap_or_else(|| found.element.named.align()));
         let range = self.sized(&found, &shape, align)?;
@@ -201,7 +201,10 @@ impl<'s> Walk<'s> {
     /// The bytes of a `blob_data`, and their alignment.
     fn heap(&mut self, found: &Flat, align: u64) -> Result<(Range<u64>, u64)> {
         let check = || {
-            check_dtype(found.element.named, Some(TensorDType::U8))?;
+            if found.element.named != TensorDType::U8 {
+                let found = found.element.named;
+                return Err(DTYPE.broken(format!("the dtype of `blob_data` is {found}, not U8")));
+            }
             if self.references.heap_shape.len() != 1 {
                 let rank = self.references.heap_shape.len();
                 return Err(SHAPE.broken(format!("`blob_data` has {rank} dimensions, not one")));
@@ -330,13 +333,12 @@ pub(super) fn heap_align(content: &Content) -> u64 {
     }
 }
 
-fn check_dtype(found: TensorDType, wanted: Option<TensorDType>) -> Result<()> {
-    match wanted {
-        Some(wanted) if wanted != found => {
-            Err(DTYPE.broken(format!("the dtype is {found}, in the schema {wanted}")))
-        }
-        _ => Ok(()),
+fn check_dtype(found: TensorDType, wanted: &TensorType) -> Result<()> {
+    if wanted.accepts(found) {
+        return Ok(());
     }
+    let wanted = wanted.dtype_names().unwrap_or_default().replace('|', ", ");
+    Err(DTYPE.broken(format!("the dtype is {found}, in the schema {wanted}")))
 }
 
 pub(super) fn check_count(count: u64, min: u64, max: Option<u64>) -> Result<()> {

@@ -76,7 +76,8 @@ def build(
         form: How the records are written; otherwise the file's extension says it.
         ignore_unknown: Whether members that the schema does not have are passed over.
         null_absent: Whether ``None`` for an optional member is its absence.
-        check: Whether every record is checked against all keywords of the schema (``minimum``, ``pattern``) too.
+        check: Whether every record is checked against the keywords of the schema (``minimum``, ``pattern``) even if it has
+            none beyond those of its kinds; if it has some, every record is checked in any case.
         dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
         files: A folder that file names start from.
         file_members: Members whose bytes, or text, are those of the files that the records name there.

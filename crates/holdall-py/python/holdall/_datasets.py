@@ -41,7 +41,8 @@ class Dataset:
         path: Which dataset, where the schema has several.
         form: How the file is written; otherwise its extension says it.
         ignore_unknown: Whether members that the schema does not have are passed over.
-        check: Whether every record is checked against all keywords of the schema (``minimum``, ``pattern``) too.
+        check: Whether every record is checked against the keywords of the schema (``minimum``, ``pattern``) even if it has
+            none beyond those of its kinds; if it has some, every record is checked in any case.
         dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
 
     Raises:

@@ -15,7 +15,7 @@ impl DatasetWriter {
         check_options(options)?;
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());
         let vocabulary = self.vocabulary.clone();
-        let checker = match options.is_checked {
+        let checker = match options.checks(&kind, &vocabulary) {
             true => Some(Checker::with_vocabulary(&schema, &kind, &vocabulary, &limits)?),
             false => None,
         };

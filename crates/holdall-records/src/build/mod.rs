@@ -34,6 +34,7 @@ use holdall_io::items::as_it_is;
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
+use holdall_json::parse;
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
     Segment, normal, record_kind,
@@ -150,10 +151,22 @@ impl Build {
     ///
     /// # Errors
     /// The `schema/…` rules.
-    pub fn with_schema(mut self, schema: &Value) -> Result<Build> {
-        let json = normal(schema.clone())?;
+    pub fn with_schema(self, schema: &Value) -> Result<Build> {
+        self.with_text(&schema.to_string())
+    }
+
+    /// As [`Build::with_schema`]; the file has the schema as its author wrote it, with the order of all keywords.
+    ///
+    /// # Errors
+    /// The `schema/…` rules.
+    pub fn with_document(self, schema: &Document) -> Result<Build> {
+        self.with_text(&schema.text).map_err(|e| e.in_source(&schema.name))
+    }
+
+    pub(crate) fn with_text(mut self, text: &str) -> Result<Build> {
+        let json = parse(text.as_bytes(), self.limits.depth).and_then(normal)?;
         let compiled = Schema::compile(&json, &self.limits)?;
-        self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
+        self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(text.to_owned()));
         self.encoder.check_attributes(&self.options.attributes)?;
         self.schema = Some((json, compiled));
         Ok(self)
@@ -214,7 +227,7 @@ impl Build {
             }
             Root::References(_) => {
                 let (name, _) = schema.dataset(path, &self.limits)?;
-                let build = self.with_schema(&schema.json).map_err(own)?;
+                let build = self.with_document(schema)?;
                 let dataset = build.dataset(&name).map_err(own)?;
                 Ok((build, dataset.with_vocabulary(schema.vocabulary.clone())))
             }

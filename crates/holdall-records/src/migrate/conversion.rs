@@ -2,11 +2,8 @@
 
 use super::tensors::TensorPart;
 use holdall_core::Result;
-use holdall_core::model::element_count;
 use holdall_schema::evolve::rules::NO_CONVERTER;
-use holdall_schema::{
-    Chain, Converters, Encoder, Heap, Kind, Part, Scalar, Schema, SchemaLimits, TensorType,
-};
+use holdall_schema::{Chain, Converters, Encoder, Heap, Part, Schema, SchemaLimits, by_chain};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -81,32 +78,15 @@ impl Conversion {
     ) -> Converters<'static> {
         let (conversion, limits) = (self.clone(), limits.clone());
         let (writer, reader) = (Arc::clone(writer), Arc::clone(reader));
+        if let Some(chain) = conversion.chain {
+            return converters.with(name, by_chain(writer, reader, limits, chain));
+        }
         converters.with(name, move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
-            let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
-            if let Some(chain) = &conversion.chain
-                && let Some((a, b)) = numbers(kinds, chain)
-                && chain.takes(a, b)
-            {
-                return chain.elements(0, (a, from.bytes), (b, to));
-            }
             let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
             let value = conversion.value(value)?;
             let mut heap = heap;
             Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
         })
-    }
-}
-
-/// The kinds of number that both sides are made of: one, or as many in a tensor.
-fn numbers((from, to): (&Kind, &Kind), chain: &Chain) -> Option<(Scalar, Scalar)> {
-    match (from, to) {
-        (Kind::Scalar(a), Kind::Scalar(b)) => Some((*a, *b)),
-        (Kind::Tensor(a), Kind::Tensor(b)) => {
-            let count = |t: &TensorType| element_count(&t.known_shape()?);
-            let is_same = a.shape == b.shape || (chain.reshapes() && count(a)? == count(b)?);
-            is_same.then_some((a.dtype?.scalar()?, b.dtype?.scalar()?))
-        }
-        _ => None,
     }
 }
 

@@ -144,7 +144,7 @@ impl Migration {
         let options = options.clone().with_attributes(attributes);
         let mut build = Build::create(path, &options)?.with_limits(self.limits.clone());
         if let Some(schema) = &patched {
-            build = build.with_schema(schema).map_err(|e| e.in_source(&self.schema.name))?;
+            build = build.with_text(schema).map_err(|e| e.in_source(&self.schema.name))?;
         }
         let len = |job: &Job| job.records.len().saturating_mul(job.records.extent().stride);
         self.work.begin(prepared.jobs().map(len).fold(0, u64::saturating_add));
@@ -192,9 +192,11 @@ impl Migration {
     }
 
     /// The schema that the new file has, if it has one of its own, and the attributes that it has beside it.
-    fn attributes(&self, file: &File, prepared: &Prepared) -> (Option<Value>, Attributes) {
+    fn attributes(&self, file: &File, prepared: &Prepared) -> (Option<String>, Attributes) {
         let schema = match self.schema.schema.root() {
-            Root::References(_) => Some(self.schema.json.clone()),
+            // What a file of these tensors says without it need not be said.
+            Root::References(_) if is_implied(file, prepared, &self.schema.json) => None,
+            Root::References(_) => Some(self.schema.text.clone()),
             Root::Record(_) => prepared.jobs().next().and_then(|only| patch(file, only)),
         };
         let mut attributes = file.attributes().clone();
@@ -231,12 +233,30 @@ impl Migration {
 
 with_work!(Migration);
 
+/// Returns `true` if a file without a schema of its own has the one that is inferred from what becomes of its tensors.
+fn is_implied(file: &File, prepared: &Prepared, schema: &Value) -> bool {
+    let has_own = file.attributes().get(SCHEMA_ATTRIBUTE).is_some();
+    let Ok(Some(specs)) = prepared.specs() else { return false };
+    !has_own && inferred(&specs).is_some_and(|inferred| inferred == *schema)
+}
+
+#[cfg(feature = "metatensor")]
+fn inferred(specs: &[holdall_core::TensorSpec]) -> Option<Value> {
+    let text = holdall_formats::metatensor::infer(specs, None).ok()?;
+    holdall_json::parse(text.as_bytes(), holdall_core::Limits::default().depth).ok()
+}
+
+#[cfg(not(feature = "metatensor"))]
+fn inferred(_: &[holdall_core::TensorSpec]) -> Option<Value> {
+    None
+}
+
 /// The schema of a file with another one for the records of a dataset; `None` where the file has no schema
 /// of its own, or the two have different things of one name.
-fn patch(file: &File, job: &Job) -> Option<Value> {
+fn patch(file: &File, job: &Job) -> Option<String> {
     let whole = schema_of_file(file).ok()??;
     let pointer = whole.dataset_pointer(&job.name).ok()?;
-    let (mut json, mut items) = (whole.json, job.to.json.clone());
+    let (mut json, mut items) = (whole.json.clone(), job.to.json.clone());
     let keywords = items.as_object_mut()?;
     keywords.remove("$schema");
     if let Some(Value::Object(own)) = keywords.remove("$defs") {
@@ -248,7 +268,8 @@ fn patch(file: &File, job: &Job) -> Option<Value> {
         defs.extend(own);
     }
     *json.pointer_mut(&pointer)?.get_mut("items")? = items;
-    Some(json)
+    // Its author's text stays where nothing changes.
+    Some(if json == whole.json { whole.text } else { json.to_string() })
 }
 
 /// A path in the records of a dataset, with its name before it or not; `None` where it is in another.

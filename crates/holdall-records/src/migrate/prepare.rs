@@ -272,7 +272,7 @@ impl Migration {
 
 impl Prepared {
     /// What there will be; nothing where only decoding it says how long it is.
-    fn specs(&self) -> Result<Option<Vec<TensorSpec>>> {
+    pub(super) fn specs(&self) -> Result<Option<Vec<TensorSpec>>> {
         let mut specs = Vec::with_capacity(self.works.len());
         for work in &self.works {
             specs.push(match work {

@@ -81,7 +81,11 @@ impl Flat {
         };
         // Also where nothing but decoding it would say how long it is.
         set_type(&mut spec, from);
-        let wanted = to.dtype.unwrap_or(from);
+        let wanted = match to.dtype {
+            Some(dtype) => dtype,
+            None if to.accepts(from) => from,
+            None => to.dtypes.first().copied().unwrap_or(from),
+        };
         let wrong = || {
             let old = show(Some(from), &spec.shape);
             NO_CONVERTER
@@ -108,7 +112,7 @@ impl Flat {
                 return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
             }
             (None, None) if wanted == from => return Ok(same(spec)),
-            (None, None) if from.widens_to(wanted) => made_of(WIDEN.parse()?),
+            (None, None) if to.dtype.is_some() && from.widens_to(wanted) => made_of(WIDEN.parse()?),
             (None, None) => {
                 return Err(
                     wrong().with_hint("the converter `cast` rounds numbers into another type")
@@ -264,6 +268,6 @@ pub(super) fn shown(to: &TensorType) -> String {
         Dim::Symbol(name) => name.shown().to_string(),
     });
     let dims: Vec<String> = dims.collect();
-    let dtype = to.dtype.map_or("Tensor", TensorDType::as_str);
-    if to.shape.is_none() { dtype.to_owned() } else { format!("{dtype} [{}]", dims.join(", ")) }
+    let dtype = to.dtype_names().unwrap_or_else(|| "Tensor".to_owned());
+    if to.shape.is_none() { dtype } else { format!("{dtype} [{}]", dims.join(", ")) }
 }

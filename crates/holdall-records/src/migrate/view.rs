@@ -43,8 +43,8 @@ impl Migration {
         let migration = self.clone().with_drop();
         let prepared = migration.prepare(file)?;
         let (schema, mut attributes) = migration.attributes(file, &prepared);
-        if let Some(schema) = &schema {
-            attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
+        if let Some(schema) = schema {
+            attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema));
         }
         let mut specs = Vec::new();
         let mut sources = Vec::new();

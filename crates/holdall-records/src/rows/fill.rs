@@ -6,7 +6,7 @@ use crate::DatasetWriter;
 use holdall_core::Result;
 use holdall_schema::record::rules::TOO_LARGE;
 use holdall_schema::record::{Null, Unknown};
-use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary};
+use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary, says_more};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,25 @@ pub struct FillOptions {
     pub unknown: Unknown,
     /// What `null` for an optional member is.
     pub null: Null,
-    pub(crate) is_checked: bool,
+    pub(crate) checks: Checks,
     files: Option<(PathBuf, Vec<String>)>,
 }
 
+/// Which records are checked against the standard keywords of their schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Checks {
+    /// Those of schemas that say more than their kinds, where this build can check them.
+    #[default]
+    WhereSaid,
+    /// All of them.
+    All,
+    /// None of them.
+    None,
+}
+
 impl FillOptions {
-    /// Every member is one that the schema has, `null` is a value, and standard keywords are not looked at.
+    /// Every member is one that the schema has, `null` is a value, and records are checked against the standard keywords where
+    /// the schema says more than its kinds.
     pub fn new() -> FillOptions {
         FillOptions::default()
     }
@@ -42,8 +55,23 @@ impl FillOptions {
 
     /// Checks every record against all keywords of the schema (`minimum`, `pattern` and the like) too.
     pub fn with_checks(mut self) -> FillOptions {
-        self.is_checked = true;
+        self.checks = Checks::All;
         self
+    }
+
+    /// Checks no record against the standard keywords of the schema: it is read as its kinds alone.
+    pub fn without_checks(mut self) -> FillOptions {
+        self.checks = Checks::None;
+        self
+    }
+
+    /// Returns `true` if records of that schema are checked.
+    pub(crate) fn checks(&self, kind: &Value, vocabulary: &Vocabulary) -> bool {
+        match self.checks {
+            Checks::All => true,
+            Checks::None => false,
+            Checks::WhereSaid => Checker::IS_BUILT && (!vocabulary.is_empty() || says_more(kind)),
+        }
     }
 
     /// Takes the bytes, or the text, of these members from the files of `folder` that the records name in
@@ -58,9 +86,9 @@ impl FillOptions {
     }
 
     /// Whether rows are what the schema says and no more.
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, kind: &Value, vocabulary: &Vocabulary) -> bool {
         let is_strict = self.unknown == Unknown::Refuse && self.null == Null::Value;
-        is_strict && !self.is_checked && self.files().is_none()
+        is_strict && self.files().is_none() && !self.checks(kind, vocabulary)
     }
 
     pub(crate) fn files(&self) -> Option<(&Path, &[String])> {
@@ -75,13 +103,12 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// As [`DatasetWriter::text`], with the number of the line, and of columns as [`DatasetWriter::batch`]; those of reading
-    /// `rows`; `input/table`, `build/file-name`; with [`FillOptions::with_checks`] `record/keyword`. Records of the lines before
+    /// `rows`; `input/table`, `build/file-name`; `record/keyword`. Records of the lines before
     /// have been added then.
     pub fn fill(&mut self, mut rows: Rows, options: &FillOptions) -> Result<u64> {
         let before = self.len();
-        if options.is_plain()
-            && let Some(reader) = rows.take_lines()
-        {
+        let is_plain = options.is_plain(&self.kind, &self.vocabulary);
+        if is_plain && let Some(reader) = rows.take_lines() {
             return self.lines(reader).map_err(|e| e.in_source(rows.name()));
         }
         if let Some(batches) = rows.take_batches() {
@@ -94,7 +121,7 @@ impl DatasetWriter {
         let columns = fill.columns(&rows)?;
         while let Some((line, row)) = rows.next()? {
             let added = match row {
-                Row::Json(text) if options.is_plain() => self.text(text),
+                Row::Json(text) if is_plain => self.text(text),
                 row => fill.put(&columns, row, self),
             };
             added.map_err(|e| rows.at_line(e, line))?;
@@ -129,7 +156,7 @@ impl<'s> Fill<'s> {
     ) -> Result<Fill<'s>> {
         let FillOptions { unknown, null, .. } = *options;
         let encoder = Encoder::new(schema, ty, limits)?.with_unknown(unknown).with_null(null);
-        let checker = match options.is_checked {
+        let checker = match options.checks(kind, vocabulary) {
             true => Some(Checker::with_vocabulary(schema, kind, vocabulary, limits)?),
             false => None,
         };

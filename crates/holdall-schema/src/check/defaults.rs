@@ -67,7 +67,7 @@ impl Checker<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let document = document(nodes, &defs, true)?;
+        let (document, _) = document(nodes, &defs, true)?;
         let validator = built(&document, vocabulary).map_err(|e| invalid(&e, e.schema_path()))?;
         let values = Value::Object(values);
         let most = self.limits.max_nodes();

@@ -4,10 +4,11 @@
 
 mod defaults;
 mod effort;
+mod patterns;
 
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::extent::in_memory;
-use crate::kinds::{Scalar, TypeId};
+use crate::kinds::{Scalar, TypeId, is_kind};
 use crate::limits::SchemaLimits;
 use crate::record::input::{Input, ValueInput};
 use crate::record::number::Num;
@@ -32,6 +33,8 @@ pub struct Checker<'s> {
     schema: &'s Schema,
     validator: Validator,
     limits: SchemaLimits,
+    /// Patterns that this build does not compile, by the part that they are in; `$defs` may be in any.
+    unverified: Vec<(String, String)>,
     /// Parts of the schema that may still be tried on plain values.
     left: AtomicU64,
 }
@@ -65,7 +68,8 @@ impl<'s> Checker<'s> {
         limits: &SchemaLimits,
     ) -> Result<Checker<'s>> {
         vocabulary.check()?;
-        jsonschema::draft202012::meta::validate(source)
+        let (compiled, _) = patterns::without_uncompiled(source.clone());
+        jsonschema::draft202012::meta::validate(&compiled)
             .map_err(|e| invalid(&e, e.instance_path()))?;
         let defs = Defs::checked(source, limits)?;
         let mut parts = Map::new();
@@ -93,15 +97,28 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        let document = document(parts, &defs, true)?;
+        let (document, unverified) = document(parts, &defs, true)?;
         let validator =
-            built(&document, vocabulary).map_err(|e| match built(source, vocabulary) {
+            built(&document, vocabulary).map_err(|e| match built(&compiled, vocabulary) {
                 // The schema as it was given has places that its author knows.
                 Err(own) => invalid(&own, own.schema_path()),
                 Ok(_) => INVALID.broken(shorten(&e.masked().to_string()).to_owned()),
             })?;
         let left = AtomicU64::new(limits.max_nodes());
-        Ok(Checker { schema, validator, limits: limits.clone(), left })
+        Ok(Checker { schema, validator, limits: limits.clone(), unverified, left })
+    }
+
+    /// Patterns of the schema that values are not checked against, because they have what regular expressions that take
+    /// time in proportion to the text do not: `(?!`, `\\1`.
+    pub fn unverified(&self) -> impl Iterator<Item = &str> {
+        self.unverified.iter().map(|(_, pattern)| pattern.as_str())
+    }
+
+    /// Such a pattern that the value at a plain node may have to match.
+    pub fn unverified_at(&self, node: NodeId) -> Option<&str> {
+        let name = node.0.to_string();
+        let is_there = |part: &str| part == name || part == patterns::SHARED;
+        self.unverified.iter().find(|(part, _)| is_there(part)).map(|(_, pattern)| pattern.as_str())
     }
 
     /// Checks the value at a plain node of a header; `rule` is what breaks where it is not sound.
@@ -192,7 +209,7 @@ pub(crate) fn is_value(
 ) -> bool {
     let valid = || -> Result<bool> {
         let parts = Map::from_iter([("value".to_owned(), node.clone())]);
-        let document = document(parts, defs, has_ref(node))?;
+        let (document, _) = document(parts, defs, has_ref(node))?;
         let validator = built(&document, &Vocabulary::default());
         let validator = validator.map_err(|e| invalid(&e, e.schema_path()))?;
         let most = limits.max_nodes();
@@ -203,14 +220,18 @@ pub(crate) fn is_value(
 }
 
 /// A schema of an object with these members, adapted, with what they refer to unless they do not.
-fn document(parts: Map<String, Value>, defs: &Defs<'_>, refers: bool) -> Result<Value> {
+fn document(
+    parts: Map<String, Value>,
+    defs: &Defs<'_>,
+    refers: bool,
+) -> Result<(Value, Vec<(String, String)>)> {
     let mut document = Map::from_iter([("properties".to_owned(), Value::Object(parts))]);
     if let (true, Some(all)) = (refers, defs.all()) {
         document.insert("$defs".to_owned(), Value::Object(all.clone()));
     }
     let mut document = Value::Object(document);
     adapt(&mut document, defs)?;
-    Ok(document)
+    Ok(patterns::without_uncompiled(document))
 }
 
 /// Whether a `$ref` is anywhere in a schema.
@@ -331,7 +352,8 @@ impl Heap for Counted {
 /// once is counted.
 fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
-    let kind = keywords.keys().find_map(|k| k.strip_prefix("TypeDef:")).map(str::to_owned);
+    let kinds = keywords.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
+    let kind = kinds.filter(|name| is_kind(name)).next().map(str::to_owned);
     match kind.as_deref() {
         Some("Tensor") => keywords.retain(|k, _| k == "TypeDef:Tensor"),
         Some("Struct") => drop_defaulted(keywords, defs)?,

@@ -2,7 +2,7 @@
 
 use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Rule, Shown as _};
-use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
+use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType, is_kind};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
 use holdall_collections::sort;
 use holdall_json::duplicate;
@@ -79,10 +79,15 @@ impl fmt::Display for Place<'_> {
 
 /// The kind of a node: what follows `TypeDef:`, and the keyword's value.
 pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v str, &'v Value)>> {
-    let mut kinds = node.iter().filter_map(|(k, v)| Some((k.strip_prefix("TypeDef:")?, v)));
+    let named = || node.iter().filter_map(|(k, v)| Some((k.strip_prefix("TypeDef:")?, v)));
+    let mut kinds = named().filter(|(name, _)| is_kind(name));
     let found = kinds.next();
     match kinds.next() {
-        None => Ok(found),
+        None if found.is_some() => Ok(found),
+        // A kind that is its author's own is plain JSON of that type; it has bytes if it stands beside another.
+        None => Ok(named()
+            .next()
+            .filter(|_| !PLAIN.iter().any(|ty| node.get("type") == Some(&(*ty).into())))),
         Some((second, _)) => {
             let first = found.map_or("", |(k, _)| k);
             let message = format!("`TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
@@ -90,6 +95,9 @@ pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v
         }
     }
 }
+
+/// Types of JSON that are no references.
+const PLAIN: [&str; 5] = ["boolean", "integer", "null", "number", "string"];
 
 /// Checks that a kind's keyword has the value `true`.
 pub(super) fn is_true(name: &str, value: &Value, at: &Place<'_>) -> Result<()> {
@@ -259,13 +267,7 @@ pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
         let message = format!("`TypeDef:Tensor` has `{}`", other.shown());
         return Err(at.broken(&TENSOR, message));
     }
-    let dtype = match keyword.get("dtype") {
-        None | Some(Value::Null) => None,
-        Some(name) => match name.as_str().and_then(TensorDType::from_name) {
-            Some(dtype) => Some(dtype),
-            None => return Err(at.broken(&TENSOR, format!("there is no dtype {}", shorten(name)))),
-        },
-    };
+    let (dtype, dtypes) = dtypes(keyword.get("dtype"), at)?;
     let shape = match keyword.get("shape") {
         None | Some(Value::Null) => None,
         Some(Value::Array(dims)) => {
@@ -280,7 +282,36 @@ pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
         }
         Some(_) => return Err(at.broken(&TENSOR, "`shape` is not an array")),
     };
-    Ok(TensorType { dtype, shape })
+    Ok(TensorType { dtype, dtypes, shape })
+}
+
+/// The element type that `dtype` names, or those that it lists.
+fn dtypes(
+    value: Option<&Value>,
+    at: &Place<'_>,
+) -> Result<(Option<TensorDType>, Vec<TensorDType>)> {
+    let one = |name: &Value| match name.as_str().and_then(TensorDType::from_name) {
+        Some(dtype) => Ok(dtype),
+        None => Err(at.broken(&TENSOR, format!("there is no dtype {}", shorten(name)))),
+    };
+    match value {
+        None | Some(Value::Null) => Ok((None, Vec::new())),
+        Some(Value::Array(names)) => {
+            let mut found: Vec<TensorDType> = Vec::new();
+            for name in names {
+                let dtype = one(name)?;
+                if !found.contains(&dtype) {
+                    found.push(dtype);
+                }
+            }
+            match found[..] {
+                [] => Err(at.broken(&TENSOR, "`dtype` is an empty list")),
+                [only] => Ok((Some(only), Vec::new())),
+                _ => Ok((None, found)),
+            }
+        }
+        Some(name) => Ok((Some(one(name)?), Vec::new())),
+    }
 }
 
 fn dim(value: &Value) -> Option<Dim> {

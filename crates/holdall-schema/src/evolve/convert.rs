@@ -1,13 +1,15 @@
 //! Converters: what the caller does where schemas do not say enough.
 
+use super::chain::Chain;
 use crate::error::Result;
-use crate::kinds::TypeId;
+use crate::kinds::{Kind, Scalar, TypeId};
 use crate::limits::SchemaLimits;
 use crate::record::{Encoder, Heap};
 use crate::schema::Schema;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
 /// A value of the writer's, to become one of the reader's.
 #[derive(Debug, Clone, Copy)]
@@ -93,5 +95,39 @@ pub fn by_value<'s>(
         let value = change(value)?;
         let mut heap = heap;
         Encoder::new(reader, from.to, &limits)?.value(&value, to, &mut heap)
+    }
+}
+
+/// The converter that a chain of named ones is: numbers are passed as they are, other values as their JSON.
+pub fn by_chain<'s>(
+    writer: impl Deref<Target = Schema> + Send + Sync + 's,
+    reader: impl Deref<Target = Schema> + Send + Sync + 's,
+    limits: SchemaLimits,
+    chain: Chain,
+) -> impl Convert + 's {
+    move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
+        let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
+        if let Some((a, b)) = numbers(kinds, &chain)
+            && chain.takes(a, b)
+        {
+            return chain.elements(0, (a, from.bytes), (b, to));
+        }
+        let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
+        let value = chain.value(value)?;
+        let mut heap = heap;
+        Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
+    }
+}
+
+/// The kinds of number that both sides are made of: one, or as many in a tensor.
+fn numbers((from, to): (&Kind, &Kind), chain: &Chain) -> Option<(Scalar, Scalar)> {
+    match (from, to) {
+        (Kind::Scalar(a), Kind::Scalar(b)) => Some((*a, *b)),
+        (Kind::Tensor(a), Kind::Tensor(b)) => {
+            let is_same =
+                a.shape == b.shape || (chain.reshapes() && a.known_count()? == b.known_count()?);
+            is_same.then_some((a.dtype?.scalar()?, b.dtype?.scalar()?))
+        }
+        _ => None,
     }
 }

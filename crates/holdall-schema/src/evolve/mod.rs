@@ -23,7 +23,7 @@ mod widen;
 
 pub use chain::Chain;
 pub use change::{Bump, Change, Verdict, What, changes_json};
-pub use convert::{Convert, Converters, Part, by_value};
+pub use convert::{Convert, Converters, Part, by_chain, by_value};
 pub use diff::{Side, diff};
 pub use keep::Kept;
 pub use migrate::Migrator;

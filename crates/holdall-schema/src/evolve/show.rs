@@ -61,9 +61,9 @@ pub(super) fn tensor(tensor: &TensorType) -> String {
         out.push(']');
         out
     };
-    match (tensor.dtype, &tensor.shape) {
+    match (tensor.dtype_names(), &tensor.shape) {
         (None, None) => "Tensor".to_owned(),
-        (Some(dtype), None) => dtype.as_str().to_owned(),
+        (Some(dtype), None) => cut(&dtype),
         (None, Some(shape)) => cut(&format!("Tensor {}", dims(shape))),
         (Some(dtype), Some(shape)) => cut(&format!("{dtype} {}", dims(shape))),
     }

@@ -6,6 +6,7 @@ use super::keywords::Seen;
 use super::references::bounds;
 use super::show;
 use super::widen::{are_numbers, is_widening};
+use crate::dtype::TensorDType;
 use crate::error::Result;
 use crate::extent::{get, in_memory};
 use crate::is_value;
@@ -264,11 +265,14 @@ impl<'s> Walk<'s> {
         other: fn(&TensorType, &TensorType) -> Verdict,
     ) {
         let sides = |change: Local| change.sides(show::tensor(old), show::tensor(new)).entry();
-        if old.dtype != new.dtype {
-            let holds = match (old.dtype, new.dtype) {
-                (_, None) => true,
-                (Some(from), Some(to)) => from.widens_to(to),
-                (None, Some(_)) => false,
+        if (old.dtype, &old.dtypes) != (new.dtype, &new.dtypes) {
+            let takes = |from: &TensorDType| {
+                new.accepts(*from) || new.dtype.is_some_and(|to| from.widens_to(to))
+            };
+            let holds = match old.dtype {
+                Some(from) => takes(&from),
+                None if old.dtypes.is_empty() => new.dtype.is_none() && new.dtypes.is_empty(),
+                None => old.dtypes.iter().all(takes),
             };
             let verdict = if holds { Verdict::Compatible } else { Verdict::NeedsConverter };
             out.push(sides(Local::new(What::DType, verdict)));

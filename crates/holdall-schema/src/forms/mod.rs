@@ -91,6 +91,21 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Returns `true` if a node of the schema has a list of items, one for each place.
+pub(crate) fn has_tuples(schema: &Value) -> bool {
+    let mut open = vec![schema];
+    while let Some(node) = open.pop() {
+        let Some(keywords) = node.as_object() else { continue };
+        if is_tuple(keywords) {
+            return true;
+        }
+        for (keyword, value) in keywords {
+            children(keyword, value, |child| open.push(child));
+        }
+    }
+    false
+}
+
 /// Whether a node has a list of items, one for each place, as drafts before 2020-12 write tuples.
 fn is_tuple(node: &Map<String, Value>) -> bool {
     let is_plain =

@@ -149,7 +149,7 @@ impl<'v> Names<'v> {
     }
 }
 
-/// The one dtype that a schema lets through, `null` for several.
+/// The dtypes that a schema lets through: a name, a list of several, `null` for any.
 fn dtype_of(node: &Keywords) -> Option<Value> {
     let mut names = Vec::new();
     let among = [node.get("const"), node.get("enum"), node.get("anyOf")].into_iter().flatten();
@@ -167,7 +167,12 @@ fn dtype_of(node: &Keywords) -> Option<Value> {
         _ if !is_text => None,
         [name] => TensorDType::from_name(name).map(|_| name.into()),
         [] => Some(Value::Null),
-        _ => names.iter().any(|n| TensorDType::from_name(n).is_some()).then_some(Value::Null),
+        _ => {
+            // Those that no file has say nothing.
+            let known: Vec<&str> =
+                names.iter().copied().filter(|n| TensorDType::from_name(n).is_some()).collect();
+            (!known.is_empty()).then(|| known.into())
+        }
     }
 }
 

@@ -77,6 +77,12 @@ impl Differ {
         Ok(Answer::numbers([pair.a.position() as u64, pair.b.position() as u64, how]))
     }
 
+    /// Its components differ in where bytes lie alone.
+    pub(crate) fn same_content(&mut self, at: u32) -> Result<Answer, Error> {
+        self.pair_mut(at)?.diff.components.clear();
+        Ok(Answer::NOTHING)
+    }
+
     /// Its values cannot be compared; the host knows why.
     pub(crate) fn incomparable(&mut self, at: u32) -> Result<Answer, Error> {
         self.now = None;
@@ -119,7 +125,9 @@ impl Differ {
         let pair = self.pair_mut(at)?;
         pair.diff.components.retain(ComponentDiff::is_change);
         let differs = !pair.diff.components.is_empty() || !pair.diff.attributes.is_empty();
-        let goes_on = differs && pair.a.layout().is_computed();
+        // Records and runs may lie elsewhere: the host looks at what they are.
+        let is_data = matches!(pair.a.layout(), Layout::Records | Layout::Blob);
+        let goes_on = differs && (is_data || pair.a.layout().is_computed());
         Ok(Answer::Done(vec![1; usize::from(goes_on)]))
     }
 

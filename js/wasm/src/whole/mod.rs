@@ -4,6 +4,7 @@ mod archive;
 mod changes;
 mod dataset;
 mod diff;
+mod evolve;
 mod model;
 mod package;
 mod plan;
@@ -136,6 +137,12 @@ pub extern "C" fn diff_push(len: usize, count: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn diff_values_end() -> u32 {
     call(|state| state.whole.differ()?.values_end())
+}
+
+/// The components of a pair hold the same records, or runs: where the heap has their bytes says nothing of them.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_same_content(at: u32) -> u32 {
+    call(|state| state.whole.differ()?.same_content(at))
 }
 
 /// What differs.
@@ -313,6 +320,21 @@ pub extern "C" fn scan_finish() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
     call(|state| changes::diff_of(&state.take(), len, reading))
+}
+
+/// The schema of a header's references, in standard keywords: the input is the schema of a file.
+#[unsafe(no_mangle)]
+pub extern "C" fn schema_header() -> u32 {
+    call(|state| changes::header_schema(&state.take()))
+}
+
+/// Records as a reader with another schema has them: see [`evolve::records`].
+#[unsafe(no_mangle)]
+pub extern "C" fn records_evolve(told: usize, old: usize, new: usize, data: usize) -> u32 {
+    call(|state| {
+        let limits = state.limits.of_schemas();
+        evolve::records(&state.take(), [told, old, new, data], &limits)
+    })
 }
 
 /// What a migration from one schema to another would do: see [`plan::plan`].

@@ -26,10 +26,12 @@ struct Step {
 }
 
 /// What the caller knows that the schemas do not say: paths of the new schema with what the old one calls it, and with converters.
-struct Told {
-    renames: BTreeMap<Path, Path>,
-    converters: BTreeMap<Path, String>,
-    drops: bool,
+pub(super) struct Told {
+    pub(super) renames: BTreeMap<Path, Path>,
+    pub(super) converters: BTreeMap<Path, String>,
+    pub(super) drops: bool,
+    /// Which dataset of the new schema is meant.
+    pub(super) path: Option<String>,
 }
 
 /// The steps from the first schema of `lens[1]` bytes to the second. Before both the input has JSON of `lens[0]` bytes: `renames` and
@@ -70,8 +72,8 @@ pub(crate) fn plan(input: &[u8], lens: [usize; 2], reading: u32) -> Result<Answe
     Ok(Answer::text(out))
 }
 
-fn told_of(told: &[u8]) -> Result<Told, Error> {
-    let json = parse(told, 8)?;
+pub(super) fn told_of(told: &[u8]) -> Result<Told, Error> {
+    let json = parse(told, 64)?;
     let pairs = |name: &str| -> Vec<(String, String)> {
         let all = json.get(name).and_then(|pairs| pairs.as_array()).into_iter().flatten();
         let both = all.filter_map(|pair| {
@@ -80,7 +82,12 @@ fn told_of(told: &[u8]) -> Result<Told, Error> {
         });
         both.collect()
     };
-    let mut told = Told { renames: BTreeMap::new(), converters: BTreeMap::new(), drops: false };
+    let mut told = Told {
+        renames: BTreeMap::new(),
+        converters: BTreeMap::new(),
+        drops: false,
+        path: json.get("path").and_then(|path| path.as_str()).map(str::to_owned),
+    };
     for (new, old) in pairs("renames") {
         told.renames.insert(new.parse()?, old.parse()?);
     }

@@ -1,0 +1,38 @@
+//! `holdall schema header`.
+
+use super::{infer, read};
+use crate::exit::{Failure, Status};
+use crate::session::Session;
+use clap::Args;
+use holdall::schema::Reading;
+use std::path::PathBuf;
+
+/// Print the JSON Schema that plain validators check a header's tensors with
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall schema header model.json -o header.json   of a schema
+  holdall schema header old.mt                      of a file that does not have it
+
+A schema describes records where a file's header has references to them. This one has the references in their place, \
+in standard keywords alone, so that any validator of JSON Schema checks `tensors` of a header with it. Metatensor files \
+that need it have it under `header_schema` (docs/spec/metatensor.md, 2.10).")]
+pub(crate) struct HeaderArgs {
+    /// The schema of a file (JSON), a tensor file, or `-` for standard input
+    #[arg(value_name = "SCHEMA|FILE")]
+    source: PathBuf,
+
+    /// Write the schema into this file
+    #[arg(short, long, value_name = "SCHEMA")]
+    output: Option<PathBuf>,
+
+    /// Replace the file if it exists
+    #[arg(short, long, requires = "output")]
+    force: bool,
+}
+
+/// Prints it.
+pub(crate) fn run(session: &Session, args: &HeaderArgs) -> Result<Status, Failure> {
+    let schema = read::schema(session, &args.source, Reading::File)?.header_schema()?;
+    infer::put(session, &schema, args.output.as_deref(), args.force)?;
+    Ok(Status::Fine)
+}

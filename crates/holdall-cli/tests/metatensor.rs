@@ -1,0 +1,269 @@
+//! Metatensor as authors of schemas use it: what they wrote stays, plain validators check headers, the same records are the
+//! same.
+
+use crate::command::{accept, files, holdall, holdall_with};
+use serde_json::{Value as Json, json};
+use std::path::Path;
+
+/// A folder for the files of a test.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.at(name), bytes).unwrap();
+        self.at(name)
+    }
+}
+
+fn case(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metatensor_cases");
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+/// The text of a file's header.
+fn header_text(path: impl AsRef<Path>) -> String {
+    let bytes = std::fs::read(path).unwrap();
+    let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
+    let len = usize::try_from(u64::from_le_bytes(*len)).unwrap();
+    String::from_utf8(rest[..len].to_vec()).unwrap()
+}
+
+/// The recipe of `docs/spec/metatensor.md`, 2.10, with a validator that knows nothing of Metatensor.
+fn plain_validator_says(path: impl AsRef<Path>) -> Result<(), String> {
+    let header: Json = serde_json::from_str(&header_text(path)).unwrap();
+    let schema = header.get("header_schema").unwrap_or(&header["schema"]);
+    jsonschema::validate(schema, &header["tensors"])
+        .map_err(|e| format!("{e} at {}", e.instance_path()))
+}
+
+#[test]
+fn a_plain_validator_checks_the_header_of_every_file() {
+    let folder = Folder::new();
+    let mut count = 0;
+    for path in files("accept") {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.extension().is_none_or(|e| e != "mt")
+            || !header_text(&path).contains("\"metatensor\"")
+        {
+            continue;
+        }
+        let out = folder.at(&name);
+        holdall(["convert", path.to_str().unwrap(), &out]).ends_with(0);
+        plain_validator_says(&out).unwrap_or_else(|e| panic!("{name}: {e}\n{}", header_text(&out)));
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[test]
+fn a_plain_validator_refuses_a_header_that_is_wrong() {
+    let folder = Folder::new();
+    let schema = json!({
+        "type": "object", "required": ["docs", "w", "texts"], "additionalProperties": false,
+        "properties": {
+            "docs": {"type": "array", "TypeDef:Array": true, "maxItems": 9, "items": {
+                "TypeDef:Struct": ["t"], "required": ["t"], "properties": {"t": {"TypeDef:String": true}}}},
+            "w": {"TypeDef:Tensor": {"dtype": ["F32", "I16"], "shape": [2, "n"]}},
+            "texts": {"TypeDef:Blob": {"content": "utf-8"}},
+            "note": {"type": "string", "pattern": "^a"},
+        },
+    });
+    let path = folder.write("s.json", schema.to_string());
+    let derived = holdall(["schema", "header", &path, "--json"]).ends_with(0).json();
+    let heap = json!({"dtype": "U8", "shape": [3], "data_offsets": [0, 3]});
+    let good = json!({
+        "docs": {"count": 3, "data_offsets": [0, 48], "blob_data": heap},
+        "w": {"dtype": "I16", "shape": [2, 5], "data_offsets": [0, 20]},
+        "texts": {"entries": {"count": 1, "data_offsets": [0, 16]}, "blob_data": heap},
+        "note": "abc",
+    });
+    jsonschema::validate(&derived, &good).unwrap();
+    let wrong = [
+        ("/docs", json!([])),
+        ("/docs/count", json!(10)),
+        ("/docs/data_offsets", json!([1, 2, 3])),
+        ("/docs/blob_data", json!({"dtype": "U8"})),
+        ("/w/dtype", json!("F64")),
+        ("/w/shape", json!([3, 5])),
+        ("/w/shape", json!([2])),
+        ("/texts/entries", json!([])),
+        ("/texts/blob_data/dtype", json!("F32")),
+        ("/note", json!("b")),
+    ];
+    for (pointer, value) in wrong {
+        let mut header = good.clone();
+        *header.pointer_mut(pointer).unwrap() = value;
+        assert!(jsonschema::validate(&derived, &header).is_err(), "{pointer}: {header}");
+    }
+}
+
+#[test]
+fn convert_keeps_the_schema_of_its_author() {
+    let folder = Folder::new();
+    let schema = case("convert-schema.schema.json");
+    let out = folder.at("out.mt");
+    let refused = holdall(["convert", &case("m1c.mt"), &out, "--schema", &schema, "--json"]);
+    let error = refused.ends_with(4).error();
+    assert_eq!(error["code"], "metatensor/schema-fit");
+    assert!(error["message"].as_str().unwrap().contains("the dtype is F16"), "{error}");
+
+    // Of the right dtypes: every keyword, in its order.
+    let text = std::fs::read_to_string(&schema).unwrap().replace("\"I16\"", "\"F16\"");
+    let schema = folder.write("s.json", &text);
+    holdall(["convert", &case("m1c.mt"), &out, "--schema", &schema]).ends_with(0);
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    assert!(header_text(&out).contains(&compact), "{}", header_text(&out));
+    plain_validator_says(&out).unwrap();
+    holdall(["verify", &out]).ends_with(0);
+}
+
+#[test]
+fn build_keeps_the_schema_of_its_author() {
+    let folder = Folder::new();
+    let lines = folder.write("keep.ndjson", "{\"x\":1}\n");
+    for name in ["defs-and-definitions.schema.json", "nested-defs.schema.json"] {
+        let text = std::fs::read_to_string(case(name)).unwrap();
+        let mut schema: Json = serde_json::from_str(&text).unwrap();
+        // Its other members have nothing here.
+        schema["required"] = json!(["docs"]);
+        let out = folder.at("out.mt");
+        let args = ["build", "-o", &out, "--force", "--records", &lines, "--schema", &case(name)];
+        holdall(args).ends_with(0);
+        let compact: String = compact(&text);
+        assert!(header_text(&out).contains(&compact), "{compact}\n{}", header_text(&out));
+        plain_validator_says(&out).unwrap();
+        holdall(["verify", &out]).ends_with(0);
+    }
+}
+
+fn compact(text: &str) -> String {
+    let mut out = String::new();
+    let mut is_text = false;
+    for c in text.chars() {
+        is_text ^= c == '"';
+        if is_text || !c.is_whitespace() {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[test]
+fn the_list_of_dtypes_of_a_printed_reference_is_enforced() {
+    let file = case("dtype-outside-list.mt");
+    let found = holdall(["verify", &file, "--json"]).ends_with(1);
+    assert!(found.out.contains("metatensor/dtype") || found.err.contains("metatensor/dtype"));
+
+    let folder = Folder::new();
+    let text = header_text(&file);
+    let header: Json = serde_json::from_str(&text).unwrap();
+    let schema = folder.write("s.json", header["schema"].to_string());
+    let tensors = folder.at("w.zt");
+    let plain = accept("metatensor/made-flat.mt");
+    holdall(["convert", &plain, &tensors]).ends_with(0);
+    holdall(["schema", "check", &schema, &tensors]).ends_with(1);
+    // A list that grows is compatible, one that shrinks is not.
+    let wider = folder.write(
+        "w.json",
+        header["schema"].to_string().replace(
+            r#"{"const":"I16","type":"string"}"#,
+            r#"{"const":"I16","type":"string"},{"const":"F64","type":"string"}"#,
+        ),
+    );
+    let diff = holdall(["schema", "diff", &schema, &wider, "--json"]).json();
+    assert_eq!(diff["changes"][0]["change"], "dtype");
+    assert_eq!(diff["changes"][0]["verdict"], "compatible");
+    let diff = holdall(["schema", "diff", &wider, &schema, "--json"]).json();
+    assert_eq!(diff["changes"][0]["verdict"], "needs-converter");
+}
+
+#[test]
+fn the_same_records_are_the_same_wherever_the_heap_has_them() {
+    holdall(["diff", &case("dd1.mt"), &case("dd2.mt")]).ends_with(0);
+    let folder = Folder::new();
+    let lines = folder
+        .write("r.ndjson", "{\"t\":\"same\",\"m\":{\"a\":1}}\n{\"t\":\"same\",\"m\":{\"a\":1}}\n");
+    let schema = folder.write("s.json", json!({
+        "TypeDef:Struct": ["t", "m"], "required": ["t", "m"],
+        "properties": {"t": {"TypeDef:String": true}, "m": {"type": "object", "TypeDef:Record": true}},
+    }).to_string());
+    let other = folder.write(
+        "o.ndjson",
+        "{\"m\":{\"a\": 1},\"t\":\"same\"}\n{\"m\":{\"a\": 1},\"t\":\"same\"}\n",
+    );
+    let changed = folder
+        .write("c.ndjson", "{\"t\":\"same\",\"m\":{\"a\":1}}\n{\"t\":\"same\",\"m\":{\"a\":2}}\n");
+    let built = |name: &str, lines: &str, more: &[&str]| {
+        let out = folder.at(name);
+        let args = ["build", "-o", &out, "--records", lines, "--schema", &schema];
+        holdall([&args[..], more].concat()).ends_with(0);
+        out
+    };
+    let (a, b) = (built("a.mt", &lines, &[]), built("b.mt", &other, &["--dedup"]));
+    holdall(["diff", &a, &b]).ends_with(0);
+    holdall(["diff", &a, &built("c.mt", &changed, &[])]).ends_with(1);
+    holdall(["diff", &a, &built("d.zt", &other, &[])]).ends_with(0);
+    // What migrates to its own schema is what it was.
+    let out = folder.at("own.mt");
+    holdall(["schema", "migrate", &b, &b, "-o", &out]).ends_with(0);
+    holdall(["diff", &b, &out]).ends_with(0);
+}
+
+#[test]
+fn a_pattern_that_is_not_compiled_leaves_its_value_unverified() {
+    let file = case("lookahead.mt");
+    let text = holdall(["inspect", &file]).ends_with(0);
+    assert!(text.out.contains("^(?!x)") || text.err.contains("^(?!x)"), "{}{}", text.out, text.err);
+    holdall(["verify", &file]).ends_with(0);
+    let folder = Folder::new();
+    let out = folder.at("again.mt");
+    holdall(["convert", &file, &out]).ends_with(0);
+    holdall(["diff", &file, &out]).ends_with(0);
+    let schema = folder.write("s.json", json!({
+        "TypeDef:Struct": ["t"], "required": ["t"],
+        "properties": {"t": {"type": "string", "TypeDef:String": true, "pattern": "^(?!x)", "maxLength": 3}},
+    }).to_string());
+    holdall(["schema", "check", &schema]).ends_with(0);
+    holdall_with(["schema", "check", &schema, "-"], b"{\"t\":\"abc\"}\n").ends_with(0);
+    // What can be verified is.
+    holdall_with(["schema", "check", &schema, "-"], b"{\"t\":\"abcd\"}\n").ends_with(1);
+}
+
+#[test]
+fn schema_check_and_build_say_the_same_of_records() {
+    let folder = Folder::new();
+    let schema = folder.write(
+        "zero.json",
+        json!({"type": "object", "TypeDef:Struct": [], "properties": {}, "required": []})
+            .to_string(),
+    );
+    let lines = folder.write("e.ndjson", "{}\n{}\n{}\n");
+    let out = folder.at("zero.mt");
+    let checked = holdall(["schema", "check", &schema, &lines, "--json"]).ends_with(1);
+    assert!(
+        checked.out.contains("records/size") || checked.err.contains("records/size"),
+        "{}",
+        checked.out
+    );
+    let built = holdall(["build", "-o", &out, "--records", &lines, "--schema", &schema, "--json"]);
+    assert_eq!(built.ends_with(1).error()["code"], "records/size");
+}
+
+#[test]
+fn defaults_are_exact() {
+    let folder = Folder::new();
+    let (lines, out) = (folder.write("r.ndjson", "{\"id\":1}\n"), folder.at("r.mt"));
+    let schema = case("int64-default.schema.json");
+    holdall(["build", "-o", &out, "--records", &lines, "--schema", &schema]).ends_with(0);
+    let found = holdall(["records", &out, "--json"]).ends_with(0).out;
+    assert_eq!(found.trim(), "{\"id\":1,\"b\":9007199254740993,\"f\":-0.0}");
+    assert!(header_text(&out).contains("9007199254740993"));
+}

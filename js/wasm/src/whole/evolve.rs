@@ -1,0 +1,115 @@
+//! Records of a file as a reader with another schema has them.
+
+use super::plan::{Told, told_of};
+use crate::json::CALL;
+use crate::records::layout_of;
+use crate::{Answer, le};
+use holdall_core::Error;
+use holdall_json::parse;
+use holdall_schema::{
+    Convert, Converters, Document, Encoder, Heap, Part, Reading, ResolveOptions, Root, Schema,
+    SchemaLimits, by_chain, resolve,
+};
+use holdall_json::Value;
+use std::sync::Mutex;
+
+/// Makes the records of one schema those of another. The input is JSON that tells what the schemas do not say, as for a plan, with
+/// `made`: of each converter that is a function of the host a list of the values that it made, one for each record; the schema of
+/// a record in the file; the new schema; the records; their heap. `lens` are the bytes of each but the heap.
+///
+/// The answer is the bytes of the layout, those of the new records, and those three.
+pub(crate) fn records(input: &[u8], lens: [usize; 4], limits: &SchemaLimits) -> Result<Answer, Error> {
+    let mut rest = input;
+    let mut parts: [&[u8]; 4] = [&[]; 4];
+    for (part, len) in parts.iter_mut().zip(lens) {
+        let split = rest.split_at_checked(len);
+        (*part, rest) = split.ok_or_else(|| CALL.broken("a part is longer than all"))?;
+    }
+    let ([told_text, old, new, data], heap) = (parts, rest);
+    let (told, made) = (told_of(told_text)?, made_of(told_text, limits)?);
+    let old = Document::parse(old, "the file", Reading::Record, limits).map_err(Error::unplaced)?;
+    let new = Document::parse(new, "the schema", Reading::ByContent, limits)
+        .and_then(|new| new.records(told.path.as_deref(), limits))
+        .map_err(Error::unplaced)?;
+    let (Root::Record(from), Root::Record(to)) = (old.schema.root(), new.schema.root()) else {
+        return Err(CALL.broken("a schema is not that of a record"));
+    };
+    let resolution = {
+        let mut options = ResolveOptions::default().with_limits(limits.clone());
+        for (path, name) in &told.converters {
+            options = options.with_converter(path.clone(), name.as_str());
+        }
+        for (path, other) in &told.renames {
+            options = options.with_rename(path.clone(), other.clone());
+        }
+        resolve(&old.schema, from, &new.schema, to, &options)?
+    };
+    if !told.drops {
+        resolution.keeps_all()?;
+    }
+    let now = Mutex::new(0usize);
+    let mut converters = Converters::new();
+    for name in resolution.converters() {
+        converters = match name.strip_prefix(FUNCTION).and_then(|n| n.parse::<usize>().ok()) {
+            Some(n) => {
+                let values = made.get(n).ok_or_else(|| CALL.broken("a converter made nothing"))?;
+                converters.with(&**name, Made { values, now: &now, schema: &new.schema, limits })
+            }
+            None => {
+                let by = by_chain(&old.schema, &new.schema, limits.clone(), name.parse()?);
+                converters.with(&**name, by)
+            }
+        };
+    }
+    let mut migrator = resolution.migrator(&converters)?;
+    let (size, stride) = (resolution.from_size(), old.schema.extent(from)?.stride);
+    let extent = new.schema.extent(to)?;
+    let fits = |n: u64| usize::try_from(n).ok().filter(|n| *n > 0);
+    let (Some(stride), Some(out_stride)) = (fits(stride), fits(extent.stride)) else {
+        return Err(CALL.broken("records of no bytes"));
+    };
+    let (mut out, mut out_heap) = (Vec::new(), Vec::new());
+    for (at, record) in data.chunks_exact(stride).enumerate() {
+        *now.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = at;
+        let start = out.len();
+        out.resize(start + out_stride, 0);
+        let slot = out.get_mut(start..).and_then(|slot| slot.get_mut(..resolution.to_size()));
+        let record = record.get(..size).unwrap_or(record);
+        let done = migrator.record(record, heap, slot.unwrap_or_default(), &mut out_heap);
+        done.map_err(|e| e.within(format!("record {at}")))?;
+    }
+    let layout = layout_of(&new.schema, to, (out.len() / out_stride) as u64)?;
+    let mut answer = le([layout.len() as u64, out.len() as u64]);
+    answer.extend_from_slice(layout.as_bytes());
+    answer.append(&mut out);
+    answer.append(&mut out_heap);
+    Ok(Answer::Done(answer))
+}
+
+/// What a converter is called that is a function of the host.
+const FUNCTION: &str = "#";
+
+/// Values that functions of the host made, for each of them and each record.
+fn made_of(told: &[u8], limits: &SchemaLimits) -> Result<Vec<Vec<Value>>, Error> {
+    let json = parse(told, limits.depth.saturating_add(4))?;
+    let all = json.get("made").and_then(Value::as_array).into_iter().flatten();
+    Ok(all.map(|values| values.as_array().cloned().unwrap_or_default()).collect())
+}
+
+/// A converter whose values are there.
+struct Made<'m> {
+    values: &'m [Value],
+    /// The number of the record.
+    now: &'m Mutex<usize>,
+    schema: &'m Schema,
+    limits: &'m SchemaLimits,
+}
+
+impl Convert for Made<'_> {
+    fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
+        let at = *self.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let value = self.values.get(at).unwrap_or(&Value::Null);
+        let mut heap = heap;
+        Encoder::new(self.schema, from.to, self.limits)?.value(value, to, &mut heap)
+    }
+}
