@@ -51,7 +51,7 @@ fn what_strictness_refuses_it_says() {
         assert_eq!(text.lines().filter(bad).count(), found, "{text}");
         assert_eq!(text.contains("\nbad: ") || text.starts_with("bad: "), found > 0, "{text}");
         assert_eq!(text.contains("\nsound: ") || text.starts_with("sound: "), ran.status == 0);
-        assert_eq!(text.matches("warning:").count(), extensions, "{text}");
+        assert!(!text.contains("warning:"), "{text}");
         let quiet = holdall(["verify", "--strict", "--quiet", path]).ends_with(ran.status).out;
         assert_eq!(quiet.lines().filter(bad).count(), found, "{quiet}");
         refused += usize::from(found > 0);
