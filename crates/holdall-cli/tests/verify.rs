@@ -30,7 +30,11 @@ fn what_strictness_refuses_it_says() {
         let ran = holdall(["verify", "--strict", "--json", path]);
         let report = ran.json();
         let found = report["findings"].as_array().unwrap().len();
-        let warned = report["warnings"].as_array().unwrap().len();
+        // Fields that the specification of packages does not name are no findings, whatever they are.
+        let is_extension = |w: &&serde_json::Value| w["code"] == "carton/extension";
+        let warnings = report["warnings"].as_array().unwrap();
+        let extensions = warnings.iter().filter(is_extension).count();
+        let warned = warnings.len() - extensions;
         assert_eq!((found, &report["finding_count"]), (warned, &json!(warned)), "{path}");
         let verdict = match ran.status {
             0 => "sound",
@@ -140,10 +144,10 @@ fn what_was_not_verified_is_said() {
 fn one_bad_file_of_several_ends_with_1() {
     let (good, bad) = (
         accept("ztensor/v1.0-empty.zt"),
-        command::corpus().join("reject/ztensor/index.overlap.inside.zt"),
+        command::corpus().join("reject/ztensor/cbor.trailing.1.2.zt"),
     );
     let found = holdall(["verify", bad.to_str().unwrap(), &good]).ends_with(1);
-    assert!(found.out.starts_with("sound: ") && found.err.contains("[index/overlap]"), "{found:?}");
+    assert!(found.out.starts_with("sound: ") && found.err.contains("[cbor/trailing]"), "{found:?}");
 }
 
 /// Of 32 × 16 elements of 4 bits in groups of 16, with an attribute that is not theirs.

@@ -170,7 +170,7 @@ fn show(dims: &Dims) -> String {
     let shown = format!("[{}]", sizes.join(", "));
     match &dims.shapes[..] {
         [] => shown,
-        [first, second, rest @ ..] if rest.is_empty() => {
+        [first, second] => {
             format!("{shown} of {first:?} and {second:?}")
         }
         [first, second, ..] => format!("{shown} of {first:?}, {second:?}, …"),

@@ -56,9 +56,10 @@ pub(super) fn write(
     }
     let folder = folder.map(|folder| format!(",\"folder\":{}", as_json(&folder.to_plain())));
     let unkept = file.index().unkept();
-    let passed_over = (!unkept.is_empty())
-        .then(|| format!(",\"passed_over\":{}", as_json(&Plain::from(unkept))))
-        .unwrap_or_default();
+    let passed_over = match unkept {
+        [] => String::new(),
+        all => format!(",\"passed_over\":{}", as_json(&Plain::from(all))),
+    };
     let warnings = as_json(&Plain::from(file.warnings()));
     let folder = folder.unwrap_or_default();
     writeln!(out, "],\"files\":[]{folder}{passed_over},\"warnings\":{warnings}}}")?;
