@@ -1,8 +1,6 @@
 /** Of floats that JavaScript has no rounding for: numbers from here on become infinite, or are too large. */
 const OVER: Record<string, number> = {
-  Float16: 65520, BFloat16: (2 - 2 ** -8) * 2 ** 127, Float8E5M2: 61440,
-  // The tie goes to 448.
-  Float8E4M3: 464 + 2 ** -40,
+  Float16: 65520, BFloat16: (2 - 2 ** -8) * 2 ** 127, Float8E5M2: 61440, Float8E4M3: 464,
 }
 
 /** Whether a number is one of a kind of float, or is rounded to one. */

@@ -169,6 +169,9 @@ fn difference<'s>(
     let kind = |attributes: &Attributes| {
         let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
         let kind = parse(text.as_bytes(), KIND_DEPTH).ok()?;
+        if let Some(blob) = kind.get("TypeDef:Blob") {
+            return Some(blob.clone());
+        }
         // `$defs` that nothing refers to say nothing of it.
         let defs = kind.get("$defs").and_then(Json::as_object).cloned();
         Some(self_contained(kind, defs.as_ref()))

@@ -76,7 +76,7 @@ fn change(node: &mut Value, draft: Draft, names: &Names<'_>) -> Result<()> {
     }
     if is_map(keywords)
         && let Some(Value::Object(mut all)) = keywords.remove("patternProperties")
-        && let Some(values) = all.remove(ANY_NAME)
+        && let Some(values) = ANY_NAME.iter().find_map(|pattern| all.remove(*pattern))
     {
         keywords.insert("additionalProperties".to_owned(), values);
     }
@@ -113,14 +113,14 @@ fn is_tuple(node: &Map<String, Value>) -> bool {
     is_plain && node.get("items").is_some_and(Value::is_array)
 }
 
-/// The pattern of any name, as TypeBox writes it.
-const ANY_NAME: &str = "^(.*)$";
+/// The patterns of any name, as versions of TypeBox write it.
+const ANY_NAME: [&str; 2] = ["^(.*)$", "^.*$"];
 
 /// Whether a node is a map: members of any name, written as one pattern.
 fn is_map(node: &Map<String, Value>) -> bool {
     let patterns = node.get("patternProperties").and_then(Value::as_object);
     let has = |k: &str| node.contains_key(k);
-    patterns.is_some_and(|p| p.len() == 1 && p.contains_key(ANY_NAME))
+    patterns.is_some_and(|p| p.len() == 1 && ANY_NAME.iter().any(|any| p.contains_key(*any)))
         && !(has("properties") || has("additionalProperties"))
 }
 

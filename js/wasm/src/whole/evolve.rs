@@ -1,6 +1,6 @@
 //! Records of a file as a reader with another schema has them.
 
-use super::plan::{Told, told_of};
+use super::plan::told_of;
 use crate::json::CALL;
 use crate::records::layout_of;
 use crate::{Answer, le};
