@@ -33,7 +33,10 @@ pub(super) fn files_named(
             if is_index && is_alone {
                 return Err(refused(path, e));
             }
-            if is_index || folders::format_by(name).is_some() {
+            // Weights of any kind are in files of such names, too.
+            let is_tensors =
+                folders::format_by(name).is_some() && e.code() != holdall_formats::UNKNOWN.code;
+            if is_index || is_tensors {
                 let message =
                     format!("`{}` is packed as it is, but does not open: {e}", name.shown());
                 warnings.push(Warning::new(UNREAD.code, message));
