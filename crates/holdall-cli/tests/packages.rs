@@ -719,6 +719,17 @@ fn a_damaged_model_is_packed_with_a_warning() {
     write(&folder, "model.safetensors", half);
     let said = pack(folder.to_str().unwrap());
     assert!(said.contains("package/unread"), "{said}");
+    // An index is nothing without its files, and these cannot be known.
+    let index = write(
+        &folder,
+        "model.safetensors.index.json",
+        r#"{"weight_map": {"a": "model.safetensors"}}"#,
+    );
+    let to = dir.path().join("index.carton").to_str().unwrap().to_owned();
+    let args =
+        ["pack", &index, "-o", &to, "--json", "--runner", "noop", "--framework-version", "1"];
+    assert_eq!(holdall(args).error()["code"], "package/part");
+    assert!(!Path::new(&to).exists());
     // Neither is said of what is sound, or no file of tensors.
     for (name, bytes) in [("sound.safetensors", &sound[..]), ("m.bin2", half)] {
         assert_eq!(pack(&write(dir.path(), name, bytes)), "", "{name}");

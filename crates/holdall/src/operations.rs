@@ -294,7 +294,7 @@ const LOCAL: [Support; 9] = [
 /// What a browser is shown: a file, with others that belong to it.
 const VIEWED: [Support; 9] = {
     let mut places = LOCAL;
-    places[1] = Partly("but a folder of `.npy` files", ONE_FILE);
+    places[1] = Partly("all but folders of `.npy` files", ONE_FILE);
     places
 };
 

@@ -12,13 +12,15 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Returns the files that the model at `path` has besides that file: each with its path from the folder of `path`, and where it is.
-/// A file that is not a model has none. What cannot be known, because the file is damaged, becomes a warning.
+/// A file that is not a model has none. If they cannot be known, because the file is damaged, that is a warning; but with `is_alone`
+/// an index is refused, which is nothing without them.
 ///
 /// # Errors
-/// `package/part` where one of them is missing, not in that folder or below it, or a link out of it.
+/// `package/part` where one of them is missing, not in that folder or below it, or a link out of it; for such an index.
 pub(super) fn files_named(
     path: &Path,
     open: &OpenOptions,
+    is_alone: bool,
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<(String, PathBuf)>> {
     let file = match open.open(path) {
@@ -27,7 +29,14 @@ pub(super) fn files_named(
         // It is packed whatever it is.
         Err(e) => {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if folders::format_by(name).is_some() {
+            let is_index = folders::by_entry(name).is_some();
+            if is_index && is_alone {
+                return Err(refused(path, e));
+            }
+            // Weights of any kind are in files of such names, too.
+            let is_tensors =
+                folders::format_by(name).is_some() && e.code() != holdall_formats::UNKNOWN.code;
+            if is_index || is_tensors {
                 let message =
                     format!("`{}` is packed as it is, but does not open: {e}", name.shown());
                 warnings.push(Warning::new(UNREAD.code, message));
@@ -74,7 +83,7 @@ pub(super) fn check_all(
             continue;
         }
         let folder = path.strip_suffix(name).unwrap_or_default();
-        for (other, _) in files_named(from, open, warnings)? {
+        for (other, _) in files_named(from, open, false, warnings)? {
             if !files.contains_key(&format!("{folder}{other}")) {
                 let message = format!("the file names `{}`, which is not packed", other.shown());
                 return Err(PART.broken(message).in_source(from.display()));

@@ -95,7 +95,7 @@ impl Recipe {
             }
             let mut packer = Packer::new(description);
             packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
-            for (name, from) in named::files_named(path, &self.open, &mut warnings)? {
+            for (name, from) in named::files_named(path, &self.open, true, &mut warnings)? {
                 packer = packer.with_file(format!("model/{name}"), Content::Path(from));
             }
             return Ok(Prepared { packer, warnings, undeclared });

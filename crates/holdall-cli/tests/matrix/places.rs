@@ -105,6 +105,8 @@ struct Found {
     offset: usize,
     len: usize,
     is_raw: bool,
+    /// Whether it has a digest of its own, and not only one with other bytes.
+    has_digest: bool,
 }
 
 fn text(path: &Path) -> String {
@@ -155,7 +157,9 @@ impl Sound {
                     if is_here && !is_double {
                         let (tensor, role) = (name.to_owned(), role.clone());
                         let is_raw = known.is_some();
-                        components.push(Found { file, tensor, role, offset, len, is_raw });
+                        let has_digest = !component["digest"].is_null();
+                        let found = Found { file, tensor, role, offset, len, is_raw, has_digest };
+                        components.push(found);
                     }
                 }
             }
@@ -210,6 +214,8 @@ pub(crate) struct Placed {
     pub(crate) expected: BTreeMap<String, Wanted>,
     /// Whether a digest tells of the changed bit.
     pub(crate) is_told: bool,
+    /// Whether that is a digest of other bytes too, which is compared where a model is written or verified.
+    pub(crate) is_covered: bool,
 }
 
 impl Placed {
@@ -231,13 +237,14 @@ impl Placed {
         }
         let shards = sound.shards();
         let mut stored = source.kind.tensors();
-        let mut unknown = None;
+        let (mut unknown, mut is_covered) = (None, false);
         match damage {
             Damage::None => {}
             Damage::Bit(tensor, role) => {
                 let found =
                     sound.components.iter().find(|f| f.tensor == *tensor && f.role == *role);
                 let found = found.unwrap();
+                is_covered = !found.has_digest;
                 let mut bytes = std::fs::read(&files[found.file]).unwrap();
                 // The lowest bit of an element in the middle, so that it stays a number near it.
                 let at = found.len / 2 / 8 * 8;
@@ -360,6 +367,7 @@ impl Placed {
             stored,
             expected,
             is_told: source.digests && matches!(damage, Damage::Bit(..)),
+            is_covered,
         })
     }
 
