@@ -55,7 +55,7 @@ pub(crate) fn build<'py>(
                     records = Some((dataset.name().to_owned(), dataset.len()));
                     build.add(dataset)?;
                 }
-                (Some(schema), None) => build = build.with_document(&schema)?,
+                (Some(schema), None) => build = build.with_document(schema)?,
                 _ => {}
             }
             let sharing = |blob: BlobWriter| if dedup { blob.with_dedup() } else { blob };

@@ -242,8 +242,8 @@ impl Deriver<'_> {
         let is_free = |name: &String| {
             !self.out.contains_key(name) && !self.defs.is_some_and(|d| d.contains_key(name))
         };
-        let names = (1u64..).map(|n| format!("{name}#{n}"));
-        let name = names.filter(is_free).next().unwrap_or_default();
+        let mut names = (1u64..).map(|n| format!("{name}#{n}"));
+        let name = names.find(is_free).unwrap_or_default();
         self.out.insert(name.clone(), part);
         name
     }

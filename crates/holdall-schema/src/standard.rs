@@ -21,8 +21,8 @@ pub fn says_more(kind: &Value) -> bool {
 }
 
 fn own_keywords(node: &Map<String, Value>) -> bool {
-    let kinds = node.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
-    let kind = kinds.filter(|name| is_kind(name)).next();
+    let mut kinds = node.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
+    let kind = kinds.find(|name| is_kind(name));
     let is_fixed = node.get("minItems").is_some() && node.get("minItems") == node.get("maxItems");
     node.iter().any(|(keyword, value)| match (keyword.as_str(), kind) {
         // Keywords beside a tensor are about its reference.

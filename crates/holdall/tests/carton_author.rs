@@ -148,8 +148,7 @@ fn links_resolve_for_everyone() {
         std::fs::write(&file, bytes).unwrap();
     }
     let hash = package.file("tensor_data/p.bin").unwrap().sha256.unwrap();
-    let links =
-        Links { urls: vec![(hash, vec!["https://example.org/x".into()])], ..Links::default() };
+    let links = Links { urls: vec![(hash, vec!["https://example.org/x".into()])] };
     let shrunk = dir.path().join("shrunk.carton");
     Packer::from_package(&package).with_links(links).write(&shrunk, true).unwrap();
     let report = Package::open_with(&shrunk, &with).unwrap().verify(&PackageVerifyOptions::new());

@@ -124,7 +124,7 @@ fn records_are_compared_when_they_are_opened_if_all_is_to_be_checked() {
             continue;
         }
         let sound = holdall::open(&zt).unwrap();
-        for t in sound.tensors().filter(|t| t.records().is_ok_and(|r| r.len() > 0)) {
+        for t in sound.tensors().filter(|t| t.records().is_ok_and(|r| !r.is_empty())) {
             let c = t.require(&Role::Data).unwrap();
             let mut bytes = std::fs::read(&zt).unwrap();
             let last = c.stored.end as usize - 1;

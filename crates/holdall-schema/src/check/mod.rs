@@ -352,8 +352,8 @@ impl Heap for Counted {
 /// once is counted.
 fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
-    let kinds = keywords.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
-    let kind = kinds.filter(|name| is_kind(name)).next().map(str::to_owned);
+    let mut kinds = keywords.keys().filter_map(|k| k.strip_prefix("TypeDef:"));
+    let kind = kinds.find(|name| is_kind(name)).map(str::to_owned);
     match kind.as_deref() {
         Some("Tensor") => keywords.retain(|k, _| k == "TypeDef:Tensor"),
         Some("Struct") => drop_defaulted(keywords, defs)?,

@@ -232,17 +232,6 @@ def call(run, values, request, wire_values):
         send("item", request, header, data)
 
 
-def option(value):
-    """An option as it was before it became JSON: what JSON has no form for comes as TOML writes it."""
-    if isinstance(value, list):
-        return [option(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if list(value) == ["toml"] and isinstance(value["toml"], str):
-        return importlib.import_module("tomllib").loads("v = " + value["toml"])["v"]
-    return {name: option(one) for name, one in value.items()}
-
-
 def answer(kind, request, header, data, runner, state):
     if kind == "hello":
         if PROTOCOL not in header.get("protocols", ()):
@@ -258,8 +247,7 @@ def answer(kind, request, header, data, runner, state):
     elif kind == "load":
         if header.get("temporary"):
             orphans.append(header["temporary"])
-        options = {name: option(value) for name, value in (header.get("options") or {}).items()}
-        loaded = runner.load(header["model"], options, header)
+        loaded = runner.load(header["model"], header.get("options") or {}, header)
         state["run"], warnings = loaded if isinstance(loaded, tuple) else (loaded, [])
         send("loaded", request, {"warnings": warnings})
     elif kind == "call":
