@@ -9,7 +9,7 @@ pub(crate) const MANIFEST: &str = "js/wasm/Cargo.toml";
 /// The modules, each with the profile that it is built by, what else cargo is told, the bytes that it has at most, and what `gzip -9` makes of
 /// them. The last is built last: what is looked at afterwards is of the same features.
 const MODULES: [(&str, &[&str], [usize; 2]); 2] = [
-    ("basic", &["--no-default-features"], [1_050_000, 405_000]),
+    ("basic", &["--no-default-features"], [1_050_000, 412_000]),
     ("release", &[], [3_270_000, 1_300_000]),
 ];
 /// Less of zstd's own choices of what is quicker: a third of its code.

@@ -33,7 +33,8 @@ fn findings(report: &VerifyReport) -> Vec<(&str, &str)> {
     report.findings.iter().map(|e| (e.code(), e.tensor().unwrap_or(""))).collect()
 }
 
-/// What a file is warned of is found where that counts, and nothing else is.
+/// What a file is warned of is found where that counts, and nothing else is. That a package has fields which its document does not
+/// have, which readers ignore, does not count.
 #[test]
 fn strictly_verdict_and_findings_say_the_same() {
     let options = VerifyOptions::new().with_strictness(Strictness::Strict);
@@ -42,9 +43,11 @@ fn strictly_verdict_and_findings_say_the_same() {
         let file = OpenOptions::new().open(&path).unwrap();
         let report = verify(&file, &options).unwrap();
         assert_eq!(findings(&report).len() as u64, report.finding_count);
-        assert_eq!(report.finding_count, report.warnings.len() as u64, "{}", path.display());
+        let counted = report.warnings.iter().filter(|w| w.code != "carton/extension");
+        let counted: Vec<_> = counted.collect();
+        assert_eq!(report.finding_count, counted.len() as u64, "{}", path.display());
         assert_eq!(report.is_sound(), report.verdict() == Verdict::Sound);
-        for (e, warning) in report.findings.iter().zip(&report.warnings) {
+        for (e, warning) in report.findings.iter().zip(counted) {
             // Under the rule of that code, where there is one.
             let is_rule = holdall::rules().any(|rule| rule.code == warning.code);
             let code = if is_rule { warning.code } else { "verify/odd" };

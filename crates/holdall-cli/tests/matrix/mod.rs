@@ -88,6 +88,13 @@ fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(),
     let may_be_less =
         may_be_less || operation == Operation::Pack && placed.place.kind() == PlaceKind::Folder;
     let is_sound = placed.damage == Damage::None;
+    // A part of a model by itself: salvage names the parts that it did not take.
+    if operation == Operation::Salvage && placed.place.kind() == PlaceKind::Shard && is_sound {
+        return match outcome {
+            Outcome::Found => Ok(()),
+            other => Err(format!("{other:?} of a part")),
+        };
+    }
     match (outcome, refusal) {
         (Outcome::Silent(what), _) => Err(what.clone()),
         (Outcome::Refused(code), Some(refusal)) if code == refusal || !is_sound => Ok(()),
