@@ -13,7 +13,7 @@ const MOST = {
 /** What a part shares with others is weighed there. */
 const SHARED = [
   'node:*', '../core.js', '../elements.js', '../errors.js', '../evolve.js', '../file.js', '../http.js', '../limits.js', '../read.js', '../runs.js', '../source.js', '../values.js',
-  '../schemas.js', '../write.js', './records.js', './rows.js', './shards.js', './verify.js', '../schema/kinds.js', '../schema/text.js', '../schema/to-schema.js', './evolve.js',
+  '../schemas.js', '../shards.js', '../write.js', './records.js', './rows.js', './shards.js', './verify.js', '../schema/kinds.js', '../schema/text.js', '../schema/to-schema.js', './evolve.js',
 ]
 
 const here = dirname(fileURLToPath(import.meta.url))

@@ -33,6 +33,9 @@ def test_accepted(path, io):
         assert list(f) == [t["name"] for t in described["tensors"]]
         for t, expected in zip(f.values(), described["tensors"]):
             assert list(t.shape) == expected["shape"]
+            if t.layout == "linked":
+                # The command, which fetches what a package links to, lists what it will be.
+                continue
             assert t.layout == expected["layout"]
             for role, c in expected["components"].items():
                 if "sha256" not in c or c["sha256"] is None:

@@ -225,7 +225,7 @@ def test_loading_fails(tmp_path, double):
         with pytest.raises((TypeError, ValueError)):
             carton.load(double, **wrong)
     with pytest.raises(holdall.UsageError):
-        carton.load(double, options={"x": []})
+        carton.load(double, options={"x": object()})
     with carton.load(XOR, options={"num_threads": 1, "nope": 2}) as model:
         assert len(model.warnings) == 1 and "nope" in model.warnings[0]
 

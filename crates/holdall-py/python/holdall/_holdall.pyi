@@ -126,6 +126,7 @@ def pack(
     misc: list[tuple[str, Any]],
     compress: str | None,
     follow_links: bool,
+    all_files: bool,
     overwrite: bool,
     progress: _Progress,
 ) -> tuple[Any, dict[str, Any]]: ...
