@@ -36,6 +36,10 @@ export const RULES: Record<string, Rule> = {
   'io/failed': { kind: 'io' },
   'file/no-tensor': { kind: 'not_found', remedies: [{ do: 'list_names' }] },
   'file/no-component': { kind: 'not_found' },
+  'shards/missing': {
+    kind: 'not_found',
+    hint: 'the download may not be complete; `holdall salvage` takes out what is sound',
+  },
   'file/changed': {
     kind: 'io',
     hint: 'another process is writing the file; open it again when that is done',

@@ -38,6 +38,8 @@ export interface Stored extends Component {
   readonly bigEndian: boolean
   /** Whether its bytes are put together of chunks. */
   readonly isChunked: boolean
+  /** The checksum that each of these chunks has, by its name, and that is compared wherever they are decoded; `null` where they have none. */
+  readonly chunkChecksum: string | null
   /** Whether its logical type is one that is known. */
   readonly hasMeaning: boolean
 }

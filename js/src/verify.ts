@@ -168,7 +168,7 @@ class Verification {
   async #component(tensor: Tensor, number: number): Promise<void> {
     const c = tensor.components[number] as Stored
     const isCovered = this.#isCovered.has(`${tensor.position} ${number}`)
-    if (c.digest === null && !isCovered) this.#skip('no_digest')
+    if (c.digest === null && !isCovered && c.chunkChecksum === null) this.#skip('no_digest')
     else if (c.digest !== null && c.algorithm === null) this.#skip('unknown_digest')
     if (!c.hasMeaning) this.#skip('unknown_logical_type')
     // Sparse tensors of zTensor 0.1 have indices among their elements.
@@ -184,8 +184,7 @@ class Verification {
       this.#seen.set(key, isRight)
     }
     if (!isRight) return
-    const { digests } = this.#done
-    if (c.algorithm !== null) digests[c.algorithm] = (digests[c.algorithm] ?? 0) + 1
+    for (const name of [c.algorithm, c.chunkChecksum]) if (name !== null) this.#count(name)
     if (isDecoded) this.#done.decoded++
     if (isBool) this.#done.bools++
   }
@@ -248,7 +247,7 @@ class Verification {
         for (const member of members.map(String)) {
           if (counted.has(member)) continue
           counted.add(member)
-          this.#done.digests[algorithm] = (this.#done.digests[algorithm] ?? 0) + 1
+          this.#count(algorithm)
         }
       } catch (e) {
         if (!(e instanceof HoldallError)) throw e
@@ -341,6 +340,12 @@ class Verification {
     if (error.kind === 'unsupported' || error.kind === 'limit') return this.#skip('unsupported')
     this.#bad.add(position)
     this.#found.push([position, order, error])
+  }
+
+  /** Counts a component whose bytes have the digest, or the checksums, that they should have. */
+  #count(algorithm: string): void {
+    const { digests } = this.#done
+    digests[algorithm] = (digests[algorithm] ?? 0) + 1
   }
 
   #skip(reason: Reason): void {

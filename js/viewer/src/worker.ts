@@ -198,28 +198,36 @@ function cell(value: unknown, told: unknown): Cell {
   return String(typeof value === 'number' && typeof told === 'number' ? told : value)
 }
 
-/** Whether a value is a struct: its members are columns of their own. */
-const isStruct = (value: unknown): value is Record<string, unknown> => {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return false
-  const proto: unknown = Object.getPrototypeOf(value)
-  return proto !== Object.prototype && proto !== null
+type Schema = { readonly [keyword: string]: any }
+
+/** The schema of the member at a path. */
+const schemaAt = (root: Schema, path: string[]): Schema | undefined => {
+  const followed = (schema: Schema | undefined): Schema | undefined => {
+    for (let n = 0; n < 64 && typeof schema?.['$ref'] === 'string'; n++) schema = root['$defs']?.[schema['$ref'].replace('#/$defs/', '')]
+    return schema
+  }
+  return path.reduce<Schema | undefined>((schema, key) => followed(schema?.['properties']?.[key]), followed(root))
 }
+
+/** Whether a value of that schema is a struct: its members are columns of their own. */
+const isStruct = (schema: Schema | undefined): boolean => schema !== undefined && ('TypeDef:Struct' in schema || 'TypeDef:Union' in schema)
 
 /** The member at a path; nothing where it, or what it is in, is absent. */
 const member = (value: any, path: string[]): unknown =>
-  path.reduce((of, key) => (typeof of === 'object' && of !== null && Object.hasOwn(of, key) || isStruct(of) ? of[key] : undefined), value)
+  path.reduce((of, key) => (typeof of === 'object' && of !== null && Object.hasOwn(of, key) ? of[key] : undefined), value)
 
 async function records(slot: number, at: number, start: number, end: number, signal: AbortSignal): Promise<RecordsPage> {
   const tensor = tensorOf(slot, at)
   end = Math.min(end, tensor.count)
   const found = await tensor.records({ start, end, signal })
   const lines = (await tensor.lines({ start, end, signal })).map((line) => JSON.parse(line) as unknown)
+  const kind = JSON.parse(tensor.attributes.get('metatensor.kind') as string) as Schema
   const columns = new Map<string, string[]>()
   const add = (line: unknown, row: unknown, path: string[]): void => {
     if (line === null || typeof line !== 'object' || Array.isArray(line)) return
     for (const [key, value] of Object.entries(line)) {
       const [own, at] = [member(row, [key]), [...path, key]]
-      if (isStruct(own)) add(value, own, at)
+      if (isStruct(schemaAt(kind, at))) add(value, own, at)
       else columns.set(JSON.stringify(at), at)
     }
   }

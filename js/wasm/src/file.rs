@@ -5,12 +5,12 @@ use crate::{Answer, le};
 use holdall_core::codec::SeekTable;
 use holdall_core::layout::dense::row_range;
 use holdall_core::model::nearest;
-#[cfg(feature = "whole")]
-use holdall_core::{model::Coverage, read::Want};
 use holdall_core::read::{Chunk, Chunked, Extent, join};
 use holdall_core::{
     Bytes, Component, Digest, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window,
 };
+#[cfg(feature = "whole")]
+use holdall_core::{model::Coverage, read::Want};
 use holdall_formats::shards::has_more;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -141,7 +141,7 @@ impl File {
     }
 
     pub(crate) fn tensor(&self, at: u32) -> Result<Answer, Error> {
-        Ok(Answer::text(json::tensor(&self.info(at)?)))
+        Ok(Answer::text(json::tensor(&self.info(at)?, self.index()?.chunked())))
     }
 
     pub(crate) fn find(&self, name: &[u8]) -> Result<Answer, Error> {

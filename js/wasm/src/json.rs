@@ -3,12 +3,14 @@
 use holdall_core::error::Detail;
 use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
+use holdall_core::read::Chunked;
 use holdall_core::{
     Component, Error, Limit, Limits, LogicalType, NameCase, TensorInfo, Value, Warning,
 };
 use holdall_formats::Format;
 use holdall_json::write_string;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 holdall_core::error::rules! {
     /// The rules of calls.
@@ -189,11 +191,11 @@ pub(crate) fn formats(all: &[&Format]) -> String {
 }
 
 /// What a list does not show of a tensor: its attributes and components, and why it cannot be read.
-pub(crate) fn tensor(info: &TensorInfo) -> String {
+pub(crate) fn tensor(info: &TensorInfo, chunked: &[Arc<Chunked>]) -> String {
     let object = Object::new().with("attributes", |out| attributes(info.attributes(), out)).with(
         "components",
         |out| {
-            list(info.components(), out, |c, out| out.push_str(&component(&c)));
+            list(info.components(), out, |c, out| out.push_str(&component(&c, chunked)));
         },
     );
     match info.fault() {
@@ -203,7 +205,8 @@ pub(crate) fn tensor(info: &TensorInfo) -> String {
     .finish()
 }
 
-fn component(c: &Component) -> String {
+fn component(c: &Component, chunked: &[Arc<Chunked>]) -> String {
+    let array = c.stored.chunked().and_then(|number| chunked.get(number));
     Object::new()
         .text("role", c.role.as_str())
         .text("dtype", c.dtype.as_str())
@@ -217,6 +220,7 @@ fn component(c: &Component) -> String {
         .maybe_text("algorithm", c.digest.as_ref().and_then(|d| d.algorithm()).map(|a| a.as_str()))
         .flag("bigEndian", c.turned_len() > 1)
         .flag("isChunked", c.stored.chunked().is_some())
+        .maybe_text("chunkChecksum", array.and_then(|array| array.checksum()))
         .flag("hasMeaning", !matches!(c.logical_type, Some(LogicalType::Other(_))))
         .finish()
 }

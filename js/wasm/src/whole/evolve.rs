@@ -5,12 +5,12 @@ use crate::json::CALL;
 use crate::records::layout_of;
 use crate::{Answer, le};
 use holdall_core::Error;
+use holdall_json::Value;
 use holdall_json::parse;
 use holdall_schema::{
     Convert, Converters, Document, Encoder, Heap, Part, Reading, ResolveOptions, Root, Schema,
     SchemaLimits, by_chain, resolve,
 };
-use holdall_json::Value;
 use std::sync::Mutex;
 
 /// Makes the records of one schema those of another. The input is JSON that tells what the schemas do not say, as for a plan, with
@@ -18,7 +18,11 @@ use std::sync::Mutex;
 /// a record in the file; the new schema; the records; their heap. `lens` are the bytes of each but the heap.
 ///
 /// The answer is the bytes of the layout, those of the new records, and those three.
-pub(crate) fn records(input: &[u8], lens: [usize; 4], limits: &SchemaLimits) -> Result<Answer, Error> {
+pub(crate) fn records(
+    input: &[u8],
+    lens: [usize; 4],
+    limits: &SchemaLimits,
+) -> Result<Answer, Error> {
     let mut rest = input;
     let mut parts: [&[u8]; 4] = [&[]; 4];
     for (part, len) in parts.iter_mut().zip(lens) {

@@ -9,8 +9,8 @@ use holdall_core::wire::zip::Directory;
 use holdall_core::{Bytes, Component, Error, Layout, Limits, Role, TensorInfo, Window};
 use holdall_formats::unknown_zip;
 use holdall_package::{
-    Contents, FetchedTexts, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum, read_zip,
-    tensors, unmet,
+    Contents, FetchedTexts, LINKED, LINKS_NAME, MANIFEST_NAME, NESTED, PackedFile, STRINGS, Sum,
+    read_zip, tensors, unmet,
 };
 use std::sync::Arc;
 
