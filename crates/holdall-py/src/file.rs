@@ -227,6 +227,17 @@ impl NativeFile {
         Ok(others.map(|t| t.position()).collect())
     }
 
+    /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
+    fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        let file = self.get(py)?;
+        let descr = |t: &holdall::TensorInfo| match t.attributes().get("numpy.descr") {
+            Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
+            _ => None,
+        };
+        let all = (0..file.index().len()).filter_map(|at| file.index().at(at));
+        Ok(all.filter_map(|t| descr(&t)).collect())
+    }
+
     /// Numbers of the tensors that patterns take.
     #[pyo3(signature = (include, exclude))]
     fn select(

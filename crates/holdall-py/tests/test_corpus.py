@@ -62,7 +62,9 @@ def check_dense(t, digest):
     assert own.flags.writeable and own.flags.aligned
     assert own.tobytes() == view.tobytes()
     loaded = t.file.load([t.name])[t.name]
-    assert loaded.tobytes() == view.tobytes() and loaded.dtype == view.dtype and loaded.flags.writeable
+    assert loaded.tobytes() == view.tobytes() and loaded.flags.writeable
+    # Texts and times of NumPy are loaded as such; views have the numbers that are stored.
+    assert loaded.dtype in (view.dtype, np.dtype(t.attributes.get("numpy.descr") or view.dtype))
     if not t.dtype.startswith(("float4_", "float6_")):
         assert digest is None or hashlib.sha256(view.tobytes()).hexdigest() == digest
         into = np.empty(view.shape, view.dtype)

@@ -197,6 +197,23 @@ def test_texts_of_one_length_and_times(tmp_path):
             assert f["g/table"].dtype["t"] == when.dtype and f["g/table"][0]["t"] == when[0]
 
 
+def test_loading_gives_texts_bytes_and_times(tmp_path):
+    wanted = {
+        "u": np.array(["a", "bé"]),
+        "s": np.array([[b"x", b"yy"]]),
+        "d": np.array(["2024-01-01"], "M8[D]"),
+        "t": np.array(3, "m8[s]"),
+        "x": np.arange(3.0),
+    }
+    np.savez(tmp_path / "a.npz", **wanted)
+    holdall.convert(tmp_path / "a.npz", tmp_path / "a.zt")
+    for name in ("a.npz", "a.zt"):
+        found = holdall.load(tmp_path / name)
+        for key, array in wanted.items():
+            assert found[key].dtype == array.dtype and found[key].shape == array.shape, (name, key)
+            assert np.array_equal(found[key], array) and found[key].flags.writeable, (name, key)
+
+
 @pytest.mark.parametrize("format", ["fixed", "table"])
 def test_tables_of_pandas(tmp_path, format):
     pd = pytest.importorskip("pandas")

@@ -133,7 +133,7 @@ fn ours(path: &Path) -> Contents {
 fn compare(peer: Peer, path: &Path) {
     let mut theirs = peer.read(path).unwrap_or_else(|e| panic!("{peer:?} {}: {e}", path.display()));
     let mut ours = ours(path);
-    for (name, (_, _, dtype, logical, _)) in &mut theirs {
+    for (_, _, dtype, logical, _) in theirs.values_mut() {
         // A type that is the name of the dtype says nothing more.
         if logical == dtype {
             *logical = "-".into();

@@ -363,6 +363,11 @@ class File(Mapping[str, "Tensor"]):
                 t = Tensor(self, at)
                 out[t.name] = t.to_dense()
             out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
+        for name, descr in native.restored():
+            if name in out:
+                from ._kinds import restored
+
+                out[name] = restored(out[name], descr)
         return out
 
     def _rounded(

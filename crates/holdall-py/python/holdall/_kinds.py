@@ -309,6 +309,20 @@ def named(dtype: np.dtype[Any], schema: Any) -> np.dtype[Any]:
     return np.dtype((of, shape)) if shape else of
 
 
+def restored(a: np.ndarray[Any, Any], descr: str) -> np.ndarray[Any, Any]:
+    """Numbers of a tensor as the texts, bytes or times that they are in NumPy, whose type is ``descr``."""
+    said = _said(descr)
+    if said is None or said.itemsize == 0 or a.ndim == 0 and said.kind not in "Mm":
+        return a
+    if said.kind in "Mm":
+        return a.view(said) if a.dtype.itemsize == said.itemsize else a
+    # The last dimension is that of the characters.
+    if a.shape[-1] * a.dtype.itemsize != said.itemsize or not a.flags.c_contiguous:
+        return a
+    made: np.ndarray[Any, Any] = a.view(said)[..., 0]
+    return made
+
+
 def _said(name: Any) -> np.dtype[Any] | None:
     """The type of NumPy's of that name, where it is a text, bytes or a time."""
     import numpy as np
