@@ -49,7 +49,8 @@ def load(
     threads: int | None = None,
     progress: Progress = None,
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests.
+    """Loads tensors into writable NumPy arrays in new memory, on all cores, and checks digests. Texts, bytes and times of NumPy
+    (``<U4``, ``S4``, ``datetime64[ns]``) have the dtype that they were written with.
 
     Args:
         source: What :func:`holdall.open` takes, or an open file.
