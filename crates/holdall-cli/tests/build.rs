@@ -1,32 +1,12 @@
 //! `build`: what people have, into a file, and back out of it.
 
-use crate::command::{holdall, holdall_with};
+use crate::command::{Folder, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 
 fn example(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/photos").join(name);
     path.to_str().unwrap().to_owned()
-}
-
-/// A folder for the files of a test.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        let path = self.0.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, bytes).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
 }
 
 fn records(file: &str) -> Vec<Json> {

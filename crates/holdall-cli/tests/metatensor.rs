@@ -1,27 +1,9 @@
 //! Metatensor as authors of schemas use it: what they wrote stays, plain validators check headers, the same records are the
 //! same.
 
-use crate::command::{accept, files, holdall, holdall_with};
+use crate::command::{Folder, accept, files, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 use std::path::Path;
-
-/// A folder for the files of a test.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.at(name), bytes).unwrap();
-        self.at(name)
-    }
-}
 
 fn case(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metatensor_cases");

@@ -165,29 +165,22 @@ impl Graph {
         let mut stack = vec![(root, false)];
         while let Some((id, is_after)) = stack.pop() {
             let count_of = |id: Id| counts.get(id.0 as usize).copied().unwrap_or(1);
-            let count = if is_after {
-                let own = self.bytes(id).saturating_add(BYTES_OF_STEP) / BYTES_OF_STEP;
-                self.parts(id).map(count_of).fold(own, u64::saturating_add)
-            } else {
-                match count_of(id) {
-                    UNSEEN => OPEN,
-                    OPEN => return u64::MAX,
-                    _ => continue,
-                }
-            };
-            if is_after && count == u64::MAX {
-                return u64::MAX;
-            }
-            if !is_after {
-                stack.push((id, true));
-                for part in self.parts(id) {
-                    match count_of(part) {
-                        UNSEEN => stack.push((part, false)),
+            let count = match count_of(id) {
+                _ if is_after => {
+                    let own = self.bytes(id).saturating_add(BYTES_OF_STEP) / BYTES_OF_STEP;
+                    match self.parts(id).map(count_of).fold(own, u64::saturating_add) {
                         OPEN => return u64::MAX,
-                        _ => {}
+                        count => count,
                     }
                 }
-            }
+                UNSEEN => {
+                    stack.push((id, true));
+                    stack.extend(self.parts(id).map(|part| (part, false)));
+                    OPEN
+                }
+                OPEN => return u64::MAX,
+                _ => continue,
+            };
             if let Some(slot) = counts.get_mut(id.0 as usize) {
                 *slot = count;
             }

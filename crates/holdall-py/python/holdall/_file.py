@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdall
 from ._arrays import array, finished, know, placed, writable
+from ._kinds import restored
 from ._limits import Limits
 from ._progress import Progress, listening
 from ._reports import VerifyReport
@@ -365,8 +366,6 @@ class File(Mapping[str, "Tensor"]):
             out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
         for name, descr in native.restored():
             if name in out:
-                from ._kinds import restored
-
                 out[name] = restored(out[name], descr)
         return out
 

@@ -227,14 +227,7 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
 /// As [`read`].
 pub fn read_any(bytes: &[u8]) -> Result<Header> {
     let (text, len) = header_text(bytes)?;
-    let Stated { descr, fortran_order, mut shape } = Stated::read(&text)?;
-    let (element, fields) = match descr {
-        Descr::Name(name) => (any_element(&name)?, None),
-        Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
-    };
-    let Element { dtype, logical_type, byte_order, descr, inner } = element;
-    shape.extend(inner);
-    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner, fields })
+    Stated::read(&text)?.header(len)
 }
 
 /// Returns how many bytes the elements behind the header take. Beyond what [`read_any`] reads, they may be C's `long double`s, whose width
@@ -243,19 +236,22 @@ pub fn read_any(bytes: &[u8]) -> Result<Header> {
 /// # Errors
 /// As [`read_any`].
 pub fn elements_len(bytes: &[u8]) -> Result<Option<u64>> {
-    let (text, _) = header_text(bytes)?;
+    let (text, len) = header_text(bytes)?;
     let stated = Stated::read(&text)?;
     let width = match &stated.descr {
         Descr::Name(name) => match ordered(name).1 {
-            "f12" => 12,
-            "f16" => 16,
-            "c24" => 24,
-            "c32" => 32,
-            _ => return Ok(read_any(bytes)?.elements_len()),
+            "f12" => Some(12),
+            "f16" => Some(16),
+            "c24" => Some(24),
+            "c32" => Some(32),
+            _ => None,
         },
-        Descr::Fields(_) => return Ok(read_any(bytes)?.elements_len()),
+        Descr::Fields(_) => None,
     };
-    Ok(element_count(&stated.shape).and_then(|count| count.checked_mul(width)))
+    match width {
+        Some(width) => Ok(element_count(&stated.shape).and_then(|count| count.checked_mul(width))),
+        None => Ok(stated.header(len)?.elements_len()),
+    }
 }
 
 /// Returns the text of a header, and the bytes up to the elements.
@@ -317,6 +313,28 @@ impl<'a> Stated<'a> {
             return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
         };
         Ok(Stated { descr, fortran_order, shape })
+    }
+
+    /// Returns the header, of `len` bytes, as what its elements are here.
+    fn header(self, len: u64) -> Result<Header> {
+        let Stated { descr, fortran_order, mut shape } = self;
+        let (element, fields) = match descr {
+            Descr::Name(name) => (any_element(&name)?, None),
+            Descr::Fields(said) => (Element::BYTE, Some(Fields::new(said)?)),
+        };
+        let Element { dtype, logical_type, byte_order, descr, inner } = element;
+        shape.extend(inner);
+        Ok(Header {
+            dtype,
+            logical_type,
+            byte_order,
+            fortran_order,
+            shape,
+            len,
+            descr,
+            inner,
+            fields,
+        })
     }
 }
 
