@@ -50,7 +50,7 @@ struct Ended {
 }
 
 impl Ended {
-    fn of(name: &'static str, run: impl FnOnce() -> Outcome) -> Ended {
+    fn measure(name: &'static str, run: impl FnOnce() -> Outcome) -> Ended {
         let start = Instant::now();
         let outcome = run();
         Ended { name, outcome, seconds: start.elapsed().as_secs() }
@@ -89,7 +89,7 @@ pub(crate) fn all(args: &[String]) -> Outcome {
 fn in_turn<'a>(stages: impl Iterator<Item = &'a Stage>) -> Vec<Ended> {
     let run = |(name, run): &Stage| {
         eprintln!("\n=== {name}");
-        let ended = Ended::of(name, || run(&[]));
+        let ended = Ended::measure(name, || run(&[]));
         if let Err(e) = &ended.outcome {
             eprintln!("\n{name}: {e}");
         }
@@ -103,7 +103,7 @@ fn beside(queue: &Mutex<std::slice::Iter<'_, Stage>>) -> Vec<Ended> {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let run = |(name, _): &Stage| {
         let log = target().join(format!("{}.log", name.replace(' ', "-")));
-        let ended = Ended::of(name, || {
+        let ended = Ended::measure(name, || {
             let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
             program(own).args(["test", name]).log(&log)
         });

@@ -18,7 +18,7 @@ pub struct Inferred {
 
 impl Inferred {
     /// What is known already.
-    pub(crate) fn of(description: &Description) -> Inferred {
+    pub(crate) fn from_description(description: &Description) -> Inferred {
         Inferred { description: description.clone(), undeclared: None }
     }
 

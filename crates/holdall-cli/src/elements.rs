@@ -11,7 +11,7 @@ pub(crate) fn of_component(
     c: &Component,
     ranges: &[Range<u64>],
 ) -> Result<Vec<Dense>> {
-    let unit = Unit::of(c);
+    let unit = Unit::for_component(c);
     let stored: Vec<Range<u64>> = ranges.iter().map(|r| unit.bytes(r)).collect();
     let all = tensor.bytes_ranges(&c.role, &stored)?;
     let dense = |(range, bytes): (&Range<u64>, Bytes)| {
@@ -99,7 +99,7 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(c: &Component) -> Unit {
+    fn for_component(c: &Component) -> Unit {
         let bits = c.logical_type.as_ref().and_then(LogicalType::bits);
         match bits.unwrap_or(c.dtype.width() * 8) {
             4 => Unit { elements: 2, bytes: 1 },

@@ -156,7 +156,7 @@ pub(crate) struct Early {
 
 impl Early {
     /// Looks for `--json` and `--color` among the arguments.
-    pub(crate) fn of(args: impl Iterator<Item = OsString>) -> Early {
+    pub(crate) fn from_args(args: impl Iterator<Item = OsString>) -> Early {
         let mut early = Early { json: false, color: When::Auto };
         let mut args = args.skip(1).take_while(|a| a != "--").peekable();
         while let Some(arg) = args.next() {

@@ -59,7 +59,7 @@ pub fn run(mut args: Vec<OsString>) -> u8 {
         // Whoever asks for help on help wants help.
         args.retain(|arg| arg != "--help" && arg != "-h");
     }
-    let early = Early::of(args.iter().cloned());
+    let early = Early::from_args(args.iter().cloned());
     let command = Cli::command().color(early.color.clap());
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {

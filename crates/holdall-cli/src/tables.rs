@@ -18,13 +18,13 @@ pub(crate) fn target(to: Option<&str>, output: &Path) -> Option<RecordForm> {
         Some("parquet") => Some(RecordForm::Parquet),
         Some("arrow") => Some(RecordForm::Arrow),
         Some(_) => None,
-        None => Some(RecordForm::of(output)).filter(|form| form.has_types()),
+        None => Some(RecordForm::from_path(output)).filter(|form| form.has_types()),
     }
 }
 
 /// The form of a file that is there, where it is one of columns: as its first bytes say, or the extension.
 pub(crate) fn source(input: &Path) -> Option<given::Form> {
-    let by_name = || Some(RecordForm::of(input)).filter(|form| form.has_types() && input.is_file());
+    let by_name = || Some(RecordForm::from_path(input)).filter(|form| form.has_types() && input.is_file());
     match RecordForm::of_file(input).or_else(by_name)? {
         RecordForm::Parquet => Some(given::Form::Parquet),
         _ => Some(given::Form::Arrow),

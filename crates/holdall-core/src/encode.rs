@@ -79,7 +79,7 @@ impl TensorSpec {
 
     /// What it takes to write `info` as it is: the same shape, layout, attributes and components.
     /// `None` if a component's decoded length is not known without decoding it.
-    pub fn of(info: &TensorInfo) -> Option<TensorSpec> {
+    pub fn from_info(info: &TensorInfo) -> Option<TensorSpec> {
         let components = info
             .components()
             .map(|c| {

@@ -252,9 +252,9 @@ fn pieces_of_any_length_give_the_same() {
 fn names_are_those_of_types() {
     for t in FloatType::ALL {
         assert_eq!(FloatType::from_name(t.as_str()), Some(t));
-        assert_eq!(FloatType::of(t.dtype(), t.logical_type().as_ref()), Some(t));
+        assert_eq!(FloatType::from_dtype(t.dtype(), t.logical_type().as_ref()), Some(t));
     }
     assert_eq!(FloatType::from_name("i32"), None);
-    assert_eq!(FloatType::of(DType::U8, None), None);
-    assert_eq!(FloatType::of(DType::F32, Some(&LogicalType::Complex64)), None);
+    assert_eq!(FloatType::from_dtype(DType::U8, None), None);
+    assert_eq!(FloatType::from_dtype(DType::F32, Some(&LogicalType::Complex64)), None);
 }

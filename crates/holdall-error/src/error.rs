@@ -255,7 +255,7 @@ impl Error {
 
     /// Its own advice, else its rule's, else its cause's.
     fn own_advice(&self) -> (Option<&str>, &[Remedy]) {
-        fn of(e: &Error) -> Option<(Option<&str>, &[Remedy])> {
+        fn parts(e: &Error) -> Option<(Option<&str>, &[Remedy])> {
             match &e.0.advice {
                 Some(own) => Some((own.hint.as_deref(), own.remedies.as_slice())),
                 None => {
@@ -265,7 +265,7 @@ impl Error {
                 }
             }
         }
-        self.chain().find_map(of).unwrap_or_default()
+        self.chain().find_map(parts).unwrap_or_default()
     }
 
     /// The operating system's error, where there is one: of the causes the first that is one.

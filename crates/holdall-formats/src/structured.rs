@@ -77,7 +77,7 @@ pub(super) struct Refusal {
 impl Refusal {
     /// That of records which are what `what` says.
     #[cold]
-    pub(super) fn of(&self, what: &str) -> Error {
+    pub(super) fn error(&self, what: &str) -> Error {
         let message = format!("{} has no such records: {what}", self.format);
         self.layout.broken(message).with_remedy(Remedy::LeaveOut)
     }
@@ -92,7 +92,7 @@ pub(super) fn structured(
     data: &ComponentSpec,
     refusal: &Refusal,
 ) -> Result<Structured> {
-    let refused = |what: &str| refusal.of(what);
+    let refused = |what: &str| refusal.error(what);
     let mut aside = tensor.attributes.clone();
     let Some(Value::Text(kind)) = aside.remove(KIND_ATTRIBUTE) else {
         return Err(refused("it has no schema"));
@@ -164,7 +164,7 @@ impl Writer<'_> {
             }),
             Kind::Array(array) => {
                 let Len::Fixed(count) = array.len else {
-                    return Err(self.refusal.of("a member is an array of any length"));
+                    return Err(self.refusal.error("a member is an array of any length"));
                 };
                 let dtype = match &self.schema.ty(array.items).kind {
                     Kind::Scalar(Scalar::Uint8) => Some(DType::U8),
@@ -180,7 +180,7 @@ impl Writer<'_> {
                 if of.size != of.stride {
                     return Err(self
                         .refusal
-                        .of("there are bytes between the elements of an array"));
+                        .error("there are bytes between the elements of an array"));
                 }
                 shape.push(count);
                 self.write(array.items, json.and_then(|json| json.get("items")), shape, out)?;
@@ -190,7 +190,7 @@ impl Writer<'_> {
             other => {
                 return Err(self
                     .refusal
-                    .of(&format!("a member is of the kind {}", other.as_str())));
+                    .error(&format!("a member is of the kind {}", other.as_str())));
             }
         }
         Ok(())
@@ -236,7 +236,7 @@ impl Writer<'_> {
         let size = self.schema.extent(ty)?.size;
         let Kind::Struct(of) = &self.schema.ty(ty).kind else { return Ok(()) };
         if of.presence_len > 0 {
-            return Err(self.refusal.of("a member may be absent"));
+            return Err(self.refusal.error("a member may be absent"));
         }
         let properties = json.and_then(|json| json.get("properties"));
         let mut end = 0u64;
@@ -249,7 +249,7 @@ impl Writer<'_> {
         };
         for member in &of.members {
             if member.name.is_empty() {
-                return Err(self.refusal.of("a member has an empty name"));
+                return Err(self.refusal.error("a member has an empty name"));
             }
             let json = properties.and_then(|all| all.get(&*member.name));
             let at = member.offset.unwrap_or(0);

@@ -47,12 +47,12 @@ impl Golden {
         let get = |role: &Role| self.get(&info, role);
         match info.layout() {
             Layout::SparseCsr | Layout::PackedCsr => {
-                Csr::of(&info, get, &limits).unwrap().to_dense(&limits).unwrap()
+                Csr::from_tensor(&info, get, &limits).unwrap().to_dense(&limits).unwrap()
             }
             Layout::SparseCoo | Layout::PackedCoo => {
-                Coo::of(&info, get, &limits).unwrap().to_dense(&limits).unwrap()
+                Coo::from_tensor(&info, get, &limits).unwrap().to_dense(&limits).unwrap()
             }
-            _ => Quantized::of(&info, get).unwrap().to_dense(&limits).unwrap(),
+            _ => Quantized::from_tensor(&info, get).unwrap().to_dense(&limits).unwrap(),
         }
     }
 }
@@ -72,9 +72,9 @@ fn sparse_tensors_of_all_versions() {
     assert_eq!((new.index.len(), nonzero), (15, 12));
     // Another layout's view is refused.
     let info = new.index.get("csr_f32").unwrap();
-    let e = Coo::of(&info, |role| new.get(&info, role), &Limits::default()).unwrap_err();
+    let e = Coo::from_tensor(&info, |role| new.get(&info, role), &Limits::default()).unwrap_err();
     assert_eq!(e.code(), "layout/wrong-layout");
-    let e = Quantized::of(&info, |role| new.get(&info, role)).unwrap_err();
+    let e = Quantized::from_tensor(&info, |role| new.get(&info, role)).unwrap_err();
     assert_eq!(e.code(), "layout/wrong-layout");
 }
 

@@ -381,7 +381,7 @@ fn golden_files_are_written_as_they_are() {
             .map(|t| {
                 let stored = t.component(&Role::Data).unwrap().stored;
                 let data = bytes[stored.start as usize..stored.end as usize].to_vec();
-                (TensorSpec::of(&t).unwrap(), data)
+                (TensorSpec::from_info(&t).unwrap(), data)
             })
             .collect();
         assert_eq!(encode(index.attributes(), &tensors, &EncodeOptions::new()).unwrap(), bytes);
@@ -720,7 +720,7 @@ proptest! {
         }
         for (spec, data) in &specs {
             let info = index.get(&spec.name).unwrap();
-            let back = TensorSpec::of(&info).unwrap();
+            let back = TensorSpec::from_info(&info).unwrap();
             let mut own = spec.clone();
             let shares = own.components[0].shares.take();
             prop_assert_eq!(back, own);

@@ -179,8 +179,8 @@ impl Task {
         options: &LoadOptions,
         way: Way,
     ) -> Result<Task> {
-        let sizes = Sizes::of(&device.limits())?;
-        let mut tensors = options.select.of(file)?;
+        let sizes = Sizes::from_limits(&device.limits())?;
+        let mut tensors = options.select.tensors(file)?;
         let rank = |name: &str| {
             options.order.iter().position(|glob| glob.matches(name)).unwrap_or(options.order.len())
         };

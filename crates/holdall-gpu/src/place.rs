@@ -31,7 +31,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn of(limits: &wgpu::Limits) -> Result<Sizes> {
+    pub(crate) fn from_limits(limits: &wgpu::Limits) -> Result<Sizes> {
         let align = u64::from(limits.min_storage_buffer_offset_alignment).max(256);
         let most = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         match most / align * align {

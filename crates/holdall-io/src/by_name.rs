@@ -39,7 +39,7 @@ impl<T: Copy> ByName<T> {
     }
 
     /// The choice for the tensor of that name, and whether it was made by the name itself and not by a pattern.
-    pub fn of(&self, name: &str) -> Option<(T, bool)> {
+    pub fn lookup(&self, name: &str) -> Option<(T, bool)> {
         let matches =
             |(glob, _): &&(Option<Glob>, T)| glob.as_ref().is_some_and(|g| g.matches(name));
         let found = self.0.iter().find(matches);

@@ -87,7 +87,7 @@ impl BlockCache {
     }
 
     /// A file of which blocks are kept; `version` is what no other file and no other version has.
-    pub(crate) fn of(&self, inner: Arc<dyn ByteSource>, version: &str) -> CachedSource {
+    pub(crate) fn wrap(&self, inner: Arc<dyn ByteSource>, version: &str) -> CachedSource {
         let mut hasher = Hasher::new(Algorithm::Sha256);
         hasher.update(format!("{}\n{version}", inner.len()).as_bytes());
         let name = hasher.finish().to_string().trim_start_matches("sha256:").to_owned();

@@ -113,7 +113,7 @@ impl Casts {
 
     /// The type that a rule wants for the tensor of this name.
     pub fn target(&self, name: &str) -> Option<FloatType> {
-        self.rules.of(name).and_then(|(to, _)| to)
+        self.rules.lookup(name).and_then(|(to, _)| to)
     }
 
     /// Makes the item one of the type that a rule wants, where it is dense and of floats of 8 bits and more; others,
@@ -123,10 +123,10 @@ impl Casts {
     /// # Errors
     /// [`NOT_CAST`] for a tensor that is named and has no floats.
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
-        let Some((Some(to), by_name)) = self.rules.of(tensor.name()) else { return Ok(None) };
+        let Some((Some(to), by_name)) = self.rules.lookup(tensor.name()) else { return Ok(None) };
         let from = of_dense(&item.spec).filter(|from| match by_name {
             true => from.class() == Class::Float && from.is_known(),
-            false => FloatType::of(from.dtype, from.logical_type.as_ref()).is_some(),
+            false => FloatType::from_dtype(from.dtype, from.logical_type.as_ref()).is_some(),
         });
         let Some(from) = from else {
             return match by_name {
@@ -140,7 +140,7 @@ impl Casts {
         ) else {
             return Ok(None);
         };
-        let already = FloatType::of(from.dtype, from.logical_type.as_ref()) == Some(to);
+        let already = FloatType::from_dtype(from.dtype, from.logical_type.as_ref()) == Some(to);
         let len = count.checked_mul(to.dtype().width());
         let (Some(len), false) = (len, already) else { return Ok(None) };
         if let Some(e) = scaled_weight(tensor, &from, to) {
@@ -231,7 +231,7 @@ impl Feed {
         refused: fn(u64, FloatType) -> Error,
     ) -> Option<Feed> {
         let logical = component.logical_type.as_ref();
-        FloatType::of(component.dtype, logical)?;
+        FloatType::from_dtype(component.dtype, logical)?;
         let count = component.decoded_len? / component.dtype.width();
         let (dtype, logical) = (component.dtype, logical.cloned());
         let caster = Caster::new(dtype, logical, count, to, Overflow::Infinite);

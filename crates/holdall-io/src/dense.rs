@@ -60,15 +60,15 @@ impl Tensor {
             Layout::SparseCsr | Layout::PackedCsr => held::csr(&checked).map(View::Csr),
             Layout::SparseCoo | Layout::PackedCoo => held::coo(&checked).map(View::Coo),
             Layout::SparseBlocks | Layout::SparseHybrid => {
-                Tiles::of(info, get, limits).map(View::Tiles)
+                Tiles::from_tensor(info, get, limits).map(View::Tiles)
             }
-            Layout::Strided => Strided::of(info, get).map(View::Strided),
-            Layout::Blocks(_) => Blocks::of(info, get).map(|view| View::Computed(Box::new(view))),
+            Layout::Strided => Strided::from_tensor(info, get).map(View::Strided),
+            Layout::Blocks(_) => Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view))),
             Layout::QuantizedGroup => {
-                Quantized::of(info, get).map(|view| View::Computed(Box::new(view)))
+                Quantized::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
             }
             _ if self.description().is_some() => {
-                let view = Described::of(info, self.file().layouts(), limits, get);
+                let view = Described::from_tensor(info, self.file().layouts(), limits, get);
                 view.map(|view| View::Described(Box::new(view)))
             }
             _ => self.to_dense().map(|dense| View::Dense(dense.into_bytes())),

@@ -21,7 +21,7 @@ const HELD: u64 = 8 << 20;
 /// Those of [`Tensor::csr`](crate::Tensor::csr); Io.
 pub fn csr(checked: &Checked) -> Result<Csr> {
     let tensor = checked.tensor();
-    tensor.view(|info| Csr::of(info, |role| held(checked, role), tensor.file().limits()))
+    tensor.view(|info| Csr::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
 }
 
 /// The view that [`Tensor::coo`](crate::Tensor::coo) returns, under a digest policy and with little of it in memory.
@@ -42,7 +42,7 @@ pub fn coo(checked: &Checked) -> Result<Coo> {
                 false => Coo::from_packed_in(shape, data, |pieces| spooled(pieces.map(Ok))),
             }
         }
-        _ => Coo::of(info, get, tensor.file().limits()),
+        _ => Coo::from_tensor(info, get, tensor.file().limits()),
     })
 }
 
@@ -52,7 +52,7 @@ pub fn coo(checked: &Checked) -> Result<Coo> {
 /// Those of [`Tensor::tiles`](crate::Tensor::tiles); Io.
 pub fn tiles(checked: &Checked) -> Result<Tiles> {
     let tensor = checked.tensor();
-    tensor.view(|info| Tiles::of(info, |role| held(checked, role), tensor.file().limits()))
+    tensor.view(|info| Tiles::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
 }
 
 /// The view that [`Tensor::quantized`](crate::Tensor::quantized) returns, under a digest policy and with little of it in memory.
@@ -60,7 +60,7 @@ pub fn tiles(checked: &Checked) -> Result<Tiles> {
 /// # Errors
 /// Those of [`Tensor::quantized`](crate::Tensor::quantized); Io.
 pub fn quantized(checked: &Checked) -> Result<Quantized> {
-    checked.tensor().view(|info| Quantized::of(info, |role| held(checked, role)))
+    checked.tensor().view(|info| Quantized::from_tensor(info, |role| held(checked, role)))
 }
 
 /// The decoded bytes of a component.

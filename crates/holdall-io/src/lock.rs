@@ -16,7 +16,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of the file at `path`; taken before the file is read.
-    pub fn of(path: &Path) -> Result<Stamp> {
+    pub fn from_path(path: &Path) -> Result<Stamp> {
         let meta = path.metadata().map_err(|e| io(e, "opening").in_source(path.display()))?;
         Ok(Stamp::from(&meta))
     }

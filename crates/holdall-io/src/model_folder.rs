@@ -59,7 +59,7 @@ impl ModelFolder {
     ///
     /// # Errors
     /// Io when the folder cannot be listed.
-    pub fn of(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
+    pub fn detect(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
         let path = path.as_ref();
         if !path.is_dir() {
             return Ok(None);

@@ -193,7 +193,7 @@ impl OpenOptions {
         let (name, version) = (source.name(), source.version());
         let source: Arc<dyn ByteSource> = Arc::new(source);
         Ok(match (&self.cache, version) {
-            (Some(cache), Some(version)) => (Arc::new(cache.of(source, &version)), name),
+            (Some(cache), Some(version)) => (Arc::new(cache.wrap(source, &version)), name),
             _ => (source, name),
         })
     }

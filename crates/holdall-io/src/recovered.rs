@@ -33,7 +33,7 @@ impl Recovered {
         let encoding = self.entry.method.encoding();
         let component = Component::of_bytes(self.data.clone().into(), encoding, self.entry.len);
         let context = ErrorContext::default();
-        Pieces::of(Sources::from(source), limits.clone(), context, component, None, None)
+        Pieces::new(Sources::from(source), limits.clone(), context, component, None, None)
     }
 }
 

@@ -88,7 +88,7 @@ impl Select {
     ///
     /// # Errors
     /// NotFound when an include matches nothing, with the nearest name.
-    pub fn of(&self, file: &File) -> Result<Vec<Tensor>> {
+    pub fn tensors(&self, file: &File) -> Result<Vec<Tensor>> {
         for glob in &self.include.all {
             let found = match glob.as_name() {
                 Some(name) => [name, glob.as_str()].iter().any(|n| file.index().get(n).is_some()),

@@ -225,9 +225,9 @@ impl OpenOptions {
         let path = home.join(name);
         // An edit may take an index, and then the shards that it names, away while they are opened: the new index is there before.
         for _ in 1..ATTEMPTS {
-            let before = Stamp::of(&path)?;
+            let before = Stamp::from_path(&path)?;
             let opened = self.open_index_once(folder, name, more.clone(), shown.clone());
-            if opened.is_ok() || Stamp::of(&path)? == before {
+            if opened.is_ok() || Stamp::from_path(&path)? == before {
                 return opened;
             }
         }
@@ -318,7 +318,7 @@ impl OpenOptions {
         let shown = first.name().to_owned();
         let (folder, own) = (&site.folder, site.name.as_str());
         let blame = |e: Error| e.in_source(&shown);
-        let Some(split) = Split::of(&index, own).map_err(blame)? else {
+        let Some(split) = Split::from_index(&index, own).map_err(blame)? else {
             return Ok(match shards::part_of(&index) {
                 Some(_) => first.with_part_warning(),
                 None => match shard_warning(site) {

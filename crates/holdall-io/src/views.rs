@@ -89,7 +89,7 @@ impl Tensor {
     /// [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
         let checked = self.checked();
-        self.view(|info| Csr::of(info, |role| checked.bytes(role), self.file().limits()))
+        self.view(|info| Csr::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor as coordinates, its indices checked.
@@ -98,7 +98,7 @@ impl Tensor {
     /// As [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
         let checked = self.checked();
-        self.view(|info| Coo::of(info, |role| checked.bytes(role), self.file().limits()))
+        self.view(|info| Coo::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A sparse tensor whose entries are arrays, its indices checked.
@@ -107,7 +107,7 @@ impl Tensor {
     /// As [`Tensor::csr`].
     pub fn tiles(&self) -> Result<Tiles> {
         let checked = self.checked();
-        self.view(|info| Tiles::of(info, |role| checked.bytes(role), self.file().limits()))
+        self.view(|info| Tiles::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
     /// A quantized tensor's words, scales and zero points.
@@ -117,7 +117,7 @@ impl Tensor {
     /// not known; as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
         let checked = self.checked();
-        self.view(|info| Quantized::of(info, |role| checked.bytes(role)))
+        self.view(|info| Quantized::from_tensor(info, |role| checked.bytes(role)))
     }
 
     /// A tensor in ggml's blocks.
@@ -126,7 +126,7 @@ impl Tensor {
     /// Misuse for another layout; as [`Tensor::bytes`].
     pub fn blocks(&self) -> Result<Blocks> {
         let checked = self.checked();
-        self.view(|info| Blocks::of(info, |role| checked.bytes(role)))
+        self.view(|info| Blocks::from_tensor(info, |role| checked.bytes(role)))
     }
 
     /// The elements of a tensor whose layout [computes](Layout::is_computed) them.
@@ -155,7 +155,7 @@ impl Tensor {
     pub fn described(&self) -> Result<Described> {
         let checked = self.checked();
         let (layouts, limits) = (self.file().layouts(), self.file().limits());
-        self.view(|info| Described::of(info, layouts, limits, |role| checked.bytes(role)))
+        self.view(|info| Described::from_tensor(info, layouts, limits, |role| checked.bytes(role)))
     }
 
     /// What is made of its components, where it has no fault; errors say which tensor it is.
@@ -204,7 +204,7 @@ impl Tensor {
             }
             Layout::Strided => {
                 let checked = self.checked();
-                let view = Strided::of(self.info(), |role| checked.bytes(role));
+                let view = Strided::from_tensor(self.info(), |role| checked.bytes(role));
                 view.and_then(|view| view.to_dense(limits)).map_err(placed)
             }
             Layout::Records | Layout::Blob => {

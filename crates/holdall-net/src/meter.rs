@@ -53,13 +53,13 @@ struct Counts {
 }
 
 impl Meter {
-    fn of(&self, by: By) -> &Counts {
+    fn counts(&self, by: By) -> &Counts {
         &self.of[by as usize]
     }
 
     /// Whether there is room for one more of at most so many.
     pub(crate) fn enter(&self, by: By, most: usize) -> bool {
-        let counts = self.of(by);
+        let counts = self.counts(by);
         if counts.clients.fetch_add(1, Ordering::AcqRel) >= most {
             counts.clients.fetch_sub(1, Ordering::AcqRel);
             self.turn_away(by);
@@ -70,11 +70,11 @@ impl Meter {
     }
 
     pub(crate) fn turn_away(&self, by: By) {
-        self.of(by).turned_away.fetch_add(1, Ordering::Relaxed);
+        self.counts(by).turned_away.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn leave(&self, by: By) {
-        self.of(by).clients.fetch_sub(1, Ordering::AcqRel);
+        self.counts(by).clients.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Clients that are here.
@@ -83,7 +83,7 @@ impl Meter {
     }
 
     pub(crate) fn answers(&self, by: By, begins: bool) {
-        let answering = &self.of(by).answering;
+        let answering = &self.counts(by).answering;
         match begins {
             true => answering.fetch_add(1, Ordering::Relaxed),
             false => answering.fetch_sub(1, Ordering::Relaxed),
@@ -91,7 +91,7 @@ impl Meter {
     }
 
     pub(crate) fn sent(&self, by: By, bytes: u64) {
-        self.of(by).sent.fetch_add(bytes, Ordering::Relaxed);
+        self.counts(by).sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn done(&self, by: By, done: Done) {
@@ -111,7 +111,7 @@ impl Meter {
             head(&mut out, name, kind, help);
             for by in By::ALL {
                 // A text takes it.
-                let _ = writeln!(out, "{name}{{by=\"{}\"}} {}", by.name(), of(self.of(*by)));
+                let _ = writeln!(out, "{name}{{by=\"{}\"}} {}", by.name(), of(self.counts(*by)));
             }
         };
         each("holdall_clients", "gauge", "Clients that are connected.", &|counts| {

@@ -57,7 +57,7 @@ pub fn unmet(d: &Description, has_model: bool, has_file: &dyn Fn(&str) -> bool) 
             format!("`{platform}` of `required_platforms` is not a target triple, as `x86_64-unknown-linux-gnu` is")
         });
     }
-    let markup = d.model_description.as_deref().map(Markup::of).unwrap_or_default();
+    let markup = d.model_description.as_deref().map(Markup::parse).unwrap_or_default();
     for address in &markup.addresses {
         if let Some(what) = misled(address, has_file) {
             let message = || format!("`model_description` leads to `{}`, {what}", address.shown());

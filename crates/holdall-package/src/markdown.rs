@@ -18,7 +18,7 @@ pub(super) struct Markup {
 }
 
 impl Markup {
-    pub(super) fn of(text: &str) -> Markup {
+    pub(super) fn parse(text: &str) -> Markup {
         let mut out = Markup::default();
         let mut paragraph = String::new();
         let mut fence: Option<(u8, usize)> = None;
@@ -81,7 +81,7 @@ impl Markup {
             text = rest;
         }
         let bytes = text.as_bytes();
-        let ticks = Ticks::of(bytes);
+        let ticks = Ticks::count(bytes);
         let (mut at, mut open) = (0, 0u64);
         while let Some(&byte) = bytes.get(at) {
             let rest = text.get(at..).unwrap_or_default();
@@ -162,7 +162,7 @@ fn item_width(rest: &str) -> Option<usize> {
 struct Ticks(HashMap<usize, Vec<usize>>);
 
 impl Ticks {
-    fn of(bytes: &[u8]) -> Ticks {
+    fn count(bytes: &[u8]) -> Ticks {
         let mut runs: HashMap<usize, Vec<usize>> = HashMap::default();
         let mut at = 0;
         while at < bytes.len() {
@@ -319,7 +319,7 @@ mod tests {
     use super::Markup;
 
     fn addresses(text: &str) -> Vec<String> {
-        Markup::of(text).addresses
+        Markup::parse(text).addresses
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
             "<!",
             "<a href=x?y&z>",
         ];
-        assert_eq!(Markup::of(text).html, wanted);
+        assert_eq!(Markup::parse(text).html, wanted);
         for text in [
             "a < b > c",
             "x<y",
@@ -373,7 +373,7 @@ mod tests {
             "<a b",
             "<-",
         ] {
-            assert_eq!(Markup::of(text), Markup::default(), "{text}");
+            assert_eq!(Markup::parse(text), Markup::default(), "{text}");
         }
     }
 }

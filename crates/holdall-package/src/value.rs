@@ -178,7 +178,7 @@ impl TensorValue {
     ///
     /// # Errors
     /// [`VALUE`]
-    pub fn of<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<TensorValue> {
+    pub fn from_elements<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<TensorValue> {
         let data = if cfg!(target_endian = "little") {
             Bytes::copy_from_slice(bytemuck::cast_slice(elements))
         } else {

@@ -7,7 +7,7 @@ fn tolerance(rtol: f64, atol: f64, equal_nan: bool) -> Tolerance {
 }
 
 fn floats(found: &[f64], expected: &[f64], tolerance: &Tolerance) -> Comparison {
-    let of = |x: &[f64]| TensorValue::of(vec![x.len() as u64], x).unwrap();
+    let of = |x: &[f64]| TensorValue::from_elements(vec![x.len() as u64], x).unwrap();
     compare(&of(found), &of(expected), tolerance)
 }
 
@@ -42,8 +42,8 @@ fn floats_are_close_as_numpy_says() {
 
 #[test]
 fn the_report_says_how_far_and_where() {
-    let found = TensorValue::of(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.5, 7.0]).unwrap();
-    let expected = TensorValue::of(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0]).unwrap();
+    let found = TensorValue::from_elements(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.5, 7.0]).unwrap();
+    let expected = TensorValue::from_elements(vec![2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0]).unwrap();
     let c = compare(&found, &expected, &Tolerance::default());
     assert_eq!((c.count, c.differ, c.max_abs, c.max_rel), (6, 2, 7.0, f64::INFINITY));
     let first = c.first.unwrap();
@@ -67,13 +67,13 @@ fn the_report_says_how_far_and_where() {
 fn integers_and_texts_are_compared_exactly() {
     let loose = tolerance(1.0, 1.0, true);
     let (a, b) =
-        (TensorValue::of(vec![], &[u64::MAX]).unwrap(), TensorValue::of(vec![], &[0u64]).unwrap());
+        (TensorValue::from_elements(vec![], &[u64::MAX]).unwrap(), TensorValue::from_elements(vec![], &[0u64]).unwrap());
     let c = compare(&a, &b, &loose);
     assert_eq!((c.differ, c.max_abs, c.max_rel), (1, u64::MAX as f64, f64::INFINITY));
-    let (a, b) = (TensorValue::of(vec![1], &[i64::MIN]), TensorValue::of(vec![1], &[i64::MIN + 1]));
+    let (a, b) = (TensorValue::from_elements(vec![1], &[i64::MIN]), TensorValue::from_elements(vec![1], &[i64::MIN + 1]));
     let c = compare(&a.unwrap(), &b.unwrap(), &loose);
     assert_eq!((c.differ, c.max_abs), (1, 1.0));
-    assert!(!compare(&TensorValue::of(vec![], &[1u8]).unwrap(), &a_byte(2), &loose).is_close());
+    assert!(!compare(&TensorValue::from_elements(vec![], &[1u8]).unwrap(), &a_byte(2), &loose).is_close());
     assert!(compare(&a_byte(2), &a_byte(2), &tolerance(0.0, 0.0, false)).is_close());
 
     let texts = |t: &[&str]| {
@@ -87,21 +87,21 @@ fn integers_and_texts_are_compared_exactly() {
 }
 
 fn a_byte(x: u8) -> TensorValue {
-    TensorValue::of(vec![], &[x]).unwrap()
+    TensorValue::from_elements(vec![], &[x]).unwrap()
 }
 
 #[test]
 fn other_types_and_shapes_are_not_compared() {
     let tolerance = Tolerance::default();
-    let a = TensorValue::of(vec![2], &[1.0f32, 2.0]).unwrap();
-    let b = TensorValue::of(vec![1, 2], &[1.0f32, 2.0]).unwrap();
+    let a = TensorValue::from_elements(vec![2], &[1.0f32, 2.0]).unwrap();
+    let b = TensorValue::from_elements(vec![1, 2], &[1.0f32, 2.0]).unwrap();
     let c = compare(&a, &b, &tolerance);
     assert_eq!(
         c.mismatch.as_deref(),
         Some("float32 of shape [2], expected float32 of shape [1, 2]")
     );
     assert!(!c.is_close() && c.count == 0);
-    assert!(!compare(&a, &TensorValue::of(vec![2], &[1i32, 2]).unwrap(), &tolerance).is_close());
+    assert!(!compare(&a, &TensorValue::from_elements(vec![2], &[1i32, 2]).unwrap(), &tolerance).is_close());
     let nested = |parts: &[&TensorValue]| {
         TensorValue::nested(parts.iter().map(|&p| p.clone()).collect()).unwrap()
     };
@@ -109,10 +109,10 @@ fn other_types_and_shapes_are_not_compared() {
     assert!(!compare(&nested(&[&a]), &a, &tolerance).is_close());
     assert!(compare(&nested(&[&a, &a]), &nested(&[&a, &a]), &tolerance).is_close());
     assert!(!compare(&nested(&[&a, &a]), &nested(&[&a]), &tolerance).is_close());
-    let c = TensorValue::of(vec![2], &[1.0f32, 3.0]).unwrap();
+    let c = TensorValue::from_elements(vec![2], &[1.0f32, 3.0]).unwrap();
     let first = compare(&nested(&[&a, &a]), &nested(&[&a, &c]), &tolerance).first.unwrap();
     assert_eq!((first.part, first.index), (Some(1), vec![1]));
-    let short = TensorValue::of(vec![1], &[1.0f32]).unwrap();
+    let short = TensorValue::from_elements(vec![1], &[1.0f32]).unwrap();
     let c = compare(&nested(&[&a, &a]), &nested(&[&a, &short]), &tolerance);
     assert!(c.mismatch.unwrap().starts_with("tensor 1: "));
 }

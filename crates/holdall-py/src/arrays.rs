@@ -43,7 +43,7 @@ impl<'py> ElementTypes<'py> {
         let at = match self.0.iter().position(known) {
             Some(at) => at,
             None => {
-                self.0.push(ElementType::of(py, dtype, logical_type)?);
+                self.0.push(ElementType::from_dtype(py, dtype, logical_type)?);
                 self.0.len() - 1
             }
         };
@@ -52,7 +52,7 @@ impl<'py> ElementTypes<'py> {
 }
 
 impl<'py> ElementType<'py> {
-    pub(crate) fn of(
+    pub(crate) fn from_dtype(
         py: Python<'py>,
         dtype: DType,
         logical_type: Option<&LogicalType>,

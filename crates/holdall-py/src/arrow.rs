@@ -192,7 +192,7 @@ fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     let (length, null_count, buffers, below, dictionary): Column<'_> = column.extract()?;
     let lent = buffers.into_iter().map(|buffer| {
         let Some(buffer) = buffer else { return Ok(None) };
-        let elements = Elements::of(&buffer).map(Lent::Python);
+        let elements = Elements::from_array(&buffer).map(Lent::Python);
         let wrong = || PyTypeError::new_err("a buffer of Arrow's lies in one piece");
         elements.ok_or_else(wrong).map(Some)
     });

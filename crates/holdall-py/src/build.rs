@@ -37,8 +37,8 @@ pub(crate) fn build<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = writing.options(py)?;
     let schema = schema.map(|s| document(py, &s, Reading::ByContent)).transpose()?;
-    let source = source.map(|s| Source::of(py, &s, form)).transpose()?;
-    let runs = runs.map(|s| Runs::of(py, &s, form)).transpose()?;
+    let source = source.map(|s| Source::from_given(py, &s, form)).transpose()?;
+    let runs = runs.map(|s| Runs::from_given(py, &s, form)).transpose()?;
     let content = content.map(|name| content_of(py, name)).transpose()?;
     let folder = filling.files.clone();
     let filling = filling.options();
@@ -115,7 +115,7 @@ pub(crate) fn encode_records(
 ) -> PyResult<NativePart> {
     let limits = Limits::default().of_schemas();
     let kind = holdall::json::parse(kind.as_bytes(), limits.depth).raise(py)?;
-    let source = Source::of(py, &source, form)?;
+    let source = Source::from_given(py, &source, form)?;
     let filling = filling.options();
     let part = run_with(py, u64::MAX, None, None, |work| {
         let dataset = DatasetWriter::new(name, &kind, &folder, &limits, &work)
@@ -140,7 +140,7 @@ pub(crate) fn encode_runs(
     folder: PathBuf,
 ) -> PyResult<NativePart> {
     let content = content_of(py, content)?;
-    let runs = Runs::of(py, &source, form)?;
+    let runs = Runs::from_given(py, &source, form)?;
     let part = run_with(py, u64::MAX, None, None, |work| {
         let limits = Limits::default().of_schemas();
         let blob = BlobWriter::new(name, content, &folder, &limits);
@@ -175,10 +175,10 @@ enum Runs {
 }
 
 impl Runs {
-    fn of(py: Python<'_>, given: &Given<'_>, form: Option<&str>) -> PyResult<Runs> {
+    fn from_given(py: Python<'_>, given: &Given<'_>, form: Option<&str>) -> PyResult<Runs> {
         Ok(match given.0.as_str() {
             "runs" => Runs::Chunks(given.1.clone().unbind()),
-            _ => Runs::Rows(Source::of(py, given, form)?),
+            _ => Runs::Rows(Source::from_given(py, given, form)?),
         })
     }
 

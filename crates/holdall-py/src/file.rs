@@ -117,7 +117,7 @@ impl NativeFile {
         let options = match work == 0 && allow.is_empty() && stores.is_empty() && cache.is_none() {
             true => options,
             false => {
-                let mut remote = crate::remote::Remote::of(py, &allow, stores, cache, offline)?;
+                let mut remote = crate::remote::Remote::new(py, &allow, stores, cache, offline)?;
                 remote.apply(options, farthest)
             }
         };
@@ -247,7 +247,7 @@ impl NativeFile {
         exclude: Option<Vec<String>>,
     ) -> PyResult<Vec<usize>> {
         let (file, select) = (self.get(py)?, options::select(py, include, exclude)?);
-        let taken = py.detach(|| select.of(&file)).raise(py)?;
+        let taken = py.detach(|| select.tensors(&file)).raise(py)?;
         Ok(taken.iter().map(|t| t.position()).collect())
     }
 
@@ -310,7 +310,7 @@ impl NativeFile {
 
     /// What is odd about the file.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        plain::of(py, self.get(py)?.warnings())
+        plain::shown(py, self.get(py)?.warnings())
     }
 
     /// Whether `read` gives a view into what is mapped, or in memory, rather than a copy.
@@ -382,7 +382,7 @@ impl NativeFile {
             _ => tensor.bytes(&Role::Data),
         };
         let buffer = Bound::new(py, Buffer::frozen(bytes.raise(py)?))?;
-        let element_type = ElementType::of(py, dtype, tensor.logical_type().as_ref())?;
+        let element_type = ElementType::from_dtype(py, dtype, tensor.logical_type().as_ref())?;
         Ok(element_type.array(&buffer, 0, tensor.shape()))
     }
 
@@ -399,7 +399,7 @@ impl NativeFile {
         let (Layout::Dense, Some(dtype)) = (tensor.layout(), tensor.dtype()) else {
             return Ok(None);
         };
-        let element_type = ElementType::of(py, dtype, tensor.logical_type().as_ref())?;
+        let element_type = ElementType::from_dtype(py, dtype, tensor.logical_type().as_ref())?;
         let mut shape = tensor.shape().to_vec();
         let (Some(width), Some(rows)) = (element_type.width(), shape.first_mut()) else {
             return Ok(None);
@@ -616,7 +616,7 @@ impl NativeFile {
         let stats = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::stats::stats(&tensor, &options.with_work(work))
         })?;
-        plain::of(py, &stats)
+        plain::shown(py, &stats)
     }
 
     /// Checks everything that can be checked.
@@ -638,7 +638,7 @@ impl NativeFile {
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::verify::verify(&file, &options.with_work(work))
         })?;
-        plain::of(py, &report)
+        plain::shown(py, &report)
     }
 
     /// Checks one tensor, whatever its name is.
@@ -670,7 +670,7 @@ impl NativeFile {
         let diff = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;
-        plain::of(py, &diff)
+        plain::shown(py, &diff)
     }
 
     /// Writes what the file contains to a path, or to an object with `write`.
@@ -689,7 +689,7 @@ impl NativeFile {
         if let Some(graph) = graph {
             options = options.with_graph(graph.get(py)?);
         }
-        let report = match writer::Target::of(target)? {
+        let report = match writer::Target::from_object(target)? {
             writer::Target::Path(path) => run_with(py, u64::MAX, threads, progress, |work| {
                 holdall::convert::convert(&file, path, &options.with_work(work))
             })?,
@@ -699,7 +699,7 @@ impl NativeFile {
                 holdall::convert::convert_to(&file, out, &options).map(|(report, _)| report)
             })?,
         };
-        plain::of(py, &report)
+        plain::shown(py, &report)
     }
 }
 
@@ -720,14 +720,14 @@ pub(crate) fn salvage<'py>(
     let report = run_with(py, u64::MAX, threads, progress, |work| {
         holdall::salvage(&path, &target, write.with_work(work), &options)
     })?;
-    plain::of(py, &report)
+    plain::shown(py, &report)
 }
 
 /// What is in a model's folder beside its tensors; `None` where the path is not such a folder.
 #[pyfunction]
 pub(crate) fn model_folder(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    match ModelFolder::of(path, &Limits::default()).raise(py)? {
-        Some(folder) => plain::of(py, &folder),
+    match ModelFolder::detect(path, &Limits::default()).raise(py)? {
+        Some(folder) => plain::shown(py, &folder),
         None => Ok(py.None().into_bound(py)),
     }
 }
@@ -741,7 +741,7 @@ pub(crate) fn contents(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAn
         let (source, name) = options.unchecked_source_at(&holdall::Location::new(&path))?;
         holdall::archive::contents(source, &name, options.limits())
     })?;
-    plain::of(py, &found)
+    plain::shown(py, &found)
 }
 
 /// What pickles in a file or folder would import.
@@ -758,7 +758,7 @@ pub(crate) fn scan<'py>(
     let options = options::open(py, io, "fast", limits)?;
     let report =
         run_with(py, u64::MAX, None, progress, |work| holdall::scan(&path, &options, &work))?;
-    plain::of(py, &report)
+    plain::shown(py, &report)
 }
 
 /// Whether two dense tensors have the same type of elements and the same shape.

@@ -14,7 +14,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// All that `root` is made of.
-    pub(crate) fn of(schema: &Schema, root: TypeId) -> Table {
+    pub(crate) fn from_type(schema: &Schema, root: TypeId) -> Table {
         let mut table = Table { order: Vec::new(), places: HashMap::new() };
         table.add(schema, root);
         table

@@ -167,7 +167,7 @@ pub(crate) struct Lent(PyUntypedBuffer);
 
 impl Lent {
     /// The bytes of an object that lends them in one row-major piece.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
         let buffer = PyUntypedBuffer::get(object)?;
         if buffer.is_c_contiguous() {
             return Ok(Lent(buffer));
@@ -179,7 +179,7 @@ impl Lent {
 
     /// The bytes of an object that lets them be written to.
     pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
-        let lent = Lent::of(object)?;
+        let lent = Lent::from_object(object)?;
         if !lent.0.readonly() {
             return Ok(lent);
         }
@@ -231,7 +231,7 @@ unsafe impl Sync for Elements {}
 
 impl Elements {
     /// Those of `array`; `None` where they do not lie so.
-    pub(crate) fn of(array: &Bound<'_, PyAny>) -> Option<Elements> {
+    pub(crate) fn from_array(array: &Bound<'_, PyAny>) -> Option<Elements> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // Without a format: NumPy then lends types that the protocol has no letter for, too.
         // SAFETY: the view is fresh, and boxed, for it may point into itself.

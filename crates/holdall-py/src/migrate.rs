@@ -119,7 +119,7 @@ pub(crate) fn schema_plan<'py>(
     let file = file.get(py)?;
     let migration = evolution.migration(py, document(py, &schema, Reading::ByContent)?)?;
     let plan = py.detach(|| migration.plan(&file)).raise(py)?;
-    plain::of(py, &plan)
+    plain::shown(py, &plan)
 }
 
 /// A file as it is under another schema.

@@ -260,7 +260,7 @@ impl NativeModel {
         let change = Override { rtol, atol, equal_nan };
         let value = |name: &str| self.package.value(name);
         let reports = self.with(py, |model| Ok(self_tests(model, &value, change, &mut |_| {})))?;
-        plain::of(py, &reports)
+        plain::shown(py, &reports)
     }
 
     /// Lets go of the model, and ends its process if it has one.

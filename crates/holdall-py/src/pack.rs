@@ -106,7 +106,7 @@ pub(crate) fn pack<'py>(
     })?;
     warnings.extend(report.warnings.iter().cloned());
     let shown = report.to_plain().without("warnings");
-    Ok((to, plain::of(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
+    Ok((to, plain::shown(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
 }
 
 /// Writes a package without the files that are somewhere else.
@@ -156,7 +156,7 @@ pub(crate) fn shrink<'py>(
         }
         shrink.packer().with_work(work).write(&to, overwrite)
     })?;
-    plain::of(py, &report)
+    plain::shown(py, &report)
 }
 
 /// Writes a package with everything in it that another one links to.
@@ -174,5 +174,5 @@ pub(crate) fn fetch<'py>(
         let fetcher = package.fetcher()?.with_work(work);
         links::whole(&of, &fetcher, &to, overwrite)
     })?;
-    plain::of(py, &report)
+    plain::shown(py, &report)
 }

@@ -108,7 +108,7 @@ impl NativePackage {
         offline: bool,
         said: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
-        let mut remote = Remote::of(py, &allow, stores, cache, offline)?;
+        let mut remote = Remote::new(py, &allow, stores, cache, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
         let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
@@ -134,7 +134,7 @@ impl NativePackage {
         cache: Option<PathBuf>,
         offline: bool,
     ) -> PyResult<NativePackage> {
-        let mut remote = Remote::of(py, &allow, stores, cache, offline)?;
+        let mut remote = Remote::new(py, &allow, stores, cache, offline)?;
         let options = options::open(py, "auto", check, limits)?;
         let options = remote.apply(options, name.as_ref());
         let data = Bytes::from_owner(data);
@@ -159,7 +159,7 @@ impl NativePackage {
         let version = holdall::carton::FORMAT.reads.last().copied();
         let package = self.get(py)?;
         let description = package.description().to_plain();
-        plain::of(py, description.and(fields!(version: version)))
+        plain::shown(py, description.and(fields!(version: version)))
     }
 
     /// A page that shows the package: as HTML, or as Markdown.
@@ -176,7 +176,7 @@ impl NativePackage {
 
     /// What is odd about the package.
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        plain::of(py, self.get(py)?.warnings())
+        plain::shown(py, self.get(py)?.warnings())
     }
 
     /// Path, bytes, SHA-256, place, the target of a link, and addresses of each file.
@@ -255,7 +255,7 @@ impl NativePackage {
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             package.verify(&options.with_work(work))
         })?;
-        plain::of(py, &report)
+        plain::shown(py, &report)
     }
 
     /// Writes the files into a folder.

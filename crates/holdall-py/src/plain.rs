@@ -49,7 +49,7 @@ pub(crate) fn type_name(dtype: &str, logical_type: Option<&str>) -> Option<Strin
 }
 
 /// The same of anything that can be shown so.
-pub(crate) fn of<'py, 'a>(
+pub(crate) fn shown<'py, 'a>(
     py: Python<'py>,
     what: impl Into<Plain<'a>>,
 ) -> PyResult<Bound<'py, PyAny>> {

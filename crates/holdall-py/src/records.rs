@@ -33,7 +33,7 @@ pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'
     let kind = parse(kind.as_bytes(), limits.depth).raise(py)?;
     let schema = Schema::compile_record(&kind, &limits).raise(py)?;
     match schema.record() {
-        Some(root) => Table::of(&schema, root).rows(py, &schema),
+        Some(root) => Table::from_type(&schema, root).rows(py, &schema),
         None => Ok(PyList::empty(py)),
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'
 /// `count` numbers of a range, by chance, in their order: the same ones for one `seed`.
 #[pyfunction]
 pub(crate) fn sample(start: u64, stop: u64, count: u64, seed: u64) -> Vec<u64> {
-    Sample { count, seed }.of(start..stop)
+    Sample { count, seed }.draw(start..stop)
 }
 
 /// `count` of these numbers, by chance, in their order.
@@ -123,7 +123,7 @@ impl NativeRecords {
     fn open(py: Python<'_>, file: Py<NativeFile>, at: usize) -> PyResult<NativeRecords> {
         let tensor = file.get().tensor(py, at)?;
         let records = py.detach(|| tensor.records()).raise(py)?;
-        let table = Table::of(records.schema(), records.ty());
+        let table = Table::from_type(records.schema(), records.ty());
         Ok(NativeRecords { file, records, table })
     }
 
@@ -411,7 +411,7 @@ impl<'py> FromPyObject<'_, 'py> for Picked {
         if let Ok((start, stop)) = of.extract::<(u64, u64)>() {
             return Ok(Picked::Range(start..stop));
         }
-        let lent = Lent::of(&of)?;
+        let lent = Lent::from_object(&of)?;
         let places = lent.bytes().as_chunks().0;
         Ok(Picked::At(places.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
     }

@@ -32,7 +32,7 @@ pub(crate) struct Remote {
 impl Remote {
     /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores;
     /// `cache` is a folder for blocks, the system's where it is empty.
-    pub(crate) fn of(
+    pub(crate) fn new(
         py: Python<'_>,
         allow: &[String],
         stores: BTreeMap<String, String>,
@@ -135,7 +135,7 @@ impl NativeStaged {
         allow: Vec<String>,
         stores: BTreeMap<String, String>,
     ) -> PyResult<NativeStaged> {
-        let mut remote = Remote::of(py, &allow, stores, None, false)?;
+        let mut remote = Remote::new(py, &allow, stores, None, false)?;
         let options = remote.apply(OpenOptions::new(), address.as_ref());
         let staged = run_apart(py, u64::MAX, move || match address.ends_with('/') {
             true => options.stage_folder(&address, overwrite).map(Staged::Folder),

@@ -63,7 +63,7 @@ pub(crate) fn save(
     let Given { specs, parts, .. } = given;
     let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
-    let meter = Meter::of(total);
+    let meter = Meter::new(total);
     let heard = progress.map(|listener| (listener, &meter));
     let write = Write {
         cancel: &cancel,
@@ -133,7 +133,7 @@ impl<'py> Given<'py> {
         if let Ok(name) = name.cast::<PyString>()
             && value.get_type().is(self.ndarray)
             && let Some((dtype, logical_type)) = self.element(value)?
-            && let Some(elements) = Elements::of(value)
+            && let Some(elements) = Elements::from_array(value)
             && Some(elements.width()) == width(dtype, logical_type.as_ref())
             // The Python half makes them 0 and 1.
             && (dtype != DType::Bool || elements.bytes().iter().all(|byte| *byte <= 1))
@@ -187,7 +187,7 @@ impl<'py> Given<'py> {
             if !identity.is_none() && spec.layout == Layout::Dense {
                 self.identities.push((self.specs.len(), identity));
             }
-            let elements = array.and_then(|array| Elements::of(&array));
+            let elements = array.and_then(|array| Elements::from_array(&array));
             let whole = elements.filter(|e| e.bytes().len() as u64 == component.decoded_len);
             parts.push(whole.map_or_else(|| Part::Chunks(part.unbind()), Part::Elements));
         }
@@ -301,7 +301,7 @@ impl Write<'_, '_> {
                 Then::More => {}
                 Then::Chunks(part) => {
                     for chunk in part.bind(py).call_method0("chunks")?.try_iter()? {
-                        let chunk = Lent::of(&chunk?)?;
+                        let chunk = Lent::from_object(&chunk?)?;
                         let bytes = chunk.bytes();
                         let run = || writer.write(bytes);
                         match self.quick {

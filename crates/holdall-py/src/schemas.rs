@@ -63,7 +63,7 @@ enum From {
 }
 
 impl Source {
-    pub(crate) fn of(
+    pub(crate) fn from_given(
         py: Python<'_>,
         (what, value): &Given<'_>,
         form: Option<&str>,
@@ -177,7 +177,7 @@ pub(crate) fn schema_infer(
         let file = source.1.cast::<NativeFile>()?.get().get(py)?;
         return py.detach(|| convert::infer_schema(&file)).raise(py).map(|s| s.to_string());
     }
-    let source = Source::of(py, &source, form)?;
+    let source = Source::from_given(py, &source, form)?;
     let members = file_members.iter().map(|member| member.parse());
     let members: Vec<Path> = members.collect::<holdall::Result<_>>().raise(py)?;
     let mut options = InferOptions::new().with_enums(enums).with_file_members(members);
@@ -283,7 +283,7 @@ pub(crate) fn schema_diff<'py>(
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         out.append((change.path.to_string(), what, verdict, old, new, values))?;
     }
-    Ok((out, Bump::of(&found.changes).as_str()))
+    Ok((out, Bump::for_changes(&found.changes).as_str()))
 }
 
 /// The first exception that a function of Python's raised where it should have said whether a value is one.
@@ -365,7 +365,7 @@ pub(crate) fn schema_check<'py>(
         _ => None,
     };
     let source = match (source, &file) {
-        (Some(source), None) => Some(Source::of(py, &source, form)?),
+        (Some(source), None) => Some(Source::from_given(py, &source, form)?),
         _ => None,
     };
     let options = filling.options();

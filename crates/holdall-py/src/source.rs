@@ -78,7 +78,7 @@ impl ByteSource for PythonSource {
         self.with(ranges, |given, wanted| {
             let bytes = match given.cast::<PyBytes>() {
                 Ok(bytes) => Bytes::from_owner(PyBackedBytes::from(bytes.clone())),
-                Err(_) => Bytes::copy_from_slice(Lent::of(given)?.bytes()),
+                Err(_) => Bytes::copy_from_slice(Lent::from_object(given)?.bytes()),
             };
             check(bytes.len(), wanted).map(|()| bytes)
         })
@@ -87,7 +87,7 @@ impl ByteSource for PythonSource {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
         let read = self.with(std::slice::from_ref(&range), |given, wanted| {
-            let lent = Lent::of(given)?;
+            let lent = Lent::from_object(given)?;
             check(lent.len(), wanted)?;
             out.copy_from_slice(lent.bytes());
             Ok(())

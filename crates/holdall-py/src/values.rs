@@ -59,7 +59,7 @@ fn tensor(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     match ty_of(py, &ty)? {
         ValueType::String => TensorValue::strings(shape, data.extract()?),
         ty => {
-            let bytes = Bytes::copy_from_slice(Lent::of(&data)?.bytes());
+            let bytes = Bytes::copy_from_slice(Lent::from_object(&data)?.bytes());
             TensorValue::numbers(ty, shape, bytes)
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Nothing is done of so many bytes.
-    pub(crate) fn of(total: u64) -> Meter {
+    pub(crate) fn new(total: u64) -> Meter {
         Meter { done: AtomicU64::new(0), total: AtomicU64::new(total) }
     }
 

@@ -27,7 +27,7 @@ pub(crate) enum Target {
 
 impl Target {
     /// What a caller named as the target.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Target> {
         if let Ok(path) = object.extract::<PathBuf>() {
             return Ok(Target::Path(path));
         }
@@ -87,7 +87,7 @@ impl Open {
         let options = writing.options(py)?;
         let work = options.work.clone().with_cancel(cancel);
         let options = options.with_work(work);
-        match Target::of(target)? {
+        match Target::from_object(target)? {
             Target::Path(path) => {
                 let writer = py.detach(|| Writer::create(path, &options)).raise(py)?;
                 Ok(Open::Path(Box::new(writer)))
@@ -226,7 +226,7 @@ impl NativeWriter {
 
     /// Takes the next bytes.
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
-        let lent = Lent::of(bytes)?;
+        let lent = Lent::from_object(bytes)?;
         let bytes = lent.bytes();
         let waits = |open: &mut Open| Ok(open.may_wait(bytes.len()));
         if !self.with(py, waits)? {

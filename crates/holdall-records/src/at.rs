@@ -36,7 +36,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(places: Vec<u64>) -> Places {
+    pub(super) fn new(places: Vec<u64>) -> Places {
         Places { left: places.into_iter(), near: 0 }
     }
 
@@ -75,7 +75,7 @@ impl Records {
     /// The records at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
     /// as many as are worth a read, at most 4,096.
     pub fn at(&self, places: Vec<u64>) -> At<'_> {
-        At { records: self, places: Places::of(places), parts: Vec::new(), most: RECORDS }
+        At { records: self, places: Places::new(places), parts: Vec::new(), most: RECORDS }
     }
 }
 

@@ -254,7 +254,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
             }
             continue;
         }
-        specs.push(TensorSpec::of(tensor.info()).ok_or_else(|| {
+        specs.push(TensorSpec::from_info(tensor.info()).ok_or_else(|| {
             let e = UNKNOWN_LEN.broken("only decoding it says how long it is");
             e.in_tensor(tensor.name()).in_source(file.name())
         })?);

@@ -16,7 +16,7 @@ impl Blob {
     /// The runs at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
     /// first where they lie, of at most 4,096, then their bytes, up to 16 MiB at a time.
     pub fn at(&self, places: Vec<u64>) -> RunsAt<'_> {
-        RunsAt { blob: self, places: Places::of(places) }
+        RunsAt { blob: self, places: Places::new(places) }
     }
 }
 

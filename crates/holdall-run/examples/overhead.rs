@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let outputs = [engine.node_id("p")?, engine.node_id("label")?];
 
     let x = Tensor::from_data(&[1, 2], vec![1f32, 0.0]);
-    let value = vec![("x".to_owned(), TensorValue::of(vec![1, 2], &[1f32, 0.0])?)];
+    let value = vec![("x".to_owned(), TensorValue::from_elements(vec![1, 2], &[1f32, 0.0])?)];
     let mut bare = Vec::new();
     let mut whole = Vec::new();
     // In turns, so that what slows the machine slows both.

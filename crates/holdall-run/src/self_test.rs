@@ -85,7 +85,7 @@ pub struct Override {
 }
 
 impl Override {
-    fn of(self, tolerance: Tolerance) -> Tolerance {
+    fn apply(self, tolerance: Tolerance) -> Tolerance {
         Tolerance {
             rtol: self.rtol.unwrap_or(tolerance.rtol),
             atol: self.atol.unwrap_or(tolerance.atol),
@@ -115,7 +115,7 @@ pub fn self_tests(
             name: test.name.clone().filter(|n| !n.is_empty()).unwrap_or(format!("test {}", at + 1)),
             outputs: Vec::new(),
             error: None,
-            tolerance: change.of(test.tolerance),
+            tolerance: change.apply(test.tolerance),
             elapsed: Duration::ZERO,
         };
         if let Err(e) = one(model, test, value, &mut report) {

@@ -89,16 +89,16 @@ fn any_prefix_is_read_or_refused() {
 
 fn sample() -> Vec<(String, TensorValue)> {
     let big: Vec<f32> = (0..300_000).map(|n| n as f32).collect();
-    let part = |n: u64| TensorValue::of(vec![n], &vec![n as i16; n as usize]).unwrap();
+    let part = |n: u64| TensorValue::from_elements(vec![n], &vec![n as i16; n as usize]).unwrap();
     vec![
-        ("x".to_owned(), TensorValue::of(vec![2, 2], &[1u8, 2, 3, 4]).unwrap()),
-        ("scalar".to_owned(), TensorValue::of(vec![], &[-1.5f64]).unwrap()),
-        ("none".to_owned(), TensorValue::of(vec![0, 3], &[0u64; 0]).unwrap()),
+        ("x".to_owned(), TensorValue::from_elements(vec![2, 2], &[1u8, 2, 3, 4]).unwrap()),
+        ("scalar".to_owned(), TensorValue::from_elements(vec![], &[-1.5f64]).unwrap()),
+        ("none".to_owned(), TensorValue::from_elements(vec![0, 3], &[0u64; 0]).unwrap()),
         (
             "texts".to_owned(),
             TensorValue::strings(vec![2], vec!["ü\0".into(), String::new()]).unwrap(),
         ),
-        ("big".to_owned(), TensorValue::of(vec![300_000], &big).unwrap()),
+        ("big".to_owned(), TensorValue::from_elements(vec![300_000], &big).unwrap()),
         ("nested".to_owned(), TensorValue::nested(vec![part(3), part(1)]).unwrap()),
         ("empty".to_owned(), TensorValue::nested(Vec::new()).unwrap()),
     ]
@@ -123,7 +123,7 @@ fn values_are_read_as_they_were_written() {
 
 #[test]
 fn many_small_values_do_not_make_a_long_frame() {
-    let one = TensorValue::of(vec![1 << 20], &vec![0u8; 1 << 20]).unwrap();
+    let one = TensorValue::from_elements(vec![1 << 20], &vec![0u8; 1 << 20]).unwrap();
     let values: Vec<_> = (0..20).map(|n| (n.to_string(), one.clone())).collect();
     let mut shared = 0;
     let (_, data) = values::pack(&values, values::SHARED_FROM, &mut |_| {

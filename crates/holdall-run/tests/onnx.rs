@@ -125,12 +125,12 @@ fn what_cannot_be_run_is_told() {
         inputs.iter_mut().find(|(n, _)| n == "ids").unwrap().1 = ids;
         inputs
     };
-    let ids = |n: i64| TensorValue::of(vec![2, 3], &[n; 6]).unwrap();
+    let ids = |n: i64| TensorValue::from_elements(vec![2, 3], &[n; 6]).unwrap();
     // More than 32 bits; outside of the table.
     assert_eq!(model.run(with(ids(1 << 40))).unwrap_err().code(), "onnx/range");
     assert_eq!(model.run(with(ids(10))).unwrap_err().code(), "onnx/run");
     assert_eq!(
-        model.run(with(TensorValue::of(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
+        model.run(with(TensorValue::from_elements(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
         "onnx/run"
     );
     // And the model still runs.
@@ -138,7 +138,7 @@ fn what_cannot_be_run_is_told() {
 
     let mut model = load("reshape", description("onnx", &[], &[])).unwrap();
     let shape = |to: &[i64]| {
-        let to = TensorValue::of(vec![to.len() as u64], to).unwrap();
+        let to = TensorValue::from_elements(vec![to.len() as u64], to).unwrap();
         vec![("x".to_owned(), value(&[6])), ("shape".to_owned(), to)]
     };
     assert_eq!(model.run(shape(&[2, 3])).unwrap()[0].1.shape(), Some(&[2, 3][..]));
@@ -149,7 +149,7 @@ fn what_cannot_be_run_is_told() {
     for (value, rule) in [
         (TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
         (TensorValue::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
-        (TensorValue::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
+        (TensorValue::from_elements(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
         (value(&[1, 3]), "onnx/run"),
     ] {
         assert_eq!(model.run(vec![("x".to_owned(), value)]).unwrap_err().code(), rule);

@@ -59,12 +59,12 @@ fn types_are_the_graphs() {
     assert_eq!(types, [("p", Some(ValueType::Float32)), ("label", Some(ValueType::Int64))]);
 
     // 64-bit floats are rounded where the graph takes 32; integers are not floats.
-    let wide = TensorValue::of(vec![1, 2], &[1f64, 0.0]).unwrap();
-    let narrow = TensorValue::of(vec![1, 2], &[1f32, 0.0]).unwrap();
+    let wide = TensorValue::from_elements(vec![1, 2], &[1f64, 0.0]).unwrap();
+    let narrow = TensorValue::from_elements(vec![1, 2], &[1f32, 0.0]).unwrap();
     let mut run = |v: &TensorValue| model.run(vec![("x".to_owned(), v.clone())]);
     assert_eq!(run(&wide).unwrap(), run(&narrow).unwrap());
     for (value, rule) in [
-        (TensorValue::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
+        (TensorValue::from_elements(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
         (TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
         (TensorValue::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
         (value(&[1, 3]), "onnx/run"),
@@ -72,7 +72,7 @@ fn types_are_the_graphs() {
         assert_eq!(run(&value).unwrap_err().code(), rule);
     }
     // No rows at all.
-    let none = TensorValue::of::<f32>(vec![0, 2], &[]).unwrap();
+    let none = TensorValue::from_elements::<f32>(vec![0, 2], &[]).unwrap();
     assert_eq!(run(&none).unwrap()[0].1.shape().map(|s| s[0]), Some(0));
 }
 
@@ -87,7 +87,7 @@ fn whole_numbers_have_all_their_bits() {
         inputs
     };
     // Outside of the table, which only 64 bits can say.
-    let ids = TensorValue::of(vec![2, 3], &[1i64 << 40; 6]).unwrap();
+    let ids = TensorValue::from_elements(vec![2, 3], &[1i64 << 40; 6]).unwrap();
     assert_eq!(model.run(with(ids)).unwrap_err().code(), "onnx/run");
     close(&model.run(inputs.clone()).unwrap(), &outputs);
 }

@@ -78,7 +78,7 @@ fn package(folder: &Path) -> PathBuf {
     test.expected = Some(vec![("y".to_owned(), "y".to_owned())]);
     d.self_tests.push(test);
     let to = folder.join("doubling.carton");
-    let of = |x: &[f32]| TensorValue::of(vec![x.len() as u64], x).unwrap();
+    let of = |x: &[f32]| TensorValue::from_elements(vec![x.len() as u64], x).unwrap();
     let files = model_folder();
     Packer::from_model(files.path(), Default::default(), Default::default())
         .unwrap()
@@ -103,7 +103,7 @@ fn a_program_runs_models() {
     let big: Vec<f32> = (0..600_000).map(|n| n as f32).collect();
     for x in [vec![1f32, 2.0], big] {
         let twice: Vec<f32> = x.iter().map(|x| x * 2.0).collect();
-        let of = |x: &[f32]| TensorValue::of(vec![x.len() as u64], x).unwrap();
+        let of = |x: &[f32]| TensorValue::from_elements(vec![x.len() as u64], x).unwrap();
         let out = model.run(vec![("x".to_owned(), of(&x))]).unwrap();
         assert_eq!(out, [("y".to_owned(), of(&twice))]);
     }

@@ -67,21 +67,21 @@ def run(inputs):
 ";
     let (_folder, mut model) = load_with(any(), code, &settings()).unwrap();
     let big: Vec<f64> = (0..400_000).map(f64::from).collect();
-    let part = |n: u64| TensorValue::of(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
+    let part = |n: u64| TensorValue::from_elements(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
     let texts = ["a", "", "ü𝄞", "zero\0"].map(str::to_owned).to_vec();
     let inputs: Named = [
-        ("f32", TensorValue::of(vec![2, 2], &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE])),
-        ("f64", TensorValue::of(vec![], &[0.1f64])),
-        ("i8", TensorValue::of(vec![2], &[i8::MIN, 1])),
-        ("i16", TensorValue::of(vec![1, 1, 2], &[i16::MIN, 1])),
-        ("i32", TensorValue::of(vec![2], &[i32::MIN, 1])),
-        ("i64", TensorValue::of(vec![2], &[i64::MIN, 1])),
-        ("u8", TensorValue::of(vec![2], &[u8::MAX, 1])),
-        ("u16", TensorValue::of(vec![2], &[u16::MAX, 1])),
-        ("u32", TensorValue::of(vec![2], &[u32::MAX, 1])),
-        ("u64", TensorValue::of(vec![2], &[u64::MAX, 1])),
-        ("none", TensorValue::of(vec![0, 4], &[0f32; 0])),
-        ("big", TensorValue::of(vec![400, 1000], &big)),
+        ("f32", TensorValue::from_elements(vec![2, 2], &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE])),
+        ("f64", TensorValue::from_elements(vec![], &[0.1f64])),
+        ("i8", TensorValue::from_elements(vec![2], &[i8::MIN, 1])),
+        ("i16", TensorValue::from_elements(vec![1, 1, 2], &[i16::MIN, 1])),
+        ("i32", TensorValue::from_elements(vec![2], &[i32::MIN, 1])),
+        ("i64", TensorValue::from_elements(vec![2], &[i64::MIN, 1])),
+        ("u8", TensorValue::from_elements(vec![2], &[u8::MAX, 1])),
+        ("u16", TensorValue::from_elements(vec![2], &[u16::MAX, 1])),
+        ("u32", TensorValue::from_elements(vec![2], &[u32::MAX, 1])),
+        ("u64", TensorValue::from_elements(vec![2], &[u64::MAX, 1])),
+        ("none", TensorValue::from_elements(vec![0, 4], &[0f32; 0])),
+        ("big", TensorValue::from_elements(vec![400, 1000], &big)),
         ("texts", TensorValue::strings(vec![2, 2], texts)),
         ("text", TensorValue::strings(vec![], vec!["scalar".to_owned()])),
         ("nested", TensorValue::nested(vec![part(3), part(1)])),
@@ -130,10 +130,10 @@ def load():
         std::fs::write(folder.path().join("other.py"), "ONE = 1\n").unwrap();
         let d = python(&[("x", "n")], &[("y", "n")]);
         let mut model = Model::load_folder(d, folder.path(), &settings()).unwrap();
-        let out = model.run(x(TensorValue::of(vec![2], &[1f32, 2.0]).unwrap())).unwrap();
+        let out = model.run(x(TensorValue::from_elements(vec![2], &[1f32, 2.0]).unwrap())).unwrap();
         assert_eq!(
             out,
-            [("y".to_owned(), TensorValue::of(vec![2], &[2f32, 3.0]).unwrap())],
+            [("y".to_owned(), TensorValue::from_elements(vec![2], &[2f32, 3.0]).unwrap())],
             "{code}"
         );
         assert!(!folder.path().join("__pycache__").exists());
@@ -193,7 +193,7 @@ def run(inputs):
     let mut seen = Vec::new();
     let mut run = |first: f32, stop: usize| {
         seen.clear();
-        let ran = model.run_streaming(x(TensorValue::of(vec![1], &[first]).unwrap()), &mut |out| {
+        let ran = model.run_streaming(x(TensorValue::from_elements(vec![1], &[first]).unwrap()), &mut |out| {
             seen.push(out);
             match seen.len() == stop {
                 true => Err(holdall_run::rules::NOTHING.broken("enough")),
@@ -372,7 +372,7 @@ def other():
     return lambda inputs: {'y': inputs['x'] + 2}
 ";
     let dir = folder(code);
-    let input = x(TensorValue::of(vec![1], &[1f32]).unwrap());
+    let input = x(TensorValue::from_elements(vec![1], &[1f32]).unwrap());
     for (options, wanted) in [
         (&[][..], 2f32),
         (&[("entrypoint_package", "main")][..], 2.0),
@@ -383,7 +383,7 @@ def other():
             d.runner.options.push(((*name).to_owned(), OptionValue::String((*value).to_owned())));
         }
         let mut model = Model::load_folder(d, dir.path(), &settings()).unwrap();
-        let y = TensorValue::of(vec![1], &[wanted]).unwrap();
+        let y = TensorValue::from_elements(vec![1], &[wanted]).unwrap();
         assert_eq!(model.run(input.clone()).unwrap(), [("y".to_owned(), y)], "{options:?}");
     }
     // No module of that name.
@@ -457,7 +457,7 @@ fn a_call_that_is_no_longer_wanted_ends() {
     let code =
         "import time\ndef run(inputs):\n    time.sleep(float(inputs['x']))\n    return inputs";
     let (_folder, mut model) = load_with(any(), code, &settings).unwrap();
-    let seconds = |n: f64| x(TensorValue::of(Vec::new(), &[n]).unwrap());
+    let seconds = |n: f64| x(TensorValue::from_elements(Vec::new(), &[n]).unwrap());
     model.run(seconds(0.0)).unwrap();
     let flag = Arc::clone(&unwanted);
     let teller = std::thread::spawn(move || {

@@ -126,7 +126,7 @@ fn outputs_are_held_against_the_description() {
         ),
         (vec![sound.clone(), named(&[])], "signature/output-missing"),
         (
-            vec![named(&[("a", TensorValue::of(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
+            vec![named(&[("a", TensorValue::from_elements(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
             "signature/output-type",
         ),
         (vec![named(&[("a", value(&[2, 1])), ("b", two.clone())])], "signature/output-rank"),
@@ -243,10 +243,10 @@ fn self_tests_compare_and_go_on() {
     let mut model = Model::load_folder(d, folder.path(), &Settings::default()).unwrap();
     let tensor = |name: &str| {
         Ok(match name {
-            "one" => TensorValue::of(vec![2], &[1f32, 2.0]).unwrap(),
-            "near" => TensorValue::of(vec![2], &[1f32, 2.001]).unwrap(),
-            "two" => TensorValue::of(vec![1], &[1f32]).unwrap(),
-            "wide" => TensorValue::of(vec![1, 1], &[1f32]).unwrap(),
+            "one" => TensorValue::from_elements(vec![2], &[1f32, 2.0]).unwrap(),
+            "near" => TensorValue::from_elements(vec![2], &[1f32, 2.001]).unwrap(),
+            "two" => TensorValue::from_elements(vec![1], &[1f32]).unwrap(),
+            "wide" => TensorValue::from_elements(vec![1, 1], &[1f32]).unwrap(),
             _ => {
                 return Err(
                     holdall_run::rules::TENSOR.broken(format!("there is no tensor `{name}`"))

@@ -215,7 +215,7 @@ pub enum PlaceWidth {
 
 impl PlaceWidth {
     /// The narrowest that holds `count` places.
-    pub const fn of(count: usize) -> PlaceWidth {
+    pub const fn for_count(count: usize) -> PlaceWidth {
         match count {
             0..=0x100 => PlaceWidth::One,
             0x101..=0x1_0000 => PlaceWidth::Two,

@@ -358,7 +358,7 @@ fn packages() -> holdall::Result<()> {
     description.runner = Runner::default();
     description.runner.name = "noop".into();
     description.runner.framework_version = "=1.0.0".into();
-    let x = TensorValue::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    let x = TensorValue::from_elements(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     let report = Packer::new(description)
         .with_file("model/model.zt", Content::Path("model.zt".into()))
         .with_tensor("x", x)

@@ -371,7 +371,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         write = shards::check(file, path, write)?;
         write.attributes = options.attributes_of(file, write.format_for(path).ok());
     }
-    let into = graph::of(file, path, options)?;
+    let into = graph::graph_target(file, path, options)?;
     let encoder = match &into {
         Some(into) => into.encoder(),
         None => write.encoder(write.format_for(path)?)?,
@@ -387,13 +387,13 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     options.reforms.check(file)?;
     let format = write.format_for(path).ok();
     let expected = options.expected(file, &*encoder, format, into.as_ref())?;
-    let forms = SparseForms::of(&*encoder);
+    let forms = SparseForms::for_encoder(&*encoder);
     let mut items = Vec::new();
     let mut casts = Vec::new();
     let mut forming = Vec::new();
     let mut over: Option<Warning> = None;
     let mut refused: Vec<Error> = Vec::new();
-    let mut tensors = options.select.of(file)?;
+    let mut tensors = options.select.tensors(file)?;
     // Bytes are read from front to back.
     tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
     for tensor in tensors {

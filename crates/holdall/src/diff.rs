@@ -65,7 +65,7 @@ pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
     let (mut out, pairs) = compare(a.index(), b.index(), takes);
     if out.compared == 0 && out.removed.is_empty() && out.added.is_empty() {
         // Says what was looked for in vain, if anything was.
-        options.select.of(a)?;
+        options.select.tensors(a)?;
     }
     let with_files = |pair: holdall_core::diff::Pair| {
         let (x, y) = (a.tensor(pair.a.name())?, b.tensor(pair.b.name())?);

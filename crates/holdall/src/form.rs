@@ -190,12 +190,12 @@ impl Reforms {
 
     /// The form that a rule wants for the tensor of this name.
     pub(crate) fn target(&self, name: &str) -> Option<Form> {
-        self.0.of(name).and_then(|(form, _)| form)
+        self.0.lookup(name).and_then(|(form, _)| form)
     }
 
     /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
     pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
-        let (Some(form @ Form::Blocks(_)), false) = self.0.of(tensor.name())? else { return None };
+        let (Some(form @ Form::Blocks(_)), false) = self.0.lookup(tensor.name())? else { return None };
         let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
         let is_over = is_simple(tensor) && !can(tensor, form, &of);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
@@ -207,7 +207,7 @@ impl Reforms {
     /// those whose rows are whole ones. A
     /// tensor that is named is taken whatever its layout.
     pub(crate) fn item(&self, tensor: &Tensor, work: &Work) -> Result<Option<(Item, Forming)>> {
-        let Some((Some(form), by_name)) = self.0.of(tensor.name()) else { return Ok(None) };
+        let Some((Some(form), by_name)) = self.0.lookup(tensor.name()) else { return Ok(None) };
         if is_of(tensor, form) {
             return Ok(None);
         }
@@ -271,7 +271,7 @@ fn suits(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
 }
 
 fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
-    let is_float = FloatType::of(of.dtype, of.logical_type.as_ref()).is_some();
+    let is_float = FloatType::from_dtype(of.dtype, of.logical_type.as_ref()).is_some();
     is_float && tensor.shape().len() >= 2 && tensor.count() > 0
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct SparseForms {
 
 impl SparseForms {
     /// Those of the format that `encoder` writes.
-    pub(crate) fn of(encoder: &dyn Encode) -> SparseForms {
+    pub(crate) fn for_encoder(encoder: &dyn Encode) -> SparseForms {
         let probe = |layout, roles: &[(Role, DType)]| {
             let components =
                 roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, d.width())).collect();

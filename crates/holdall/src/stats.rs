@@ -72,7 +72,7 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let scan = Scan { elements: &elements, options };
     let parts = Mutex::new(Vec::new());
     scan.each(|start, bytes| {
-        let mut part = Moments::of(&elements.of);
+        let mut part = Moments::new(&elements.of);
         part.take(&elements.of, bytes)?;
         parts.lock().unwrap_or_else(PoisonError::into_inner).push((start, part));
         Ok(())
@@ -81,12 +81,12 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     // In order, so that the last digit does not depend on which thread was first.
     let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     parts.sort_by_key(|(start, _)| *start);
-    let mut all = Moments::of(&elements.of);
+    let mut all = Moments::new(&elements.of);
     parts.iter().for_each(|(_, part)| all.add(part));
     all.add_zeros(implied);
     let mut out = all.finish(&elements.of, implied);
     if options.bins > 0
-        && let Some(bins) = Bins::of(&out, options.bins)
+        && let Some(bins) = Bins::from_stats(&out, options.bins)
     {
         let all = Mutex::new(bins.clone());
         scan.each(|_, bytes| {

@@ -232,7 +232,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
 
 /// Checks all tensors that are asked for, and the checksums that cover any of them, or all if all tensors are.
 fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<VerifyReport> {
-    let tensors = options.select.of(file)?;
+    let tensors = options.select.tensors(file)?;
     for tensor in &tensors {
         if let Some(e) = tensor.fault() {
             state.find(tensor.position(), 0, e)?;

@@ -33,10 +33,10 @@ fn packer() -> Packer {
     let mut test = SelfTest::default();
     test.inputs = vec![("x".into(), "numbers".into())];
     description.self_tests = vec![test];
-    let numbers = TensorValue::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let numbers = TensorValue::from_elements(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
     let words = TensorValue::strings(vec![2], vec!["a\"".into(), "ü\n".into()]).unwrap();
     let ragged =
-        [&[1i64, 2][..], &[]].map(|all| TensorValue::of(vec![all.len() as u64], all).unwrap());
+        [&[1i64, 2][..], &[]].map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(description)
         .with_file("model/weights.safetensors", Content::Bytes(weights()))
         .with_file("model/big", Content::Bytes(big()))
@@ -45,7 +45,7 @@ fn packer() -> Packer {
         .with_tensor("numbers", numbers)
         .with_tensor("words", words)
         .with_tensor("ragged", TensorValue::nested(ragged.into()).unwrap())
-        .with_tensor("scalar", TensorValue::of(vec![], &[7u8]).unwrap())
+        .with_tensor("scalar", TensorValue::from_elements(vec![], &[7u8]).unwrap())
 }
 
 fn big() -> Bytes {
@@ -88,16 +88,16 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         let mut text = String::new();
         package.reader("misc/in.txt").unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello\n");
-        let numbers = TensorValue::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let numbers = TensorValue::from_elements(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(package.value("numbers").unwrap(), numbers);
         let TensorValue::Strings { data, .. } = package.value("words").unwrap() else { panic!() };
         assert_eq!(data, ["a\"", "ü\n"]);
         let TensorValue::Nested(inner) = package.value("ragged").unwrap() else { panic!() };
         assert_eq!(
             inner,
-            [&[1i64, 2][..], &[]].map(|a| TensorValue::of(vec![a.len() as u64], a).unwrap())
+            [&[1i64, 2][..], &[]].map(|a| TensorValue::from_elements(vec![a.len() as u64], a).unwrap())
         );
-        assert_eq!(package.value("scalar").unwrap(), TensorValue::of(vec![], &[7u8]).unwrap());
+        assert_eq!(package.value("scalar").unwrap(), TensorValue::from_elements(vec![], &[7u8]).unwrap());
         let e = package.read("model/bog").unwrap_err();
         assert_eq!(e.code(), "package/no-file");
         assert_eq!(e.remedies(), [holdall::Remedy::did_you_mean("model/big")]);

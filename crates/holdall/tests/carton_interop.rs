@@ -45,17 +45,17 @@ fn packer() -> Packer {
         ("mode".into(), OptionValue::String("a\nb".into())),
     ];
     let ragged = [vec![1i64, 2], vec![3]];
-    let ragged = ragged.iter().map(|all| TensorValue::of(vec![all.len() as u64], all).unwrap());
+    let ragged = ragged.iter().map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(d)
         .with_file("model/weights", Content::Bytes(Bytes::from(vec![7; 5_000_000])))
         .with_file("misc/a b.txt", Content::Bytes(Bytes::from_static(b"hello")))
-        .with_tensor("x", TensorValue::of(vec![2, 2], &[1f32, 2.0, 3.0, 4.5]).unwrap())
+        .with_tensor("x", TensorValue::from_elements(vec![2, 2], &[1f32, 2.0, 3.0, 4.5]).unwrap())
         .with_tensor(
             "words",
             TensorValue::strings(vec![2], vec!["a\"\n".into(), "ü".into()]).unwrap(),
         )
         .with_tensor("ragged", TensorValue::nested(ragged.collect()).unwrap())
-        .with_tensor("y", TensorValue::of(vec![], &[7u8]).unwrap())
+        .with_tensor("y", TensorValue::from_elements(vec![], &[7u8]).unwrap())
 }
 
 #[test]

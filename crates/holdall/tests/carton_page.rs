@@ -38,7 +38,7 @@ fn packed(dir: &Path, text: &str) -> Package {
         .with_file("misc/a picture.png", file(PNG))
         .with_file("misc/evil.png", file(b"<svg onload=alert(1)>"))
         .with_file("misc/song.mp3", file(b"ID3 and so on"))
-        .with_tensor("t", TensorValue::of(vec![2], &[1u8, 2]).unwrap())
+        .with_tensor("t", TensorValue::from_elements(vec![2], &[1u8, 2]).unwrap())
         .write(&to, true)
         .unwrap();
     Package::open(to).unwrap()

@@ -295,7 +295,7 @@ fn logical_types_are_converted_as_what_they_are() {
     let (_, out) = cast(&file, options.clone().with_dtype(FloatType::F32)).unwrap();
     for t in file.tensors() {
         let after = out.tensor(t.name()).unwrap();
-        match FloatType::of(t.dtype().unwrap(), t.logical_type().as_ref()) {
+        match FloatType::from_dtype(t.dtype().unwrap(), t.logical_type().as_ref()) {
             Some(_) => {
                 assert_eq!((after.dtype(), after.logical_type()), (Some(DType::F32), None));
                 let (mut a, mut b) = (vec![0.0; t.count() as usize], vec![0.0; t.count() as usize]);

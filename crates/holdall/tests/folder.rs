@@ -17,7 +17,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn of(path: &Path) -> Option<ModelFolder> {
-    ModelFolder::of(path, &Limits::default()).unwrap()
+    ModelFolder::detect(path, &Limits::default()).unwrap()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn what_cannot_be_read_is_told_and_hides_nothing() {
     let dir = folder(&[("config.json", r#"{"model_type": "bert"}"#)]);
     let mut few = Limits::default();
     few.text_len = 10;
-    let found = ModelFolder::of(dir.path(), &few).unwrap().unwrap();
+    let found = ModelFolder::detect(dir.path(), &few).unwrap().unwrap();
     assert!(found.warnings[0].message.contains("more than 10 bytes"), "{:?}", found.warnings);
 }
 

@@ -50,7 +50,7 @@ fn a_sample_is_the_same_each_time() {
         };
         assert_eq!(places(1), places(1));
         assert_ne!(places(1), places(2));
-        assert_eq!(places(1), Sample { count: 10, seed: 1 }.of(0..COUNT));
+        assert_eq!(places(1), Sample { count: 10, seed: 1 }.draw(0..COUNT));
         // Of those for which a condition holds.
         let query = records.query().with_condition("id<50").unwrap().with_sample(10, 1);
         let some: Vec<u64> = query.run().unwrap().map(|r| r.unwrap().index()).collect();

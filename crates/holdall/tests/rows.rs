@@ -61,8 +61,8 @@ fn every_form_gives_the_same_records() {
     }
     let names = ["ndjson", "json", "csv", "tsv", "parquet", "arrow"];
     assert_eq!(RecordForm::ALL.map(RecordForm::as_str), names);
-    assert_eq!(RecordForm::of(Path::new("a/b.tab")), RecordForm::Tsv);
-    assert_eq!(RecordForm::of("b"), RecordForm::Ndjson);
+    assert_eq!(RecordForm::from_path(Path::new("a/b.tab")), RecordForm::Tsv);
+    assert_eq!(RecordForm::from_path("b"), RecordForm::Ndjson);
 }
 
 #[test]

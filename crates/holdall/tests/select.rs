@@ -250,7 +250,7 @@ fn selections_and_groups_of_a_file() {
     let all = [u8s("h.0.w", 2), u8s("h.1.w", 2), u8s("h.2.w", 3), u8s("h.3.w", 2), u8s("x[0]", 1)];
     let file = make::file("ztensor", &all);
     let of = |include: &[&str]| -> holdall::Result<Vec<String>> {
-        let chosen = Select::new(include, &[]).unwrap().of(&file)?;
+        let chosen = Select::new(include, &[]).unwrap().tensors(&file)?;
         Ok(chosen.iter().map(|t| t.name().to_owned()).collect())
     };
     assert_eq!(of(&[]).unwrap().len(), 5);

@@ -161,7 +161,7 @@ fn tied(f: &mut Zt) {
     let part = f.part("f32", &noise(48, 5));
     f.dense("embed", &[3, 4], part.clone());
     f.dense("head", &[4, 3], part.clone());
-    f.dense("bits", &[12], part.of("u32"));
+    f.dense("bits", &[12], part.with_dtype("u32"));
     let part = f.part("u8", &frame(&noise(48, 6), 1)).zstd(48);
     f.dense("packed", &[48], part.clone());
     f.dense("packed_too", &[6, 8], part);

@@ -64,7 +64,7 @@ impl Part {
     }
 
     /// The same bytes as elements of another dtype.
-    pub(crate) fn of(self, dtype: &'static str) -> Part {
+    pub(crate) fn with_dtype(self, dtype: &'static str) -> Part {
         Part { dtype, ..self }
     }
 

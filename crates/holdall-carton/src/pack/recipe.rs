@@ -121,7 +121,7 @@ impl Recipe {
             return Ok(Prepared { packer, warnings, undeclared: None });
         }
         let Inferred { description, undeclared } = match is_described {
-            true => Inferred::of(Package::open_with(path, &self.open)?.description()),
+            true => Inferred::from_description(Package::open_with(path, &self.open)?.description()),
             false => self.infer(path)?,
         };
         let description = self.describe(description, &mut warnings)?;

@@ -111,7 +111,7 @@ fn text(
     diff: &Diff,
     values_only: bool,
 ) -> Result<(), Failure> {
-    let standing = |d: &TensorDiff| Standing::of(d, values_only);
+    let standing = |d: &TensorDiff| Standing::from_diff(d, values_only);
     let number = |of| diff.changed.iter().filter(|t| standing(t) == of).count() as u64;
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
@@ -189,7 +189,7 @@ enum Standing {
 }
 
 impl Standing {
-    fn of(d: &TensorDiff, values_only: bool) -> Standing {
+    fn from_diff(d: &TensorDiff, values_only: bool) -> Standing {
         let (agree, unknown) = if values_only {
             (d.values_agree(), d.values_undecided())
         } else {
@@ -224,7 +224,7 @@ fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
             Cell::new(attribute(d)),
         ],
         Row::Changed(d) => {
-            let (mark, style) = match Standing::of(d, values_only) {
+            let (mark, style) = match Standing::from_diff(d, values_only) {
                 Standing::Agree => ("≈", Style::Plain),
                 Standing::Unknown => ("?", Style::Warn),
                 Standing::Differ => ("~", Style::Warn),

@@ -174,7 +174,7 @@ fn change(
             ("1 tensor replaced".to_owned(), writing.options(work))
         }
         Action::Remove { globs } => {
-            let tensors = Select::new(globs, &[])?.of(edit.file())?;
+            let tensors = Select::new(globs, &[])?.tensors(edit.file())?;
             for tensor in &tensors {
                 edit.remove(tensor.name())?;
             }
@@ -259,7 +259,7 @@ fn append(
     let rules = writing::renames(rename)?;
     let other = input::open(session, other)?;
     writing::idle_renames(session, &rules, &other);
-    let tensors = select.read()?.of(&other)?;
+    let tensors = select.read()?.tensors(&other)?;
     for tensor in &tensors {
         let name = Rename::first(&rules, tensor.name());
         if replace && edit.file().index().get(&name).is_some() {

@@ -34,7 +34,7 @@ pub(super) fn pair<'p>(
     match (asked, attributes.get(key)) {
         (Some(asked), _) => Ok((key, asked.taken(text)?)),
         (None, None) => Ok((key, ValueType::Text.taken(text)?)),
-        (None, Some(old)) => match ValueType::of(old).taken(text) {
+        (None, Some(old)) => match ValueType::for_value(old).taken(text) {
             Err(e) if e.hint().is_none() && e.code() == ARGUMENTS.code => {
                 Err(e.with_hint(format!("`{key}` is of that type; `--type` gives it another")))
             }
@@ -45,7 +45,7 @@ pub(super) fn pair<'p>(
 
 impl ValueType {
     /// The one that reads values such as this.
-    fn of(value: &Value) -> ValueType {
+    fn for_value(value: &Value) -> ValueType {
         match value {
             Value::Bool(_) => ValueType::Bool,
             Value::Integer(_) => ValueType::Int,

@@ -48,7 +48,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(tensors: impl Iterator<Item = Tensor>) -> Sums {
+    fn from_tensors(tensors: impl Iterator<Item = Tensor>) -> Sums {
         let mut sums = Sums::default();
         let mut seen = HashSet::new();
         for tensor in tensors {
@@ -118,7 +118,7 @@ pub(super) fn head(
     file: &File,
     folder: Option<&ModelFolder>,
 ) -> Result<(), Failure> {
-    let sums = Sums::of(file.tensors());
+    let sums = Sums::from_tensors(file.tensors());
     let mut lines = vec![("format", format_line(file))];
     lines.push(("size", exact_size(file.index().source_len())));
     let files = file.index().source_lens().len();
@@ -264,7 +264,7 @@ pub(super) fn foot(
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let sums = Sums::of(shown.iter().cloned());
+    let sums = Sums::from_tensors(shown.iter().cloned());
     let mut text = String::new();
     if shown.len() < file.len() {
         text.push_str(&format!("{} of ", Grouped(shown.len() as u64)));

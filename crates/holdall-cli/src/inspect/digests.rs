@@ -33,7 +33,7 @@ pub(super) struct Digests(HashMap<Key, Told>);
 impl Digests {
     /// Reads every component of `tensors` whose digest is asked for (all of them, `with_sha256`) or
     /// whose decoded length is not known.
-    pub(super) fn of(
+    pub(super) fn compute(
         session: &Session,
         tensors: &[Tensor],
         with_sha256: bool,

@@ -19,8 +19,8 @@ pub(super) fn write(
     with_stats: bool,
 ) -> Result<(), Failure> {
     // Read first: what fails must not leave half an object behind.
-    let digests = Digests::of(session, tensors, with_sha256)?;
-    let stats = with_stats.then(|| stats::of(session, tensors, true)).transpose()?;
+    let digests = Digests::compute(session, tensors, with_sha256)?;
+    let stats = with_stats.then(|| stats::compute(session, tensors, true)).transpose()?;
     let out = &mut *session.out();
     let head = as_json(&file.to_plain().and(fields!(attributes: file.attributes())));
     // The last bracket is that of the object, whose tensors follow one by one.

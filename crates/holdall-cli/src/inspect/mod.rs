@@ -139,7 +139,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         }
         let tensors = chosen(&file, args)?;
         let folder = match is_alone {
-            true => ModelFolder::of(path, file.limits())?,
+            true => ModelFolder::detect(path, file.limits())?,
             false => None,
         };
         if session.json() {
@@ -156,7 +156,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             if let (Some(_), [tensor]) = (&args.tensor, &tensors[..]) {
                 return tensor::write(session, tensor, args.stats).map(|()| Status::Fine);
             }
-            let stats = args.stats.then(|| stats::of(session, &tensors, false)).transpose()?;
+            let stats = args.stats.then(|| stats::compute(session, &tensors, false)).transpose()?;
             card::head(session, &file, folder.as_ref())?;
             let left_out = match &stats {
                 Some(stats) => list::stats_table(session, &tensors, stats)?,
@@ -213,7 +213,7 @@ fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
     if let Some(name) = &args.tensor {
         return Ok(vec![file.tensor(name)?]);
     }
-    let mut tensors = args.select.read()?.of(file)?;
+    let mut tensors = args.select.read()?.tensors(file)?;
     match args.sort {
         None => {}
         Some(Sort::Name) => tensors.sort_by(|a, b| natural(a.name(), b.name())),

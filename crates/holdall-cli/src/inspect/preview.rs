@@ -170,7 +170,7 @@ pub(super) fn texts(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
 
 fn floats(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
     let values: Vec<Vec<f64>> = parts.iter().map(Dense::to_f64).collect::<Result<_>>()?;
-    let look = Look::of(values.iter().flatten().copied());
+    let look = Look::for_values(values.iter().flatten().copied());
     Ok(values.iter().map(|part| part.iter().map(|x| look.text(*x)).collect()).collect())
 }
 
@@ -181,7 +181,7 @@ fn complex(parts: &[Dense]) -> Result<Vec<Vec<String>>> {
         of.read_complex(p.bytes(), &mut values).map(|()| values)
     };
     let values: Vec<Vec<[f64; 2]>> = parts.iter().map(one).collect::<Result<_>>()?;
-    let look = Look::of(values.iter().flatten().flatten().copied());
+    let look = Look::for_values(values.iter().flatten().flatten().copied());
     let text = |[re, im]: &[f64; 2]| {
         let sign = if im.is_sign_negative() && !im.is_nan() { "-" } else { "+" };
         format!("{}{sign}{}j", look.text(*re), look.text(im.abs()))
@@ -198,7 +198,7 @@ enum Look {
 }
 
 impl Look {
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Look {
+    fn for_values(values: impl Iterator<Item = f64> + Clone) -> Look {
         let finite = values.filter(|x| x.is_finite());
         let most = finite.clone().fold(0f64, |most, x| most.max(x.abs()));
         if most == 0.0 {

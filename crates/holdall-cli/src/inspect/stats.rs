@@ -15,7 +15,7 @@ const BINS: usize = 48;
 const LINES: u64 = 3;
 
 /// Statistics of each tensor; none where the layout is not known, or the tensor cannot be read.
-pub(super) fn of(
+pub(super) fn compute(
     session: &Session,
     tensors: &[Tensor],
     histogram: bool,

@@ -32,7 +32,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     let (width, paint) = (session.width(), session.paint());
     let text = values(tensor, &components)?;
     let stats = if stats {
-        stats::of(session, std::slice::from_ref(tensor), true)?.pop().flatten()
+        stats::compute(session, std::slice::from_ref(tensor), true)?.pop().flatten()
     } else {
         None
     };

@@ -25,7 +25,7 @@ pub(super) fn inputs(
                 let Some(spec) = declared.get(unnamed) else {
                     if !declared.is_empty() {
                         // More than there are: told as for any caller.
-                        let all = given.iter().map(|_| TensorValue::of(vec![0], &[0u8; 0]));
+                        let all = given.iter().map(|_| TensorValue::from_elements(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
                         signature::in_order(declared, all)?;
                     }
@@ -283,7 +283,7 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<TensorValu
         }
         ValueType::Float64 => {
             let all: Result<Vec<f64>> = flat.iter().map(|x| float(x, ty)).collect();
-            TensorValue::of(shape, &all?)
+            TensorValue::from_elements(shape, &all?)
         }
         ValueType::Float32 => {
             let each = |x: &&Json| {
@@ -295,7 +295,7 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<TensorValu
                 }
             };
             let all: Result<Vec<f32>> = flat.iter().map(each).collect();
-            TensorValue::of(shape, &all?)
+            TensorValue::from_elements(shape, &all?)
         }
         ValueType::Int8 => integers!(i8),
         ValueType::Int16 => integers!(i16),
@@ -343,21 +343,21 @@ mod tests {
     #[test]
     fn json_is_read_in_the_declared_type() {
         let f32 = Some(ValueType::Float32);
-        assert_eq!(json("[[1, 2.5]]", f32).ok(), TensorValue::of(vec![1, 2], &[1f32, 2.5]).ok());
-        assert_eq!(json("3", Some(ValueType::Uint8)).ok(), TensorValue::of(vec![], &[3u8]).ok());
-        assert_eq!(json("[1, 2]", None).ok(), TensorValue::of(vec![2], &[1i64, 2]).ok());
-        assert_eq!(json("[1, 2.5]", None).ok(), TensorValue::of(vec![2], &[1f32, 2.5]).ok());
-        assert_eq!(json("[]", f32).ok(), TensorValue::of(vec![0], &[0f32; 0]).ok());
+        assert_eq!(json("[[1, 2.5]]", f32).ok(), TensorValue::from_elements(vec![1, 2], &[1f32, 2.5]).ok());
+        assert_eq!(json("3", Some(ValueType::Uint8)).ok(), TensorValue::from_elements(vec![], &[3u8]).ok());
+        assert_eq!(json("[1, 2]", None).ok(), TensorValue::from_elements(vec![2], &[1i64, 2]).ok());
+        assert_eq!(json("[1, 2.5]", None).ok(), TensorValue::from_elements(vec![2], &[1f32, 2.5]).ok());
+        assert_eq!(json("[]", f32).ok(), TensorValue::from_elements(vec![0], &[0f32; 0]).ok());
         assert_eq!(
             json("\"a\"", None).ok(),
             TensorValue::strings(vec![], vec!["a".to_owned()]).ok()
         );
-        let big = TensorValue::of(vec![1], &[u64::MAX]).ok();
+        let big = TensorValue::from_elements(vec![1], &[u64::MAX]).ok();
         assert_eq!(json("[18446744073709551615]", Some(ValueType::Uint64)).ok(), big);
-        let inf = TensorValue::of(vec![1], &[f64::NEG_INFINITY]).ok();
+        let inf = TensorValue::from_elements(vec![1], &[f64::NEG_INFINITY]).ok();
         assert_eq!(json("[\"-Infinity\"]", Some(ValueType::Float64)).ok(), inf);
         // The largest, and what is nearer to it than to anything beyond.
-        let most = TensorValue::of(vec![2], &[f32::MAX, f32::MIN]).ok();
+        let most = TensorValue::from_elements(vec![2], &[f32::MAX, f32::MIN]).ok();
         assert_eq!(json("[3.4028235e38, -3.4028235677e38]", f32).ok(), most);
         let ragged = json("[[1, 2], [3]]", f32).unwrap();
         assert!(matches!(ragged, TensorValue::Nested(parts) if parts.len() == 2));
@@ -387,14 +387,14 @@ mod tests {
             out.extend_from_slice(data);
             of_npy(&out).map_err(|e| e.code())
         };
-        let want = TensorValue::of(vec![2, 3], &[1i16, 2, 3, 4, 5, 6]).unwrap();
+        let want = TensorValue::from_elements(vec![2, 3], &[1i16, 2, 3, 4, 5, 6]).unwrap();
         let le = [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
         assert_eq!(file("<i2", "False", "(2, 3)", &le), Ok(want.clone()));
         let columns = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];
         assert_eq!(file(">i2", "True", "(2, 3)", &columns), Ok(want));
         assert_eq!(
             file("|b1", "False", "(1,)", &[1]),
-            Ok(TensorValue::of(vec![1], &[1u8]).unwrap())
+            Ok(TensorValue::from_elements(vec![1], &[1u8]).unwrap())
         );
         assert_eq!(file("<i2", "False", "(2, 3)", &le[1..]), Err("signature/value"));
         assert_eq!(file("<f2", "False", "(1,)", &[0, 0]), Err("input/value"));

@@ -22,14 +22,14 @@ pub(super) fn meanings(schema: &str, members: &[String]) -> Vec<Option<Meaning>>
     let of = |member: &String| {
         let member =
             member.split('.').try_fold(&schema, |at, name| at.get("properties")?.get(name));
-        Meaning::of(member?.get("numpy.descr")?.as_str()?)
+        Meaning::from_descr(member?.get("numpy.descr")?.as_str()?)
     };
     members.iter().map(of).collect()
 }
 
 impl Meaning {
     /// Of a type by NumPy's name: `<U5`, `|S3`, `<M8[25us]`.
-    fn of(descr: &str) -> Option<Meaning> {
+    fn from_descr(descr: &str) -> Option<Meaning> {
         let name = descr.trim_start_matches(['<', '>', '|', '=']);
         let unit = |of: &str| {
             let inside = of.strip_prefix('[')?.strip_suffix(']')?;
@@ -150,11 +150,11 @@ mod tests {
             ("|S3", "[97,98,0]", Some("ab")),
             ("|S3", "[255,98,0]", None),
         ] {
-            let meaning = Meaning::of(descr).unwrap();
+            let meaning = Meaning::from_descr(descr).unwrap();
             assert_eq!(meaning.text(json).as_deref(), wanted, "{descr} {json}");
         }
-        assert_eq!(Meaning::of("|V3"), None);
-        assert_eq!(Meaning::of(&format!("<M8[{}Y]", i128::MAX)), None);
+        assert_eq!(Meaning::from_descr("|V3"), None);
+        assert_eq!(Meaning::from_descr(&format!("<M8[{}Y]", i128::MAX)), None);
         let schema = r#"{"properties": {"at": {"properties": {"t": {"numpy.descr": "|S2"}}}}}"#;
         let found = meanings(schema, &["at.t".to_owned(), "at".to_owned()]);
         assert_eq!(found, [Some(Meaning::Bytes), None]);

@@ -115,7 +115,7 @@ fn text(
         "\n{} {names}: {}; version step: {}",
         paint.on("differ:", Style::Bad),
         parts.join(", "),
-        Bump::of(changes).as_str()
+        Bump::for_changes(changes).as_str()
     )?;
     Ok(())
 }
@@ -149,7 +149,7 @@ fn json(old: &Document, new: &Document, changes: &[Change]) -> String {
         new: &new.name,
         same: changes.is_empty(),
         compatible: changes.iter().all(|c| c.verdict == Verdict::Compatible),
-        bump: Bump::of(changes).as_str(),
+        bump: Bump::for_changes(changes).as_str(),
         changes: Plain::list(changes.iter().map(|change| change_json(change))),
     };
     as_json(&fields)

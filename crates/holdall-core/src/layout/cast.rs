@@ -69,7 +69,7 @@ impl FloatType {
     }
 
     /// The type of such elements; `None` of all others, complex ones and floats below 8 bits among them.
-    pub fn of(dtype: DType, logical: Option<&LogicalType>) -> Option<FloatType> {
+    pub fn from_dtype(dtype: DType, logical: Option<&LogicalType>) -> Option<FloatType> {
         let same = |t: &FloatType| t.dtype() == dtype && t.logical_type().as_ref() == logical;
         FloatType::ALL.into_iter().find(same)
     }

@@ -103,7 +103,7 @@ const LANES: usize = 8;
 
 impl Moments {
     /// Of no values of that type yet.
-    pub fn of(of: &ElementType) -> Moments {
+    pub fn new(of: &ElementType) -> Moments {
         Moments { min_max: MinMax::new(of), ..Moments::default() }
     }
 
@@ -266,7 +266,7 @@ pub struct Bins {
 
 impl Bins {
     /// Up to `count` bins for the finite values of which that is known; none where there are none.
-    pub fn of(stats: &Stats, count: usize) -> Option<Bins> {
+    pub fn from_stats(stats: &Stats, count: usize) -> Option<Bins> {
         let (min, max) = (stats.min?.to_f64(), stats.max?.to_f64());
         let shrink = if (max - min).is_finite() { 1.0 } else { 2.0 };
         let count = if min < max { count } else { 1 };

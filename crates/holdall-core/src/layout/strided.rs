@@ -63,7 +63,7 @@ impl Strided {
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`]; what `get` fails with; [`STRIDES`].
-    pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Strided> {
+    pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Strided> {
         let (component, strides, width) = parts(info)?;
         let (dtype, logical_type, shape) =
             (component.dtype, component.logical_type, info.shape().to_vec());

@@ -45,7 +45,7 @@ impl Loss {
         Loss { lost, tensor: None }
     }
 
-    pub(super) fn of(tensor: &str, lost: Lost) -> Loss {
+    pub(super) fn new(tensor: &str, lost: Lost) -> Loss {
         Loss { lost, tensor: Some(tensor.to_owned()) }
     }
 }

@@ -86,7 +86,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
                 let change = change.unwrap_or(&nothing);
                 Pair { source: &entry, target: &other, change, expected, out: &mut out }.compare();
             }
-            None => out.unaccounted.push(Loss::of(entry.name(), Lost::Tensor)),
+            None => out.unaccounted.push(Loss::new(entry.name(), Lost::Tensor)),
         }
     }
     ties::compare(&source, &target, &found, expected, &mut out);
@@ -254,11 +254,11 @@ impl Pair<'_> {
     }
 
     fn left_behind(&mut self, lost: Lost) {
-        self.out.left_behind.push(Loss::of(self.source.name(), lost));
+        self.out.left_behind.push(Loss::new(self.source.name(), lost));
     }
 
     fn unaccounted(&mut self, lost: Lost) {
-        self.out.unaccounted.push(Loss::of(self.source.name(), lost));
+        self.out.unaccounted.push(Loss::new(self.source.name(), lost));
     }
 }
 

@@ -66,7 +66,7 @@ fn what_is_the_same_is_accounted_for() {
     };
     // The tie goes by the bytes, which are at another place now.
     let lost = unaccounted(more);
-    assert_eq!(lost, [Loss::of("b", Lost::Tie("a".into()))]);
+    assert_eq!(lost, [Loss::new("b", Lost::Tie("a".into()))]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn each_item_that_is_dropped_is_found() {
         (Lost::Tie("a".into()), "b", |specs| specs[1].components[0].shares = None),
     ];
     for (lost, tensor, change) in cases {
-        assert_eq!(unaccounted(change), [Loss::of(tensor, lost)]);
+        assert_eq!(unaccounted(change), [Loss::new(tensor, lost)]);
     }
     let mut other = record_of(&tensors(), None);
     other.set_attributes(Some(Attributes::new()));
@@ -116,7 +116,7 @@ fn what_was_asked_for_is_no_loss() {
     specs[0].components[0].dtype = DType::I32;
     expected.tensor("a").element_type = Some((DType::F32, None));
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::of("a", Lost::ElementType("f32".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::new("a", Lost::ElementType("f32".into()))]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn parameters_go_with_their_layout_and_attributes_stay() {
     dense.attributes.remove("unit");
     specs[2] = dense;
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::of("q", Lost::Attribute("unit".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::new("q", Lost::Attribute("unit".into()))]);
     expected.leave_attributes();
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!(ledger.check().unwrap(), ["the attribute `unit` of tensor `q`"]);

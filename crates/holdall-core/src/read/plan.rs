@@ -87,12 +87,12 @@ impl Plan {
     /// Plans the reads for `wants`.
     pub fn new(wants: Vec<Want>, cut: impl Into<Cut>) -> Plan {
         let all = 0..wants.len() as u32;
-        Plan::of(wants, all, cut)
+        Plan::for_subset(wants, all, cut)
     }
 
     /// Plans the reads for some of `wants`, by their numbers; quickest where those come in the order of their stored
     /// bytes.
-    pub fn of(
+    pub fn for_subset(
         wants: Vec<Want>,
         numbers: impl ExactSizeIterator<Item = u32>,
         cut: impl Into<Cut>,

@@ -272,7 +272,7 @@ impl Decoder<'_> {
                     ALIGNMENT.broken(message).at(start..head.cursor.position())
                 })?;
             }
-            if Type::of(&value) != Some(of) {
+            if Type::default_for(&value) != Some(of) {
                 types.push((Value::Text(key.to_owned()), Value::Text(of.name().into_owned())));
             }
             all.push(key.to_owned(), value);

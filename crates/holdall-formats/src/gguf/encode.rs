@@ -178,14 +178,14 @@ fn pairs(
     let align = align.or(stated).unwrap_or(ALIGN_DEFAULT);
     if align != ALIGN_DEFAULT && stated.is_none() {
         let value = Value::Integer(align.into());
-        put(ALIGN_KEY, Type::of(&value).unwrap_or(Type::STRING), &value);
+        put(ALIGN_KEY, Type::default_for(&value).unwrap_or(Type::STRING), &value);
     }
     let mut others = Vec::new();
     for (key, value) in attributes.iter().filter(|(key, _)| *key != TYPES) {
         let is_ours = matches!(key, ATTRIBUTES | TENSOR_ATTRIBUTES);
         if key == ALIGN_KEY {
             let value = Value::Integer(align.into());
-            put(key, Type::of(&value).unwrap_or(Type::STRING), &value);
+            put(key, Type::default_for(&value).unwrap_or(Type::STRING), &value);
         } else if let Some(of) =
             Type::to_write(key, value, attributes).filter(|_| !key.is_empty() && !is_ours)
         {

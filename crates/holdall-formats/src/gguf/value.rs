@@ -99,7 +99,7 @@ impl Type {
     pub(super) const STRING: Type = Type::One(Kind::STRING);
 
     /// The type that a value has by default: the first of a few that can hold it.
-    pub(super) fn of(value: &Value) -> Option<Type> {
+    pub(super) fn default_for(value: &Value) -> Option<Type> {
         const ONE: [Kind; 8] = [
             Kind::BOOL,
             Kind::U32,
@@ -164,7 +164,7 @@ impl Type {
             let (_, name) = pairs.iter().find(|(k, _)| k.as_text() == Some(key))?;
             Type::by_name(name.as_text()?, value)
         };
-        named().or_else(|| Type::of(value))
+        named().or_else(|| Type::default_for(value))
     }
 }
 

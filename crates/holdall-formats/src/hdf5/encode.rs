@@ -67,7 +67,7 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let mut tree = Tree::of(declared)?;
+        let mut tree = Tree::from_tensors(declared)?;
         tree.add_layers(attributes);
         let (mut blocks, mut texts) = (Blocks::new(), Texts::default());
         let mut headers = Vec::with_capacity(declared.len());
@@ -152,7 +152,7 @@ enum Node<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn of(declared: &'a [TensorSpec]) -> Result<Tree<'a>> {
+    fn from_tensors(declared: &'a [TensorSpec]) -> Result<Tree<'a>> {
         let mut root = BTreeMap::new();
         let mut groups = HashSet::from_iter([""]);
         let mut numbers = HashMap::default();
@@ -394,7 +394,7 @@ fn records<'t>(tensor: &TensorSpec, data: &ComponentSpec) -> Result<Array<'t>> {
     let of = values::record(&found.fields).and_then(|of| Some((kind_of(&of)?, of)));
     let Some((kind, of)) = of else {
         let why = "their type is too long, has fields of no bytes, or is that of complex numbers";
-        return Err(refusal.of(why));
+        return Err(refusal.error(why));
     };
     let attributes = Cow::Owned(found.beside(&kind));
     Ok(Array { of, mark: None, shape: found.shape.into(), attributes, len: data.decoded_len })

@@ -55,7 +55,7 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
         return Some(of_attribute(name, &number(DType::F64), &space(None)));
     }
     let (shape, leaves) = leaves(value)?;
-    let values = Values::of(&leaves)?;
+    let values = Values::from_values(&leaves)?;
     let of = values.datatype();
     let len = match &values {
         Values::Plain(_, bytes) => bytes.len(),
@@ -123,7 +123,7 @@ enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn of(all: &[&'a Value]) -> Option<Values<'a>> {
+    fn from_values(all: &[&'a Value]) -> Option<Values<'a>> {
         let each = |of: Vec<u8>, get: &dyn Fn(&Value) -> Option<[u8; 8]>| {
             let found: Option<Vec<[u8; 8]>> = all.iter().map(|value| get(value)).collect();
             found.map(|found| Values::Plain(of, found.concat()))

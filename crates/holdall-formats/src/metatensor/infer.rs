@@ -26,7 +26,7 @@ const MOST_NATURAL_ALIGN: u64 = 16;
 /// # Errors
 /// Of tensors that Metatensor cannot hold: `metatensor/…`.
 pub fn infer(tensors: &[TensorSpec], align: Option<u64>) -> Result<String> {
-    let leaves = Leaves::of(tensors, align)?;
+    let leaves = Leaves::from_tensors(tensors, align)?;
     let names: Vec<&str> = tensors.iter().map(|t| t.name.as_str()).collect();
     let named = tree::build(&names, &[], Some(&|a, b| leaves.are_alike(a, b)))?;
     Ok(leaves.schema(&named.tree))
@@ -45,7 +45,7 @@ pub(super) struct Leaves {
 impl Leaves {
     /// # Errors
     /// [`LAYOUT`], [`KIND`], `metatensor/logical-type`.
-    pub(super) fn of(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
+    pub(super) fn from_tensors(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
         let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: BTreeMap::new() };
         let mut known: HashMap<String, usize> = HashMap::default();
         // Kinds that came before, by their text.

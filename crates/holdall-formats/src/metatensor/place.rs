@@ -28,7 +28,7 @@ impl Aligns {
     ///
     /// # Errors
     /// [`SCHEMA_FIT`].
-    pub(super) fn of(
+    pub(super) fn from_tree(
         tree: &Tree,
         schema: &Schema,
         root: NodeId,

@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
                 (json, schema, named)
             }
             None => {
-                let leaves = Leaves::of(declared, align)?;
+                let leaves = Leaves::from_tensors(declared, align)?;
                 let named = tree::build(&names, &paths, Some(&|a, b| leaves.are_alike(a, b)))?;
                 let schema = leaves.schema(&named.tree);
                 (parse(schema.as_bytes(), limits.depth)?, schema, named)
@@ -79,7 +79,7 @@ impl<'a> Plan<'a> {
         let header_schema = compiled
             .needs_header_schema(&author)
             .then(|| compiled.header_schema(&json).to_string());
-        let aligns = Aligns::of(&named.tree, &compiled, root, declared)?;
+        let aligns = Aligns::from_tree(&named.tree, &compiled, root, declared)?;
         let mut said = Said { is_inferred: !is_given, ..Said::default() };
         said.names = named.names.into_iter().collect();
         for tensor in declared {

@@ -20,7 +20,7 @@ impl Split {
     ///
     /// # Errors
     /// [`SPLIT`], where its name says something else.
-    pub fn of(index: &Index, name: &str) -> Result<Option<Split>> {
+    pub fn from_index(index: &Index, name: &str) -> Result<Option<Split>> {
         let Some(ModelPart { number: 0, count, tensors }) = part_of(index) else {
             return Ok(None);
         };

@@ -32,11 +32,11 @@ pub(super) fn digest(window: &Window, limits: &Limits) -> Result<Option<String>,
 
 /// What counts of an object, if its parts have digests.
 fn object(value: &Value) -> Option<Value> {
-    let mut out = of(value, &["shape", "layout", "attributes"])?;
+    let mut out = entries(value, &["shape", "layout", "attributes"])?;
     let Value::Map(fields) = value else { return None };
     let Value::Map(parts) = member(fields, "parts")? else { return None };
     let part = |(role, part): &(Value, Value)| {
-        let fields = of(part, &["dtype", "type", "digest"])?;
+        let fields = entries(part, &["dtype", "type", "digest"])?;
         let has_digest = fields.iter().any(|(key, _)| key.as_text() == Some("digest"));
         has_digest.then_some((role.clone(), Value::Map(fields)))
     };
@@ -46,7 +46,7 @@ fn object(value: &Value) -> Option<Value> {
 }
 
 /// The entries of a map that have these keys.
-fn of(value: &Value, keys: &[&str]) -> Option<Vec<(Value, Value)>> {
+fn entries(value: &Value, keys: &[&str]) -> Option<Vec<(Value, Value)>> {
     let Value::Map(pairs) = value else { return None };
     let is_one = |key: &Value| key.as_text().is_some_and(|key| keys.contains(&key));
     Some(pairs.iter().filter(|(key, _)| is_one(key)).cloned().collect())

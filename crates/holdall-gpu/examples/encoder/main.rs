@@ -33,7 +33,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(file: &File) -> Result<Sizes> {
+    fn from_file(file: &File) -> Result<Sizes> {
         let hidden = file.tensor("embeddings.word_embeddings.weight")?.shape()[1];
         let inner = file.tensor("encoder.layer.0.intermediate.dense.weight")?.shape()[0];
         let is_there =
@@ -54,7 +54,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         }
     };
     let file = holdall::open(&path)?;
-    let sizes = Sizes::of(&file)?;
+    let sizes = Sizes::from_file(&file)?;
     println!("{} layers of {} numbers, {} tokens", sizes.layers, sizes.hidden, IDS.len());
     let words = file.tensor("embeddings.word_embeddings.weight")?.shape()[0];
     let ids = IDS.map(|id| id % words as u32);

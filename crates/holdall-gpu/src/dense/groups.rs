@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// How the elements of a tensor of layout `quantized_group` are read.
 pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let info = tensor.info();
-    let scheme = Scheme::of(info)?;
+    let scheme = Scheme::from_info(info)?;
     let count: u64 = tensor.shape().iter().product();
     let columns = tensor.shape().get(1).copied().unwrap_or(1).max(1);
     let rows = tensor.shape().first().copied().unwrap_or(1);
@@ -80,7 +80,7 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
         parts.push(("zeros", Role::Zeros));
     }
     body.push_str("\n    return bitcast<u32>((q_of_data(i) - zero(g)) * scale(g));");
-    Ok(Reading { code, parts, ..Reading::of(body) })
+    Ok(Reading { code, parts, ..Reading::new(body) })
 }
 
 /// `group_of_row(i)`: the number that each row has, whatever does not fit 32 bits as the largest.

@@ -89,7 +89,7 @@ impl Converter {
         let source = source(&parts, &read, to);
         let table = match read.table.len() as u64 * 4 {
             0 => None,
-            len => Some(self.room(len, Sizes::of(&limits)?)?),
+            len => Some(self.room(len, Sizes::from_limits(&limits)?)?),
         };
         let mut read_from = pages;
         if let Some(table) = &table {
@@ -99,7 +99,7 @@ impl Converter {
             })?;
             read_from.extend(table);
         }
-        let out = self.room(count * to.dtype().width(), Sizes::of(&limits)?)?;
+        let out = self.room(count * to.dtype().width(), Sizes::from_limits(&limits)?)?;
         guarded(&self.device, format_args!("a shader"), || {
             let pipeline = self.pipeline(source);
             let mut first = 0;
@@ -210,7 +210,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(body: impl Into<String>) -> Reading {
+    fn new(body: impl Into<String>) -> Reading {
         Reading { body: body.into(), table: Vec::new(), code: String::new(), parts: Vec::new() }
     }
 }
@@ -228,7 +228,7 @@ fn of_dense(data: &Component) -> Result<Reading> {
     if let Some(logical) = &data.logical_type {
         return of_small(logical);
     }
-    of_plain("data", data).map(Reading::of)
+    of_plain("data", data).map(Reading::new)
 }
 
 /// The body of a function that reads number `i` of a component, of a type that is plain.
@@ -278,7 +278,7 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
     let mut values = vec![0f32; codes];
     into_f32(DType::U8, Some(logical), &bytes, &mut values)?;
     let table = values.iter().map(|value| value.to_bits()).collect();
-    Ok(Reading { table, ..Reading::of(body) })
+    Ok(Reading { table, ..Reading::new(body) })
 }
 
 /// Each block type has a function of its name.
@@ -292,7 +292,7 @@ fn of_blocks(of: &BlockType) -> Reading {
         let (words, _) = grid.as_chunks::<4>();
         table.extend(words.iter().map(|word| u32::from_le_bytes(word.map(i8::cast_unsigned))));
     }
-    Reading { code, table, ..Reading::of(body) }
+    Reading { code, table, ..Reading::new(body) }
 }
 
 fn source(parts: &[(&str, &Component)], read: &Reading, to: Float) -> String {

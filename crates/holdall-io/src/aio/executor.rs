@@ -109,7 +109,7 @@ pub(super) async fn ranges(
 /// Finds out where the frames are of those wants that may have a table of them.
 async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
     let components: Vec<&Component> = wants.iter().map(|want| &want.component).collect();
-    let mut tables = Tables::of(&components);
+    let mut tables = Tables::for_components(&components);
     while let Some(extents) = tables.extents() {
         let mut ends = Vec::new();
         for same in extents.chunk_by(|a, b| a.source == b.source) {

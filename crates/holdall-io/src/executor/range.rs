@@ -335,7 +335,7 @@ pub fn table_of(sources: &Sources, c: &Component) -> Result<Option<SeekTable>> {
 /// The seek tables of components; all that may have one are asked for in one read, and in another where tables are
 /// longer than most.
 pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Option<SeekTable>>> {
-    let mut tables = Tables::of(components);
+    let mut tables = Tables::for_components(components);
     while let Some(extents) = tables.extents() {
         let ends = match extents[..] {
             [one] => vec![read_part(sources.at(one.source), one.range())?],
@@ -354,7 +354,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn of(components: &[&Component]) -> Tables {
+    pub(crate) fn for_components(components: &[&Component]) -> Tables {
         let asked = components.iter().enumerate();
         let asked = asked.filter_map(|(i, c)| Some((i, c.table_extent()?))).collect();
         Tables { found: components.iter().map(|_| None).collect(), asked }

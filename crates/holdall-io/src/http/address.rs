@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// # Errors
 /// [`PRIVATE_HOST`]; `net/failed`, where the host is not found.
 #[cfg(feature = "quic")]
-pub(crate) fn of(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketAddr>> {
     use std::net::ToSocketAddrs as _;
     let failed = &holdall_net::rules::FAILED;
     let found = (host, port).to_socket_addrs();

@@ -471,7 +471,7 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
     terms.gap = terms.gap.max(MERGE_GAP);
     // A read that is longer than a gap has bytes of a component, which tell the memory that it fills.
     terms.piece = terms.piece.max(terms.gap.saturating_add(1));
-    Ok(Plan::of(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
+    Ok(Plan::for_subset(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
 }
 
 /// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain

@@ -144,10 +144,10 @@ impl PackageReader {
             found.map_err(|e| no_package(&*source, e).in_source(&name))?;
         contents.warnings.extend(source.warnings());
         let origin = Origin::Zip { source, directory };
-        PackageReader::of(contents, origin, location.clone(), io, name, options)
+        PackageReader::from_contents(contents, origin, location.clone(), io, name, options)
     }
 
-    fn of(
+    fn from_contents(
         contents: Contents,
         origin: Origin,
         location: Location,
@@ -199,7 +199,7 @@ impl PackageReader {
             contents = Contents::new(found, &texts, limits)?;
         }
         let name = root.display().to_string();
-        PackageReader::of(
+        PackageReader::from_contents(
             contents,
             Origin::Folder(root.to_owned()),
             Location::Path(root.to_owned()),
@@ -229,7 +229,7 @@ impl PackageReader {
         };
         texts.description = Some(write::description(description).into());
         let contents = Contents::new(found, &texts, limits)?;
-        PackageReader::of(
+        PackageReader::from_contents(
             contents,
             origin,
             Location::Path(root.to_owned()),

@@ -365,7 +365,7 @@ struct First {
 
 impl First {
     /// What an answer tells that is of `len` bytes and has those of `part`.
-    fn of(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<First> {
+    fn from_answer(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<First> {
         let validator = answer.validator()?;
         let own = client.service().map(|service| service.pin(answer));
         let usual = || validator.condition().map(|value| ("if-range", value.to_owned()));
@@ -414,7 +414,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
             return whole(answer, client);
         }
         416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
-            return Ok(First::of(&answer, client, 0, (0, Bytes::new()))?);
+            return Ok(First::from_answer(&answer, client, 0, (0, Bytes::new()))?);
         }
         // Some servers know ranges, but none from the end.
         200 if answer.header("accept-ranges") != Some("bytes") => return Err(no_ranges()),
@@ -442,7 +442,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
         return Err(wrong_part(&(start, end), &expected).into());
     }
     let bytes = body(&mut answer, end - start)?;
-    Ok(First::of(&answer, client, len, (start, bytes))?)
+    Ok(First::from_answer(&answer, client, len, (start, bytes))?)
 }
 
 /// Whether the end of a file can be asked for without its length.
@@ -466,7 +466,7 @@ fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
     }
     let len = answer.content_len().unwrap_or_default();
     let bytes = body(&mut answer, len)?;
-    Ok(First::of(&answer, client, len, (0, bytes))?)
+    Ok(First::from_answer(&answer, client, len, (0, bytes))?)
 }
 
 fn ask(client: &Client, url: &Url, part: Part) -> Result<Answer, Failed> {

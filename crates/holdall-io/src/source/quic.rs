@@ -35,7 +35,7 @@ impl QuicSource {
     pub fn open(address: &str, policy: &Policy) -> Result<QuicSource> {
         let address = Address::parse(address)?;
         let (host, port, hosts) = (address.host.clone(), address.port, policy.hosts);
-        let addresses = Box::new(move || address::of(&host, port, hosts));
+        let addresses = Box::new(move || address::resolve(&host, port, hosts));
         let patience = Patience {
             connect: policy.patience.connect,
             stall: policy.patience.stall,

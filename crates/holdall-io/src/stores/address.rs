@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Whose addresses begin with this scheme.
-    pub(crate) fn of(scheme: &str) -> Option<Kind> {
+    pub(crate) fn from_scheme(scheme: &str) -> Option<Kind> {
         let is = |one: &str| scheme.eq_ignore_ascii_case(one);
         let found = SCHEMES.iter().find(|(_, names)| names.iter().any(|name| is(name)));
         found.map(|(kind, _)| *kind)
@@ -54,7 +54,7 @@ impl Address {
     /// [`ADDRESS`].
     pub(crate) fn parse(text: &str) -> Result<Address> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
-        let Some(kind) = Kind::of(scheme) else {
+        let Some(kind) = Kind::from_scheme(scheme) else {
             return Err(ADDRESS.broken(format!("`{}` has another scheme", shown(text).shown())));
         };
         let address = match kind {

@@ -28,13 +28,13 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     }
     if let (Some(id), Some(secret)) = (options.said("key"), options.said("secret")) {
         let token = options.said("token").map(str::to_owned);
-        return Ok(Fresh::always(Found::of(id.to_owned(), secret.to_owned(), token)));
+        return Ok(Fresh::always(Found::new(id.to_owned(), secret.to_owned(), token)));
     }
     let env = |name: &str| options.env(name);
     let wants_profile = options.said("profile").is_some();
     if !wants_profile {
         if let (Some(id), Some(secret)) = (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")) {
-            return Ok(Fresh::always(Found::of(id, secret, env("AWS_SESSION_TOKEN"))));
+            return Ok(Fresh::always(Found::new(id, secret, env("AWS_SESSION_TOKEN"))));
         }
         if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
         {
@@ -97,7 +97,7 @@ pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url>
 pub(super) fn given(body: &[u8]) -> Option<Fresh<Found>> {
     let part = |name: &str| xml::find(body, name);
     let until = part("Expiration").as_deref().and_then(moment);
-    let value = Found::of(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
+    let value = Found::new(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
     Some(Fresh { value, until })
 }
 
@@ -193,7 +193,7 @@ fn of_json(body: &[u8]) -> Result<Fresh<Found>> {
     let get = |name: &str| all.get(name).cloned();
     let until = get("Expiration").as_deref().and_then(moment);
     match (get("AccessKeyId"), get("SecretAccessKey")) {
-        (Some(id), Some(secret)) => Ok(Fresh { value: Found::of(id, secret, get("Token")), until }),
+        (Some(id), Some(secret)) => Ok(Fresh { value: Found::new(id, secret, get("Token")), until }),
         _ => Err(refused("the answer has no credentials")),
     }
 }

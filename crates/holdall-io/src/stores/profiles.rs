@@ -33,7 +33,7 @@ pub(super) fn keys(
         return Ok(None);
     }
     let name = options.find("profile", &["AWS_PROFILE"]).unwrap_or_else(|| "default".to_owned());
-    Asking { options, policy, region }.of(&name, &mut Vec::new())
+    Asking { options, policy, region }.resolve(&name, &mut Vec::new())
 }
 
 /// The profile that is named, by the options or the environment, else `default`; nothing where there is none of that name.
@@ -101,7 +101,7 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     /// The keys of a profile, for which those in `on_the_way` need them.
-    fn of(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Fresh<Found>>> {
+    fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Fresh<Found>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
@@ -110,7 +110,7 @@ impl Asking<'_> {
         let own = match (get("aws_access_key_id"), get("aws_secret_access_key")) {
             (Some(id), Some(secret)) => {
                 let token = get("aws_session_token").map(str::to_owned);
-                Some(Fresh::always(Found::of(id.to_owned(), secret.to_owned(), token)))
+                Some(Fresh::always(Found::new(id.to_owned(), secret.to_owned(), token)))
             }
             _ => None,
         };
@@ -133,7 +133,7 @@ impl Asking<'_> {
                 (Some(_), _) if on_the_way.len() >= CHAIN => {
                     return Err(PROFILE.broken(format!("more than {CHAIN} roles need each other")));
                 }
-                (Some(from), _) => self.of(from, on_the_way)?,
+                (Some(from), _) => self.resolve(from, on_the_way)?,
                 (None, Some(from)) => self.of_source(from)?,
                 (None, None) => None,
             };
@@ -160,7 +160,7 @@ impl Asking<'_> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
-                |(id, secret)| Fresh::always(Found::of(id, secret, env("AWS_SESSION_TOKEN"))),
+                |(id, secret)| Fresh::always(Found::new(id, secret, env("AWS_SESSION_TOKEN"))),
             )),
             "EcsContainer" => of_container(self.options),
             "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
@@ -252,7 +252,7 @@ impl Asking<'_> {
         let until = until.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
         match (get("accessKeyId"), get("secretAccessKey")) {
             (Some(id), Some(secret)) => {
-                Ok(Fresh { value: Found::of(id, secret, get("sessionToken")), until })
+                Ok(Fresh { value: Found::new(id, secret, get("sessionToken")), until })
             }
             _ => Err(refused("the answer to a request for single sign-on has no credentials")),
         }

@@ -152,7 +152,7 @@ impl fmt::Debug for S3 {
 
 impl Found {
     /// Those of a caller.
-    pub(super) fn of(id: String, secret: String, token: Option<String>) -> Found {
+    pub(super) fn new(id: String, secret: String, token: Option<String>) -> Found {
         Found::Keys(Keys { id, secret, token })
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn v4(
     service: &str,
     now: SystemTime,
 ) {
-    let time = Civil::of(now);
+    let time = Civil::from_time(now);
     let (date, stamp) = (time.day_text(), time.basic());
     let payload = sha256_hex(request.body);
     request.headers.push(("x-amz-content-sha256", payload.clone()));
@@ -78,7 +78,7 @@ fn canonical(query: &str) -> String {
 
 /// Signs a request with the key of an Azure account, which is `account`.
 pub(super) fn shared_key(request: &mut Outgoing<'_>, account: &str, key: &[u8], now: SystemTime) {
-    request.headers.push(("x-ms-date", Civil::of(now).http()));
+    request.headers.push(("x-ms-date", Civil::from_time(now).http()));
     let header = |name: &str| {
         let found = request.headers.iter().find(|(own, _)| *own == name);
         found.map_or("", |(_, value)| value.trim())
@@ -130,7 +130,7 @@ struct Civil {
 }
 
 impl Civil {
-    fn of(time: SystemTime) -> Civil {
+    fn from_time(time: SystemTime) -> Civil {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let days = seconds / 86_400;
         let (year, month, day) = date_of(days as i64);
@@ -221,7 +221,7 @@ mod tests {
             ("2013-05-24T00:00:01Z", "Fri, 24 May 2013 00:00:01 GMT"),
             ("2100-03-01T12:00:00Z", "Mon, 01 Mar 2100 12:00:00 GMT"),
         ] {
-            assert_eq!(Civil::of(moment(text).unwrap()).http(), http);
+            assert_eq!(Civil::from_time(moment(text).unwrap()).http(), http);
         }
         for text in ["", "2013", "2013-13-01T00:00:00Z", "1913-01-01T00:00:00Z", "äöüäöüäöüäöü"]
         {

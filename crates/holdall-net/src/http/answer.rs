@@ -40,7 +40,7 @@ impl Ways<'_> {
     /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
-            Some(request) => self.of(request),
+            Some(request) => self.answer(request),
             None => Answer::text(400, "the request is not understood here\n"),
         };
         for (name, value) in &self.options.headers {
@@ -57,7 +57,7 @@ impl Ways<'_> {
         answer
     }
 
-    fn of(&self, request: &Request<'_>) -> Answer {
+    fn answer(&self, request: &Request<'_>) -> Answer {
         // A page of a stranger's whose name leads to this machine has the name in its requests.
         if self.is_loopback && !request.header("host").is_none_or(is_own) {
             return Answer::text(421, "this server has another name\n");

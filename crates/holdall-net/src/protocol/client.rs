@@ -227,15 +227,15 @@ pub struct Arrival {
 impl Arrival {
     /// Of these ranges, of which nothing came.
     pub fn new(ranges: Vec<Range<u64>>) -> Arrival {
-        Arrival::of(Intake::new(ranges, None))
+        Arrival::new(Intake::new(ranges, None))
     }
 
     /// The same of a file of `len` bytes and this hash, from a server that was asked for proofs when it was opened.
     pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> Arrival {
-        Arrival::of(Intake::new(ranges, Some((len, root))))
+        Arrival::new(Intake::new(ranges, Some((len, root))))
     }
 
-    fn of(intake: Intake) -> Arrival {
+    fn new(intake: Intake) -> Arrival {
         Arrival { intake, frames: Frames::default(), is_answered: false }
     }
 

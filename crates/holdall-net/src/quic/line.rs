@@ -115,7 +115,7 @@ impl Place {
     ///
     /// # Errors
     /// `net/certificate`.
-    pub(super) fn of(whom: Whom) -> Result<Arc<Place>> {
+    pub(super) fn connect_to(whom: Whom) -> Result<Arc<Place>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
         let found = known.iter().position(|place| place.process == process && place.whom == whom);

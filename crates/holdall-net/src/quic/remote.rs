@@ -113,7 +113,7 @@ struct Batches {
 }
 
 impl Batches {
-    fn of(receive: RecvStream, handle: &Handle) -> Batches {
+    fn new(receive: RecvStream, handle: &Handle) -> Batches {
         let (give, come) = channel(BATCHES);
         Batches { come, task: handle.spawn(gather(receive, give)) }
     }
@@ -316,7 +316,7 @@ impl Remote {
             Err(e) => return Err(line.unsent(e)),
         }
         let _ = send.finish();
-        let mut batches = Batches::of(receive, line.handle());
+        let mut batches = Batches::new(receive, line.handle());
         while let Some(batch) = line.in_time(batches.come.recv()).await? {
             for bytes in batch.map_err(|e| line.unread(e))? {
                 line.came(bytes.len());
@@ -354,7 +354,7 @@ impl Remote {
             token: self.address.token.clone(),
             patience: self.patience,
         };
-        let places = (self.addresses)()?.into_iter().map(|to| Place::of(whom(to)));
+        let places = (self.addresses)()?.into_iter().map(|to| Place::connect_to(whom(to)));
         let mut places = places.collect::<Result<Vec<_>>>()?;
         places.sort_by_key(|place| !place.is_connected());
         let Address { path, root, .. } = &self.address;

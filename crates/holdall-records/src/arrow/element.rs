@@ -14,7 +14,7 @@ pub(super) enum Element {
 }
 
 impl Element {
-    pub(super) fn of(scalar: Scalar) -> Element {
+    pub(super) fn from_scalar(scalar: Scalar) -> Element {
         Element::Of(match scalar {
             Scalar::Int8 => TensorDType::I8,
             Scalar::Int16 => TensorDType::I16,

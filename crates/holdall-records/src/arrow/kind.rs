@@ -62,7 +62,7 @@ fn node(field: &Field, path: &str) -> Result<Value> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => text(),
         DataType::Dictionary(_, values) if is_text(values) => text(),
         DataType::FixedSizeBinary(_) if own.is_some() => {
-            let scalar = Scalar::ALL.into_iter().find(|s| Some(Element::of(*s)) == own);
+            let scalar = Scalar::ALL.into_iter().find(|s| Some(Element::from_scalar(*s)) == own);
             number(scalar.ok_or_else(|| refused(field, path))?)
         }
         DataType::Binary
@@ -78,7 +78,7 @@ fn node(field: &Field, path: &str) -> Result<Value> {
         DataType::List(item) | DataType::LargeList(item) => array(item, None)?,
         DataType::FixedSizeList(item, len) => array(item, Some(*len))?,
         other => {
-            let same = |s: &Scalar| Element::of(*s).own_type().as_ref() == Some(other);
+            let same = |s: &Scalar| Element::from_scalar(*s).own_type().as_ref() == Some(other);
             number(Scalar::ALL.into_iter().find(same).ok_or_else(|| refused(field, path))?)
         }
     })

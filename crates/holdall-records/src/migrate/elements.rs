@@ -57,7 +57,7 @@ impl Elements {
             return None;
         }
         let (dtype, logical) = stored_as(self.to.0);
-        let to = FloatType::of(dtype, logical.as_ref())?;
+        let to = FloatType::from_dtype(dtype, logical.as_ref())?;
         Feed::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
     }
 
@@ -114,7 +114,7 @@ impl Elements {
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let count = bytes.len() / self.from.1.size().max(1) as usize;
         let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float = |(dtype, logical): &(_, Option<_>)| FloatType::of(*dtype, logical.as_ref());
+        let float = |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
         if let (true, Some(_), Some(to)) =
             (self.chain.is_cast(), float(&stored.0), float(&stored.1))
         {

@@ -188,7 +188,7 @@ impl Migration {
     /// # Errors
     /// What keeps it from being done: as [`Migration::run`], but for what only the values of the file show.
     pub fn plan(&self, file: &File) -> Result<MigrationPlan> {
-        Ok(MigrationPlan::of(&self.prepare(file)?))
+        Ok(MigrationPlan::from_prepared(&self.prepare(file)?))
     }
 
     /// The schema that the new file has, if it has one of its own, and the attributes that it has beside it.

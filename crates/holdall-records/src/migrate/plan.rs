@@ -42,7 +42,7 @@ pub struct PlanStep {
 
 impl MigrationPlan {
     /// The plan of what was prepared.
-    pub(super) fn of(prepared: &Prepared) -> MigrationPlan {
+    pub(super) fn from_prepared(prepared: &Prepared) -> MigrationPlan {
         let mut plan =
             MigrationPlan { tensors: prepared.works.len() as u64, ..MigrationPlan::default() };
         for work in &prepared.works {

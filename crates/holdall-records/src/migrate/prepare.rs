@@ -278,7 +278,7 @@ impl Prepared {
             specs.push(match work {
                 Work::Flat(flat) => flat.spec.clone(),
                 Work::Records(job) => job.spec(0)?,
-                Work::Copied(tensor, target) => match TensorSpec::of(tensor.sound()?.info()) {
+                Work::Copied(tensor, target) => match TensorSpec::from_info(tensor.sound()?.info()) {
                     Some(spec) => TensorSpec { name: target.clone(), ..spec },
                     None => return Ok(None),
                 },

@@ -210,7 +210,7 @@ impl Read {
     fn new(part: &Accessor, kind: &Kind, value: &str) -> Result<Read> {
         let wrong =
             |what: &str| CONDITION.broken(format!("`{}` is not {what}", value.escape_debug()));
-        if let Some(integer) = Integer::of(part) {
+        if let Some(integer) = Integer::from_accessor(part) {
             let value = match kind {
                 Kind::Scalar(Scalar::Timestamp) => {
                     time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"))?
@@ -267,7 +267,7 @@ impl Read {
 }
 
 impl Integer {
-    pub(super) fn of(part: &Accessor) -> Option<Integer> {
+    pub(super) fn from_accessor(part: &Accessor) -> Option<Integer> {
         part.typed()
             .map(Integer::I64)
             .or_else(|_| part.typed().map(Integer::I32))

@@ -209,7 +209,7 @@ impl<'r> Query<'r> {
         };
         let Some(sample) = self.sample else { return Ok(Matches(scan)) };
         at(match self.conditions.is_empty() {
-            true => sample.of(self.range.clone()),
+            true => sample.draw(self.range.clone()),
             false => sample.of_each(Matches(scan).map(|record| Ok(record?.index())))?,
         })
     }
@@ -253,7 +253,7 @@ impl Blob {
     pub fn places(&self, range: Range<u64>, sample: Option<Sample>) -> Result<Places> {
         check_range(&range, self.len()).map_err(|e| placed(e, self.tensor()))?;
         Ok(Places(match sample {
-            Some(sample) => Chosen::Some(sample.of(range).into_iter()),
+            Some(sample) => Chosen::Some(sample.draw(range).into_iter()),
             None => Chosen::Range(range),
         }))
     }

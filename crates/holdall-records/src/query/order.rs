@@ -64,7 +64,7 @@ impl Records {
                 Kind::String => Read::Text,
                 Kind::Enum(_) => Read::Enum,
                 Kind::Union(_) => Read::Variant,
-                kind => match (Integer::of(&part), part.typed(), part.typed()) {
+                kind => match (Integer::from_accessor(&part), part.typed(), part.typed()) {
                     (Some(integer), ..) => Read::Integer(integer),
                     (_, Ok(float), _) => Read::Float(float),
                     (.., Ok(bool)) => Read::Bool(bool),

@@ -17,7 +17,7 @@ pub struct Sample {
 impl Sample {
     /// So many different places of a range in their order, all equally likely: Floyd's way, whose memory is
     /// that of the answer.
-    pub fn of(self, range: Range<u64>) -> Vec<u64> {
+    pub fn draw(self, range: Range<u64>) -> Vec<u64> {
         let mut chance = Chance(self.seed);
         let mut found = BTreeSet::new();
         let len = range.end.saturating_sub(range.start);
@@ -86,7 +86,7 @@ mod tests {
     fn places(count: u64, seed: u64, plain: bool) -> Vec<u64> {
         let sample = Sample { count, seed };
         match plain {
-            true => sample.of(10..110),
+            true => sample.draw(10..110),
             false => sample.among((10..110).step_by(2)),
         }
     }

@@ -73,7 +73,7 @@ impl RecordForm {
 
     /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, `.parquet` or `.pq`, `.arrow`, `.arrows`, `.ipc` or
     /// `.feather`, otherwise lines of JSON.
-    pub fn of(path: impl AsRef<Path>) -> RecordForm {
+    pub fn from_path(path: impl AsRef<Path>) -> RecordForm {
         match path.as_ref().extension().and_then(|e| e.to_str()) {
             Some("json") => RecordForm::Json,
             Some("csv") => RecordForm::Csv,
@@ -196,7 +196,7 @@ impl RowsOptions {
             self.work.begin(metadata.len());
         }
         let form =
-            self.form.or_else(|| RecordForm::of_file(path)).unwrap_or_else(|| RecordForm::of(path));
+            self.form.or_else(|| RecordForm::of_file(path)).unwrap_or_else(|| RecordForm::from_path(path));
         if form.has_types() && metadata.is_file() {
             return self.batched(
                 Arc::new(FileSource::open(path)?),
@@ -212,7 +212,7 @@ impl RowsOptions {
         self.work.begin(source.len());
         let start = source.read_range(0..source.len().min(8))?;
         let by_bytes = || RecordForm::of_bytes(&start);
-        let form = self.form.or_else(by_bytes).unwrap_or_else(|| RecordForm::of(file));
+        let form = self.form.or_else(by_bytes).unwrap_or_else(|| RecordForm::from_path(file));
         match form.has_types() {
             true => self.batched(source, form, name),
             false => self.start(Box::new(SourceReader::new(source)), form, name),

@@ -57,7 +57,7 @@ struct Options {
 }
 
 impl Options {
-    fn of(load: &Load<'_>) -> Result<Options> {
+    fn from_load(load: &Load<'_>) -> Result<Options> {
         let threads = match load.option("num_threads") {
             None => None,
             Some(OptionValue::Integer(n @ 1..=1024)) => Some(*n as usize),

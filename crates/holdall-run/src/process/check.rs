@@ -322,7 +322,7 @@ fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<
 fn wrong_input(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
     let options = &package.description().runner.options;
     let mut loaded = tried.loaded(package, model, SHARED_FROM, options)?;
-    let wrong = TensorValue::of(vec![1], &[1u8])?;
+    let wrong = TensorValue::from_elements(vec![1], &[1u8])?;
     let inputs = vec![("no such input".to_owned(), wrong)];
     match loaded.call(&inputs, Span::Whole, &mut |_| Ok(())) {
         Ok(()) => {}

@@ -53,5 +53,5 @@ pub(crate) fn python(inputs: &[(&str, &str)], outputs: &[(&str, &str)]) -> Descr
 /// Zeros.
 pub(crate) fn value(shape: &[u64]) -> TensorValue {
     let count = shape.iter().product::<u64>() as usize;
-    TensorValue::of(shape.to_vec(), &vec![0f32; count]).unwrap()
+    TensorValue::from_elements(shape.to_vec(), &vec![0f32; count]).unwrap()
 }

@@ -85,7 +85,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// The keyword with this value.
-    pub(crate) fn of(value: &Value) -> Step {
+    pub(crate) fn for_keyword(value: &Value) -> Step {
         let number = |key: &str| value.get(key).and_then(Value::as_u64);
         Step { each: number("each").unwrap_or(1), member: number("member").unwrap_or(0) }
     }

@@ -255,7 +255,7 @@ fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, Validatio
         .with_pattern_options(PatternOptions::regex())
         .offline();
     options =
-        options.with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::of(value))));
+        options.with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::for_keyword(value))));
     for kind in KindKeyword::all() {
         let name = kind.name();
         options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
@@ -459,7 +459,7 @@ impl KindKeyword {
         let mut input = ValueInput::new(value);
         match self {
             KindKeyword::Scalar(scalar) => {
-                Num::of(scalar).encode(&mut input, &mut [0; 16], &mut String::new())
+                Num::from_scalar(scalar).encode(&mut input, &mut [0; 16], &mut String::new())
             }
             KindKeyword::Other { name, token } => {
                 crate::record::number::expect(&mut input, token, name)?;

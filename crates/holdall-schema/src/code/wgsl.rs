@@ -57,7 +57,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     }
     let mut structs =
         Structs { schema, types: Names::default(), known: BTreeMap::new(), out: String::new() };
-    structs.of(ty, name, stride)?;
+    structs.name_for(ty, name, stride)?;
     let _ = write!(
         text,
         "\n// The same bytes as a struct, for a binding that is `array<{name}>`. What WGSL has no type for there is words.\n{}",
@@ -430,7 +430,7 @@ struct Structs<'s> {
 
 impl Structs<'_> {
     /// The name of the struct that has the layout of a type, in so many bytes.
-    fn of(&mut self, ty: TypeId, name: &str, len: u64) -> Result<Option<String>> {
+    fn name_for(&mut self, ty: TypeId, name: &str, len: u64) -> Result<Option<String>> {
         let Kind::Struct(fields) = &self.schema.ty(ty).kind else { return Ok(None) };
         if let Some(known) = self.known.get(&(ty, len)) {
             return Ok(Some(known.clone()));
@@ -481,14 +481,14 @@ impl Structs<'_> {
                 let item = match &schema.ty(array.items).kind {
                     _ if schema.extent(array.items)?.size != stride => None,
                     Kind::Struct(_) if stride.is_multiple_of(WORD) => {
-                        self.of(array.items, name, stride)?
+                        self.name_for(array.items, name, stride)?
                     }
                     Kind::Struct(_) => None,
                     _ => self.ty(array.items, name)?,
                 };
                 item.map(|item| format!("array<{item}, {len}>"))
             }
-            Kind::Struct(_) => self.of(ty, name, schema.extent(ty)?.size)?,
+            Kind::Struct(_) => self.name_for(ty, name, schema.extent(ty)?.size)?,
             Kind::Union(_) | Kind::String | Kind::Bytes | Kind::Record => None,
         })
     }

@@ -196,7 +196,7 @@ pub(super) fn enum_values(node: &Keywords, at: &Place<'_>) -> Result<Enum> {
         return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.shown())));
     }
     let sorted = sorted.iter().map(|(_, place)| *place).collect();
-    Ok(Enum { width: PlaceWidth::of(values.len()), values: values.into(), sorted })
+    Ok(Enum { width: PlaceWidth::for_count(values.len()), values: values.into(), sorted })
 }
 
 /// A struct's members in order, each with its schema, and whether it is required.

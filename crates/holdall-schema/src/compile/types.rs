@@ -192,7 +192,7 @@ impl<'v> Compiler<'v> {
             variants.push(Variant { key: key.as_str().into(), ty });
         }
         sort_by(&mut variants, |a, b| a.key.cmp(&b.key));
-        let width = PlaceWidth::of(variants.len());
+        let width = PlaceWidth::for_count(variants.len());
         Ok(Kind::Union(Union { discriminator: discriminator.into(), variants, width, start: 0 }))
     }
 

@@ -162,7 +162,7 @@ pub enum Bump {
 
 impl Bump {
     /// The step for all of these changes; without any, a patch.
-    pub fn of(changes: &[Change]) -> Bump {
+    pub fn for_changes(changes: &[Change]) -> Bump {
         changes.iter().map(Change::bump).max().unwrap_or(Bump::Patch)
     }
 
@@ -235,5 +235,5 @@ impl fmt::Display for Change {
 /// "verdict": "compatible", "old": "Int32", "new": "Int64"}]}`.
 pub fn changes_json(changes: &[Change]) -> Value {
     let list: Vec<Value> = changes.iter().map(Change::to_json).collect();
-    json!({"bump": Bump::of(changes).as_str(), "changes": list})
+    json!({"bump": Bump::for_changes(changes).as_str(), "changes": list})
 }

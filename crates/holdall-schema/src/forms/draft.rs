@@ -57,7 +57,7 @@ impl Draft {
 
     /// The draft that a schema says it is of; 2020-12 where it says none, or one that is somebody's own. `None` for
     /// what is not an object.
-    pub(super) fn of(schema: &Value) -> Result<Option<Draft>> {
+    pub(super) fn declared_by(schema: &Value) -> Result<Option<Draft>> {
         let Some(keywords) = schema.as_object() else { return Ok(None) };
         match keywords.get("$schema").and_then(Value::as_str) {
             Some(address) => Draft::named(address).map(|draft| Some(draft.unwrap_or(Draft::D2020))),

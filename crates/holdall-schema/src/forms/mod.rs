@@ -20,13 +20,13 @@ const DEEPEST: usize = 256;
 /// # Errors
 /// `schema/draft`, naming the draft and the keyword, where it means another thing by 2020-12.
 pub fn normal(schema: Value) -> Result<Value> {
-    let Some(draft) = Draft::of(&schema)? else { return Ok(schema) };
+    let Some(draft) = Draft::declared_by(&schema)? else { return Ok(schema) };
     if !is_other(&schema, draft)? {
         return Ok(schema);
     }
     let names = schema.clone();
     let mut own = schema;
-    change(&mut own, draft, &Names::of(&names))?;
+    change(&mut own, draft, &Names::in_schema(&names))?;
     if let Some(keywords) = own.as_object_mut() {
         if draft < Draft::D2020 {
             keywords.insert("$schema".to_owned(), Draft::D2020.address().into());
@@ -38,7 +38,7 @@ pub fn normal(schema: Value) -> Result<Value> {
 
 /// Whether anything in a schema has another form, and is of that draft.
 fn is_other(schema: &Value, draft: Draft) -> Result<bool> {
-    let names = Names::of(schema);
+    let names = Names::in_schema(schema);
     let mut is_other = draft < Draft::D2020 || schema.get("definitions").is_some();
     let mut open = vec![(schema, 1usize)];
     while let Some((node, depth)) = open.pop() {

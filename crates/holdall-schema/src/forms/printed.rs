@@ -26,7 +26,7 @@ pub(super) struct Names<'v> {
 }
 
 impl<'v> Names<'v> {
-    pub(super) fn of(root: &'v Value) -> Names<'v> {
+    pub(super) fn in_schema(root: &'v Value) -> Names<'v> {
         let named = |keyword: &str| root.get(keyword).and_then(Value::as_object);
         Names { defs: named("$defs"), definitions: named("definitions") }
     }

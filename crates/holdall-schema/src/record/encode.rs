@@ -156,7 +156,7 @@ impl<H: Heap> Run<'_, H> {
         let schema = self.schema;
         match &get(&schema.types, ty)?.kind {
             Kind::Scalar(scalar) => {
-                Num::of(*scalar).encode(input, out, &mut self.tools.text)?;
+                Num::from_scalar(*scalar).encode(input, out, &mut self.tools.text)?;
             }
             Kind::Struct(fields) => {
                 expect(input, Token::Object, "a struct")?;

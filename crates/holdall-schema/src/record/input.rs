@@ -29,7 +29,7 @@ pub(crate) enum Integer {
 }
 
 impl Integer {
-    fn of(n: i128) -> Option<Integer> {
+    fn from_i128(n: i128) -> Option<Integer> {
         let unsigned = u64::try_from(n).map(Integer::Unsigned);
         unsigned.or_else(|_| i64::try_from(n).map(Integer::Negative)).ok()
     }
@@ -130,7 +130,7 @@ impl Input for Reader<'_> {
         {
             return Ok(Integer::Unsigned(n));
         }
-        if let Some(n) = number.integer().and_then(Integer::of) {
+        if let Some(n) = number.integer().and_then(Integer::from_i128) {
             return Ok(n);
         }
         match number.text.parse::<f64>() {
@@ -325,7 +325,7 @@ impl<'v> Input for ValueInput<'v> {
             Number::Negative(n) => Ok(Integer::Negative(n)),
             Number::Long(text, _) => Ok(Integer::Other(shortened(&text))),
             Number::Float(x) => Ok(whole_double(x)
-                .and_then(Integer::of)
+                .and_then(Integer::from_i128)
                 .unwrap_or_else(|| Integer::Other(format!("{x:?}")))),
         }
     }

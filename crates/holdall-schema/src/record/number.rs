@@ -32,7 +32,7 @@ pub(crate) enum Num {
 }
 
 impl Num {
-    pub(crate) const fn of(scalar: Scalar) -> Num {
+    pub(crate) const fn from_scalar(scalar: Scalar) -> Num {
         match scalar {
             Scalar::Int8 => Num::I8,
             Scalar::Int16 => Num::I16,

@@ -134,7 +134,7 @@ impl<'w, O: Output> Walk<'w, O> {
                 if *scalar == Scalar::Boolean {
                     check_bool(bytes)?;
                 }
-                self.out.write(|o| Num::of(*scalar).decode(bytes, o));
+                self.out.write(|o| Num::from_scalar(*scalar).decode(bytes, o));
             }
             Kind::Enum(e) => {
                 let value = enum_value(e, bytes)?;

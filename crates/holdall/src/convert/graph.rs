@@ -27,7 +27,7 @@ pub(super) struct Into {
 }
 
 /// The graph that a conversion writes into, where it writes a model.
-pub(super) fn of(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
+pub(super) fn graph_target(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
     // Where the format is not known, the code that needs it says so.
     let is_onnx = options.write.format_for(path).is_ok_and(|format| format.id == onnx::FORMAT.id);
     let graph = match &options.graph {

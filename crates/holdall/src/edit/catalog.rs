@@ -43,7 +43,7 @@ pub(super) enum Catalog {
 /// As [`OpenOptions::open`]; Misuse for a model that is not made of files that can be written.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog, Vec<Part>)> {
     // Before the file is read, whose change since is then found. A folder has a stamp too, which is not used.
-    let stamp = Stamp::of(path)?;
+    let stamp = Stamp::from_path(path)?;
     let file = options.open(path)?;
     let all = file.files();
     let of_role = |is: fn(&FileRole) -> bool| {
@@ -56,7 +56,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
     let external = of_role(|role| *role == FileRole::External);
     let (catalog, parts) = match (&*mains, &*shards, &*indices, &*external) {
         ([main], [], [], []) => {
-            let stamp = if main == path { stamp } else { Stamp::of(main)? };
+            let stamp = if main == path { stamp } else { Stamp::from_path(main)? };
             let mut part = Part::new(main, String::new(), stamp, file.clone());
             part.named_by = named_by(main, options);
             (Catalog::None, vec![part])
@@ -102,7 +102,7 @@ pub(crate) fn index_text(path: &Path) -> Result<IndexText> {
 }
 
 fn indexed(path: &Path, options: &OpenOptions) -> Result<(Catalog, Vec<Part>)> {
-    let stamp = Stamp::of(path)?;
+    let stamp = Stamp::from_path(path)?;
     let text = index_text(path)?;
     let mut parts = Vec::new();
     for (number, name) in text.map().files().iter().enumerate() {
@@ -123,7 +123,7 @@ fn rooted(
     shards: &[PathBuf],
     options: &OpenOptions,
 ) -> Result<(Catalog, Vec<Part>)> {
-    let stamp = Stamp::of(path)?;
+    let stamp = Stamp::from_path(path)?;
     check_kept(file)?;
     let other = || {
         let message =

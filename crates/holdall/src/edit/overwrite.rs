@@ -29,7 +29,7 @@ pub(crate) struct Patch {
 impl Patch {
     /// What makes `target`, which is `file`, what `encoder` makes of these items, which are arranged; nothing where that takes
     /// writing the file anew.
-    pub(crate) fn of(
+    pub(crate) fn plan(
         file: &File,
         target: &std::fs::File,
         items: &[Item],

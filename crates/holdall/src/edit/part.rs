@@ -57,7 +57,7 @@ impl Part {
     /// # Errors
     /// As [`OpenOptions::open`].
     pub(super) fn open(path: &Path, name: String, options: &OpenOptions) -> Result<Part> {
-        let stamp = Stamp::of(path)?;
+        let stamp = Stamp::from_path(path)?;
         Ok(Part::new(path, name, stamp, options.open_alone(path)?))
     }
 
@@ -278,7 +278,7 @@ impl Prepared {
         }
         let items = items_of(entries, &*encoder)?;
         #[cfg(unix)]
-        if let Some(mut patch) = Patch::of(&file, &target, &items, encoder, &write) {
+        if let Some(mut patch) = Patch::plan(&file, &target, &items, encoder, &write) {
             patch.read_back(&target, &path)?;
             let left_behind = ledger::close(&file, &patch.record, &expected)?;
             let name = path.display().to_string();

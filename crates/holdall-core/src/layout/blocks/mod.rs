@@ -42,7 +42,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Blocks::new`].
-    pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Blocks> {
+    pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Blocks> {
         let Layout::Blocks(of) = info.layout() else {
             let layout = info.layout().as_str().shown();
             return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not blocks")));

@@ -37,7 +37,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    fn of(number: Number, len: usize) -> Column {
+    fn new(number: Number, len: usize) -> Column {
         match number {
             Number::Whole(n) => Column::Whole(vec![n; len]),
             Number::Real(x) => Column::Real(vec![x; len]),
@@ -59,10 +59,10 @@ impl Scope {
     /// # Errors
     /// [`VALUE`], for the first element that has none.
     pub(super) fn compute(&self, of: &Expression, places: &Places) -> Result<Column> {
-        let one = |n: i64| Ok(Column::of(Number::Whole(n), places.len));
+        let one = |n: i64| Ok(Column::new(Number::Whole(n), places.len));
         match of {
             Expression::Whole(n) => one(*n),
-            Expression::Real(x) => Ok(Column::of(Number::Real(*x), places.len)),
+            Expression::Real(x) => Ok(Column::new(Number::Real(*x), places.len)),
             Expression::Index(at) => {
                 let all = places.indices.get(*at).cloned();
                 Ok(Column::Whole(all.unwrap_or_else(|| vec![0; places.len])))
@@ -71,7 +71,7 @@ impl Scope {
             Expression::Count => one(self.count),
             Expression::Attribute(at) => {
                 let number = self.attributes.get(*at).copied().unwrap_or(Number::Whole(0));
-                Ok(Column::of(number, places.len))
+                Ok(Column::new(number, places.len))
             }
             Expression::Item(items, subscripts) => self.items(*items, subscripts, places),
             Expression::Call(function, arguments) => {

@@ -81,7 +81,7 @@ impl Described {
     /// # Errors
     /// [`WRONG_LAYOUT`] where it is not described; what `get` fails with; [`FIT`]; [`DENSE_LIMIT`] where a dense copy would
     /// take more than the limits allow.
-    pub fn of(
+    pub fn from_tensor(
         info: &TensorInfo,
         layouts: &Layouts,
         limits: &Limits,

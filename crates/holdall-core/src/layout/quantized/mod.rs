@@ -128,7 +128,7 @@ impl Quantized {
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Quantized::new`].
-    pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Quantized> {
+    pub fn from_tensor(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Quantized> {
         if *info.layout() != Layout::QuantizedGroup {
             let layout = info.layout().as_str().shown();
             return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not quantized")));
@@ -332,7 +332,7 @@ impl Scheme {
     ///
     /// # Errors
     /// As [`Quantized::of`], but for lengths.
-    pub fn of(info: &TensorInfo) -> Result<Scheme> {
+    pub fn from_info(info: &TensorInfo) -> Result<Scheme> {
         let words = info.component(&Role::PackedWeight).ok_or_else(|| {
             crate::model::builder::MISSING_COMPONENT.broken("there is no component `packed_weight`")
         })?;

@@ -48,7 +48,7 @@ impl Coo {
     /// # Errors
     /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Coo::new`] and
     /// [`Coo::from_packed`].
-    pub fn of(
+    pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
         limits: &Limits,
@@ -157,7 +157,7 @@ impl Coo {
     /// The coordinates of all values in dimension `dimension`; none outside the shape. All coordinates are
     /// [widened](Indices::as_slice) for it.
     pub fn coords(&self, dimension: usize) -> &[u64] {
-        self.coords.of(dimension)
+        self.coords.along(dimension)
     }
 
     /// The coordinates as they are stored: rank × count.

@@ -67,7 +67,7 @@ impl Coords {
     }
 
     /// Those of all entries in one dimension.
-    pub(super) fn of(&self, dimension: usize) -> &[u64] {
+    pub(super) fn along(&self, dimension: usize) -> &[u64] {
         let start = dimension.checked_mul(self.count);
         let range = start.and_then(|start| Some(start..start.checked_add(self.count)?));
         range.and_then(|range| self.all.as_slice().get(range)).unwrap_or_default()

@@ -39,7 +39,7 @@ impl Csr {
     /// # Errors
     /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Csr::new`] and
     /// [`Csr::from_packed`].
-    pub fn of(
+    pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
         limits: &Limits,

@@ -86,7 +86,7 @@ impl Tiles {
     ///
     /// # Errors
     /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Tiles::in_blocks`] and [`Tiles::at_coords`].
-    pub fn of(
+    pub fn from_tensor(
         info: &TensorInfo,
         get: impl Fn(&Role) -> Result<Bytes>,
         limits: &Limits,

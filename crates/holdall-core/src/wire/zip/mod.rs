@@ -153,10 +153,10 @@ impl Directory {
     /// [`RULES`], but for [`LOCAL_HEADER`], [`DESCRIPTOR`] and [`CRC32`].
     pub fn read(window: &Window, limits: &Limits) -> Result<Arc<Directory>, Stop> {
         let end = end::find(window, limits)?;
-        window.once(|| Directory::of(end, window))
+        window.once(|| Directory::from_end(end, window))
     }
 
-    fn of(end: End, window: &Window) -> Result<Directory, Stop> {
+    fn from_end(end: End, window: &Window) -> Result<Directory, Stop> {
         let bytes = window.bytes(end.directory.clone())?;
         let mut directory = Directory { place: end.directory.clone(), ..Directory::default() };
         // `end` held the count against the bytes of the directory.

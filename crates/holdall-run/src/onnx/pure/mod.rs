@@ -44,7 +44,7 @@ impl Runner for Onnx {
 
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
         let path = graph_file(load.model)?;
-        let Options { threads, optimize } = Options::of(load)?;
+        let Options { threads, optimize } = Options::from_load(load)?;
         let model = bounded(load.settings, "read the graph", move || {
             guarded(&ONNX_MODEL, || read(&path, optimize))
         })?;

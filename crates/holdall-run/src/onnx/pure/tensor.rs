@@ -109,10 +109,10 @@ pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<T
             match ty.unwrap_or(ValueType::Float32) {
                 ValueType::Float64 => {
                     let wide: Vec<f64> = data.into_iter().map(f64::from).collect();
-                    TensorValue::of(shape, &wide)
+                    TensorValue::from_elements(shape, &wide)
                 }
                 // Of another type than declared: reported where outputs are checked against the description.
-                _ => TensorValue::of(shape, &data),
+                _ => TensorValue::from_elements(shape, &data),
             }
         }
         rten::Value::Int32Tensor(t) => integers(parts(t), ty.unwrap_or(ValueType::Int32)),

@@ -93,7 +93,7 @@ impl Runner for OnnxRuntime {
 
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
         let path = graph_file(load.model)?;
-        let options = Options::of(load)?;
+        let options = Options::from_load(load)?;
         let environment = self.0.clone();
         let mut session = bounded(load.settings, "read the graph", move || {
             guarded(&ONNX_MODEL, || {

@@ -150,7 +150,7 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
         let (shape, data) = value.try_extract_tensor::<bool>().map_err(wrong)?;
         let shape = sizes(shape)?;
         fn flags<T: Number + From<u8>>(shape: Vec<u64>, data: &[bool]) -> Result<TensorValue> {
-            TensorValue::of(shape, &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>())
+            TensorValue::from_elements(shape, &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>())
         }
         return match declared {
             Some(ValueType::Int16) => flags::<i16>(shape, data),
@@ -160,7 +160,7 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
             Some(ValueType::Uint32) => flags::<u32>(shape, data),
             Some(ValueType::Uint64) => flags::<u64>(shape, data),
             Some(ValueType::Int8) => {
-                TensorValue::of(shape, &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>())
+                TensorValue::from_elements(shape, &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>())
             }
             _ => flags::<u8>(shape, data),
         };
@@ -177,7 +177,7 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
 
 fn given<T: Element>(value: &DynValue) -> Result<TensorValue> {
     let (shape, data) = value.try_extract_tensor::<T>().map_err(wrong)?;
-    TensorValue::of(sizes(shape)?, data)
+    TensorValue::from_elements(sizes(shape)?, data)
 }
 
 fn sizes(shape: &[i64]) -> Result<Vec<u64>> {

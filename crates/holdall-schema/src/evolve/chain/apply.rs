@@ -13,7 +13,7 @@ impl Step {
                 let found = pairs.iter().find(|(old, _)| match &value {
                     Value::String(text) => *text == old.text,
                     other => {
-                        let numbers = (Exact::of(other), Exact::of(&old.value));
+                        let numbers = (Exact::from_json(other), Exact::from_json(&old.value));
                         *other == old.value || matches!(numbers, (Some(a), Some(b)) if a.is_same(b))
                     }
                 });
@@ -54,7 +54,7 @@ impl Step {
             }),
             Step::Reshape => Err(VALUE.broken("`reshape` is of tensors of a model")),
             Step::Cast(_) => Ok(value),
-            numbers => match Exact::of(&value) {
+            numbers => match Exact::from_json(&value) {
                 Some(number) => numbers.number(number)?.value(),
                 None => {
                     let e = not(&value, "a number");
@@ -99,7 +99,7 @@ fn parsed(text: &str) -> Result<Value> {
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => match Exact::of(other) {
+        other => match Exact::from_json(other) {
             Some(Exact::Float(x)) if !x.is_finite() => x.to_string().to_lowercase(),
             _ => other.to_string(),
         },

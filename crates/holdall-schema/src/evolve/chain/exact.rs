@@ -84,13 +84,13 @@ fn not_a_number() -> Error {
 fn scalar(value: &Value) -> Option<Exact> {
     match value {
         Value::Bool(is) => Some(Exact::Int((*is).into())),
-        value => Exact::of(value),
+        value => Exact::from_json(value),
     }
 }
 
 impl Exact {
     /// The number that JSON is (5.2).
-    pub(super) fn of(value: &Value) -> Option<Exact> {
+    pub(super) fn from_json(value: &Value) -> Option<Exact> {
         match value {
             Value::Number(n) => {
                 let whole = n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from));

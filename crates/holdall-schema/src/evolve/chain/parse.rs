@@ -152,5 +152,5 @@ fn map(arguments: Vec<Pair>) -> Option<Step> {
 }
 
 fn number(argument: &Argument) -> Option<Exact> {
-    Exact::of(&argument.value).filter(|n| n.float().is_finite())
+    Exact::from_json(&argument.value).filter(|n| n.float().is_finite())
 }
