@@ -129,7 +129,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Which of the two files `path` is, after it was found sound.
-fn which(path: &Path, old: &Path, new: &Path) -> Left {
+fn identify(path: &Path, old: &Path, new: &Path) -> Left {
     let found = holdall([Path::new("verify"), path]);
     assert_eq!(found.status, 0, "{found:?}");
     match (is_same(path, old), is_same(path, new)) {
@@ -209,11 +209,11 @@ fn edits(what: &str, seed: u64, format: &str, rows: u64, args: &[&str]) {
         &args,
         || copy(&old, &edited),
         || {
-            let left = which(&edited, &old, &new);
+            let left = identify(&edited, &old, &new);
             // The next edit finds no lock, and nothing to stumble over.
             holdall(["edit", text(&edited), "set", "after=1"]).ends_with(0);
             holdall(["edit", text(&edited), "unset", "after"]).ends_with(0);
-            assert_eq!(which(&edited, &old, &new), left);
+            assert_eq!(identify(&edited, &old, &new), left);
             left
         },
     );
@@ -297,11 +297,11 @@ fn edits_several(what: &str, seed: u64, format: &str, entry: &str) {
             }
         },
         || {
-            let left = which(&edited, &old, &new);
-            assert_eq!(which(&edited.join(entry), &old, &new), left);
+            let left = identify(&edited, &old, &new);
+            assert_eq!(identify(&edited.join(entry), &old, &new), left);
             holdall(["edit", text(&edited), "set", "after=1"]).ends_with(0);
             holdall(["edit", text(&edited), "unset", "after"]).ends_with(0);
-            assert_eq!(which(&edited, &old, &new), left);
+            assert_eq!(identify(&edited, &old, &new), left);
             let count = |path: &Path| path.read_dir().unwrap().count();
             assert_eq!(count(&edited), count(&old));
             left

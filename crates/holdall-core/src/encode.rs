@@ -326,7 +326,7 @@ pub trait Encode: Send {
     ///
     /// # Errors
     /// Misuse: not the component declared next.
-    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64>;
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64>;
 
     /// Takes note of where and how that component was stored. For one that
     /// [shares](ComponentSpec::shares) its bytes this is called without [`Encode::place`].

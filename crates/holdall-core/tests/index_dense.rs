@@ -36,7 +36,7 @@ fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<
 }
 
 /// All that an index says.
-fn told(index: Result<Index, String>) -> String {
+fn describe(index: Result<Index, String>) -> String {
     match index {
         Ok(index) => {
             let tensors: Vec<_> = index.tensors().collect();
@@ -76,8 +76,8 @@ fn a_dense_tensor_is_added_at_once_as_step_by_step() {
             for b in &odd {
                 for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)] {
                     let both = [(a.clone(), first), (b.clone(), second)];
-                    let step_by_step = told(added(&both, false, &limits));
-                    assert_eq!(told(added(&both, true, &limits)), step_by_step, "{both:?}");
+                    let step_by_step = describe(added(&both, false, &limits));
+                    assert_eq!(describe(added(&both, true, &limits)), step_by_step, "{both:?}");
                 }
             }
         }

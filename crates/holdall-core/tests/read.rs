@@ -186,7 +186,7 @@ fn in_order(world: &World, want: &Want, limits: &Limits) -> Result<Vec<u8>> {
     let mut runs = world.read(want.component.stored).chunks(9999);
     let mut out = Vec::new();
     loop {
-        match decoder.next().map_err(|e| want.place(e))? {
+        match decoder.next().map_err(|e| want.in_context(e))? {
             Decoded::Need => decoder.push(Bytes::copy_from_slice(runs.next().unwrap_or(&[]))),
             Decoded::Piece(bytes) => out.extend_from_slice(&bytes),
             Decoded::End => return Ok(out),

@@ -100,7 +100,7 @@ fn entries_say_what_they_are() {
 }
 
 /// What the reader says of a zip that `change` has broken.
-fn said(change: impl Fn(&mut Vec<u8>, usize)) -> String {
+fn error_after(change: impl Fn(&mut Vec<u8>, usize)) -> String {
     let mut zip = Zip { zip64: true, ..Zip::default() };
     zip.entries.push(Entry::new("a", b"content"));
     let built = zip.build();
@@ -117,11 +117,11 @@ fn said(change: impl Fn(&mut Vec<u8>, usize)) -> String {
 
 #[test]
 fn messages_say_what_is_wrong_in_words() {
-    let message = said(|bytes, _| {
+    let message = error_after(|bytes, _| {
         let at = bytes.len() - 12;
         bytes[at..at + 2].copy_from_slice(&[7, 0]);
     });
     assert_eq!(message, "entries in all: the end record says 7, the zip64 one 1");
-    let message = said(|bytes, directory| bytes[directory + 8] |= 1 << 5);
+    let message = error_after(|bytes, directory| bytes[directory + 8] |= 1 << 5);
     assert_eq!(message, "entry `a`: its bytes are a patch of others (bit 5 of its flags)");
 }

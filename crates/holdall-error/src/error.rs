@@ -296,7 +296,7 @@ impl Error {
     }
 
     /// Where it is, as it stands before a message: ``tensor `w`, bytes 64..128: ``.
-    fn place(&self, f: &mut impl fmt::Write) -> fmt::Result {
+    fn write_location(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let e = &*self.0;
         if let Some(source) = &e.source {
             write!(f, "{source}: ")?;
@@ -335,7 +335,7 @@ impl Inner {
         text.push_str(&self.found);
         if let Some(cause) = self.cause.as_deref().filter(|_| self.is_cause_told) {
             text.push_str(": ");
-            text.push_str(&told(cause));
+            text.push_str(&describe_cause(cause));
         }
         self.message = Some(cut_message(text.into()).into_owned());
     }
@@ -343,7 +343,7 @@ impl Inner {
 
 /// A cause as it stands behind what was found. Of errors of Holdall that is the place, the message and, in
 /// parentheses, the code. What others say is shown as text of files is.
-fn told(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
+fn describe_cause(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
     let mut text = String::new();
     let Some(e) = cause.downcast_ref::<Error>() else {
         for c in cause.to_string().chars() {
@@ -352,7 +352,7 @@ fn told(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
         return cut_message(text.into()).into_owned();
     };
     // Writing to a String cannot fail.
-    let _ = e.place(&mut text);
+    let _ = e.write_location(&mut text);
     let _ = write!(text, "{} ({})", e.message(), e.code());
     text
 }
@@ -361,7 +361,7 @@ fn told(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
 /// names that a file declared are escaped, and long names cut.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place(f)?;
+        self.write_location(f)?;
         write!(f, "{} [{}]", self.message(), self.code())
     }
 }

@@ -35,10 +35,10 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
         return match tar::read(window, &limits) {
             Ok(members) => {
                 let names = members.iter().map(|member| member.name.as_str());
-                Ok(holding("a tar archive", names).unwrap_or_else(|| said("a tar archive", FILED)))
+                Ok(holding("a tar archive", names).unwrap_or_else(|| refusal("a tar archive", FILED)))
             }
             Err(Stop::Fail(e)) if e.code() == tar::TOO_MANY.code => {
-                Ok(said("a tar archive", FILED))
+                Ok(refusal("a tar archive", FILED))
             }
             Err(Stop::Fail(e)) => Ok(e),
             Err(need) => Err(need),
@@ -46,23 +46,23 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     }
     #[cfg(feature = "pytorch")]
     if is_joblib(&head) {
-        return Ok(said(
+        return Ok(refusal(
             "a pickle of joblib's, with the bytes of arrays between its parts",
             PICKLE,
         ));
     }
     if let Some(kind) = KINDS.iter().find(|kind| kind.starts(&head)) {
-        return Ok(said(kind.name, kind.way));
+        return Ok(refusal(kind.name, kind.way));
     }
     if let Some(e) = text(&head, window.len()) {
         return Ok(e);
     }
     #[cfg(feature = "onnx")]
     if let Some((name, way)) = rare::find(&head) {
-        return Ok(said(name, way));
+        return Ok(refusal(name, way));
     }
     if !head.is_empty() && head.iter().all(|byte| *byte == 0) {
-        return Ok(said("a run of zero bytes", ZEROS));
+        return Ok(refusal("a run of zero bytes", ZEROS));
     }
     let start = head.get(..head.len().min(8)).unwrap_or(&head);
     Ok(UNKNOWN.broken(format!("no format starts with `{}`", start.escape_ascii())))
@@ -89,7 +89,7 @@ pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
 }
 
 /// [`UNKNOWN`], of a file whose kind is known.
-fn said(name: &str, way: Way) -> Error {
+fn refusal(name: &str, way: Way) -> Error {
     let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
     match way {
         Way::Hint(hint) => e.with_hint(hint),
@@ -203,20 +203,20 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
         let size =
             rest.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse::<u64>().ok());
         let of = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
-        return Some(said(&format!("a git-lfs pointer{of}"), POINTER));
+        return Some(refusal(&format!("a git-lfs pointer{of}"), POINTER));
     }
     if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<head>")
     {
         let title = between(begin, &lower, "<title>", "</title>");
         let titled = title.map_or(String::new(), |title| format!(" titled “{}”", quoted(title)));
-        return Some(said(&format!("an HTML page{titled}"), REFUSED));
+        return Some(refusal(&format!("an HTML page{titled}"), REFUSED));
     }
     if lower.starts_with('<') && lower.contains("ir_version:") {
-        return Some(said("a model of ONNX as text", ONNX_TEXT));
+        return Some(refusal("a model of ONNX as text", ONNX_TEXT));
     }
     if lower.starts_with('<') {
         let way = if lower.contains("<error>") { REFUSED } else { OTHER };
-        return Some(said("XML", way));
+        return Some(refusal("XML", way));
     }
     if begin.starts_with('{') || begin.starts_with('[') {
         let has = |keys: &[&str]| keys.iter().any(|key| begin.contains(&format!("\"{key}\"")));
@@ -226,21 +226,21 @@ fn text(head: &[u8], len: u64) -> Option<Error> {
             () if has(&["architectures", "model_type", "_class_name", "tokenizer_class"]) => CONFIG,
             () => BUILD,
         };
-        return Some(said("JSON", way));
+        return Some(refusal("JSON", way));
     }
     let first = begin.lines().next().unwrap_or_default();
     let is_pickle = ["(dp", "(lp", "ccopy_reg\n", "c__builtin__\n"];
     if is_pickle.iter().any(|start| begin.starts_with(start)) {
-        return Some(said("a pickle", PICKLE));
+        return Some(refusal("a pickle", PICKLE));
     }
     let columns = |line: &str| line.matches([',', ';', '\t']).count();
     let mut lines = begin.lines().take(2).map(columns);
     if lines.next().is_some_and(|n| n > 0 && lines.next() == Some(n)) {
-        return Some(said("a table of text", BUILD));
+        return Some(refusal("a table of text", BUILD));
     }
     // What a server answers in place of a file is short.
     let way = if len < HEAD { REFUSED } else { OTHER };
-    Some(said(&format!("text that begins “{}”", quoted(first)), way))
+    Some(refusal(&format!("text that begins “{}”", quoted(first)), way))
 }
 
 /// The text between two tags, which are looked for in `lower`: the same in small letters, byte for byte.
@@ -263,7 +263,7 @@ fn quoted(text: &str) -> String {
 fn zip(window: &Window) -> Result<Error, Stop> {
     match Directory::read(window, &Limits::default()) {
         Ok(directory) => Ok(unknown_zip(&directory)),
-        Err(Stop::Fail(_)) => Ok(said("a zip", FILED)),
+        Err(Stop::Fail(_)) => Ok(refusal("a zip", FILED)),
         Err(need) => Err(need),
     }
 }
@@ -271,7 +271,7 @@ fn zip(window: &Window) -> Result<Error, Stop> {
 /// The same in a build that reads no zips.
 #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
 fn zip(_: &Window) -> Result<Error, Stop> {
-    Ok(said("a zip", FILED))
+    Ok(refusal("a zip", FILED))
 }
 
 /// [`UNKNOWN`], of an archive with files of ours among those of these names; nothing where there are none.
@@ -288,7 +288,7 @@ fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error
         more => format!(" and {more} more"),
     };
     let what = format!("{kind} that has {}{more} in it", told.join(", "));
-    (!told.is_empty()).then(|| said(&what, INSIDE))
+    (!told.is_empty()).then(|| refusal(&what, INSIDE))
 }
 
 /// [`UNKNOWN`], of a zip with that directory.
@@ -308,7 +308,7 @@ pub fn unknown_zip(directory: &Directory) -> Error {
         return e;
     }
     if let Some(kind) = kind {
-        return said(kind, OTHER);
+        return refusal(kind, OTHER);
     }
     let first = directory.entries().next().map(|entry| quoted(entry.name()));
     let what = match (directory.len(), first) {
@@ -318,7 +318,7 @@ pub fn unknown_zip(directory: &Directory) -> Error {
     };
     let way =
         "no name in it is one of a file of tensors, and it has no `carton.toml`, as packages have";
-    said(&what, Way::Hint(way))
+    refusal(&what, Way::Hint(way))
 }
 
 /// How a file of a format is recognised in a build without that format, where its first bytes surely tell it. A format that is

@@ -42,7 +42,7 @@ fn code_of(name: &str) -> String {
 }
 
 /// What an index says, in words.
-fn said(index: &Index) -> String {
+fn describe(index: &Index) -> String {
     let tensors: Vec<String> = index
         .tensors()
         .map(|t| {
@@ -67,7 +67,7 @@ fn broken_files_fail_with_their_code() {
         }
         let (by_ranges, rounds) = by_ranges(&bytes);
         match (found, by_ranges) {
-            (Ok(whole), Ok(found)) => assert_eq!(said(&whole), said(&found), "{name}"),
+            (Ok(whole), Ok(found)) => assert_eq!(describe(&whole), describe(&found), "{name}"),
             (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string(), "{name}"),
             (whole, found) => panic!("{name}: whole {whole:?}, by ranges {found:?}"),
         }
@@ -82,7 +82,7 @@ fn sound_files_are_read() {
         let whole = decode(&bytes, &Limits::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(whole.format(), "carton", "{name}");
         let (found, rounds) = by_ranges(&bytes);
-        assert_eq!(said(&whole), said(&found.unwrap()), "{name}");
+        assert_eq!(describe(&whole), describe(&found.unwrap()), "{name}");
         assert!(rounds <= 9, "{name}: {rounds} rounds");
     }
 }

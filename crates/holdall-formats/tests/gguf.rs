@@ -170,7 +170,7 @@ fn encode(index: &Index, bytes: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let specs: Vec<TensorSpec> = index.tensors().map(|t| TensorSpec::from_info(&t).unwrap()).collect();
     let mut out = encoder.begin(index.attributes(), &specs).unwrap().to_vec();
     for spec in &specs {
-        let start = encoder.place(out.len() as u64, spec, 0).unwrap();
+        let start = encoder.next_offset(out.len() as u64, spec, 0).unwrap();
         out.resize(start as usize, 0);
         out.extend(bytes(&spec.name));
         let range = start..out.len() as u64;
@@ -350,7 +350,7 @@ fn attributes_of_any_kind_come_back() {
     spec.attributes.push("unit", map);
     let mut encoder = FORMAT.encode.unwrap()(&EncodeOptions::new().with_align(64)).unwrap();
     let mut out = encoder.begin(&attributes, std::slice::from_ref(&spec)).unwrap().to_vec();
-    let start = encoder.place(out.len() as u64, &spec, 0).unwrap();
+    let start = encoder.next_offset(out.len() as u64, &spec, 0).unwrap();
     assert_eq!(start % 64, 0);
     out.resize(start as usize, 0);
     out.extend([1; 16]);

@@ -47,7 +47,7 @@ fn write(
             let stored = match &spec.shares {
                 Some(of) => placed.iter().find(|(r, _)| r == of).unwrap().1.clone(),
                 None => {
-                    let start = encoder.place(out.len() as u64, tensor, c)?;
+                    let start = encoder.next_offset(out.len() as u64, tensor, c)?;
                     out.resize(start as usize, 0);
                     out.extend(bytes(t, c));
                     let range = start..out.len() as u64;
@@ -99,7 +99,7 @@ fn header_of(bytes: &[u8]) -> serde_json::Value {
     serde_json::from_slice(&bytes[8..8 + len]).unwrap()
 }
 
-fn said(index: &Index) -> String {
+fn describe(index: &Index) -> String {
     let tensors: Vec<String> = index
         .tensors()
         .map(|t| {
@@ -133,7 +133,7 @@ fn every_accepted_file_is_read_in_ranges_too() {
                 other => break other.unwrap(),
             }
         };
-        assert_eq!(said(&whole), said(&windowed), "{name}");
+        assert_eq!(describe(&whole), describe(&windowed), "{name}");
     }
 }
 
@@ -582,20 +582,20 @@ fn what_is_written_is_what_was_declared() {
     let raw = |range| Stored { range, encoding: Encoding::Raw, digest: None };
     let [a, b] = &tensors;
     let code = |result: Result<()>| result.unwrap_err().code();
-    assert_eq!(code(e.place(head, b, 0).map(drop)), "metatensor/declared");
-    assert_eq!(code(e.place(head, a, 1).map(drop)), "metatensor/declared");
-    assert_eq!(code(e.place(head + 1, a, 0).map(drop)), "metatensor/declared");
-    assert_eq!(e.place(head, a, 0).unwrap(), head);
+    assert_eq!(code(e.next_offset(head, b, 0).map(drop)), "metatensor/declared");
+    assert_eq!(code(e.next_offset(head, a, 1).map(drop)), "metatensor/declared");
+    assert_eq!(code(e.next_offset(head + 1, a, 0).map(drop)), "metatensor/declared");
+    assert_eq!(e.next_offset(head, a, 0).unwrap(), head);
     assert_eq!(code(e.placed(a, 0, raw(head..head + 2))), "metatensor/declared");
     let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 3) };
     assert_eq!(code(e.placed(a, 0, zstd)), "metatensor/encoding");
     e.placed(a, 0, raw(head..head + 3)).unwrap();
     assert_eq!(code(e.finish(head + 3).map(drop)), "metatensor/declared");
-    assert_eq!(e.place(head + 3, b, 0).unwrap(), head + 4);
+    assert_eq!(e.next_offset(head + 3, b, 0).unwrap(), head + 4);
     e.placed(b, 0, raw(head + 4..head + 8)).unwrap();
     assert_eq!(code(e.finish(head + 9).map(drop)), "metatensor/declared");
     assert!(e.finish(head + 8).unwrap().is_empty());
-    assert_eq!(code(e.place(head + 8, b, 0).map(drop)), "metatensor/declared");
+    assert_eq!(code(e.next_offset(head + 8, b, 0).map(drop)), "metatensor/declared");
     let twice = [a.clone(), a.clone()];
     assert_eq!(code(e.begin(&Attributes::new(), &twice).map(drop)), "metatensor/declared");
 }

@@ -28,7 +28,7 @@ fn decode(header: &str, data_len: u64) -> Result<Index, Error> {
 }
 
 /// The index in the form of the vectors.
-fn said(index: &Index) -> Value {
+fn describe(index: &Index) -> Value {
     let start = index.data_range().start;
     let tensors: Vec<Value> = index
         .tensors()
@@ -66,7 +66,7 @@ fn headers() {
         let header = vector["header"].as_str().unwrap();
         let found = decode(header, vector["data_len"].as_u64().unwrap());
         let found = match &found {
-            Ok(index) => said(index),
+            Ok(index) => describe(index),
             Err(e) => e.code().into(),
         };
         let wanted = vector.get("error").unwrap_or(&vector["expect"]);

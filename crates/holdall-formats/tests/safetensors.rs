@@ -324,7 +324,7 @@ fn encode(
         let range = match &spec.components[0].shares {
             Some(shared) => ranges.get(&shared.tensor).cloned().unwrap(),
             None => {
-                let start = encoder.place(out.len() as u64, spec, 0)?;
+                let start = encoder.next_offset(out.len() as u64, spec, 0)?;
                 out.resize(start as usize, 0);
                 out.extend_from_slice(bytes);
                 start..out.len() as u64
@@ -595,16 +595,16 @@ fn a_writer_is_held_to_what_it_declared() {
     let raw = |range| Stored { range, encoding: Encoding::Raw, digest: None };
     let code = |r: Result<(), Error>| r.unwrap_err().code();
     let (mut e, head) = new();
-    assert_eq!(code(e.place(head, &b, 0).map(drop)), "safetensors/declared");
-    assert_eq!(code(e.place(head, &a, 1).map(drop)), "safetensors/declared");
-    assert_eq!(code(e.place(head + 1, &a, 0).map(drop)), "safetensors/declared");
+    assert_eq!(code(e.next_offset(head, &b, 0).map(drop)), "safetensors/declared");
+    assert_eq!(code(e.next_offset(head, &a, 1).map(drop)), "safetensors/declared");
+    assert_eq!(code(e.next_offset(head + 1, &a, 0).map(drop)), "safetensors/declared");
     assert_eq!(code(e.placed(&a, 0, raw(head..head + 3))), "safetensors/declared");
     let zstd = Stored { encoding: Encoding::ZSTD, ..raw(head..head + 4) };
     assert_eq!(code(e.placed(&a, 0, zstd)), "safetensors/encoding");
-    assert_eq!(e.place(head, &a, 0).unwrap(), head);
+    assert_eq!(e.next_offset(head, &a, 0).unwrap(), head);
     e.placed(&a, 0, raw(head..head + 4)).unwrap();
     assert_eq!(code(e.finish(head + 4).map(drop)), "safetensors/declared");
-    assert_eq!(e.place(head + 4, &b, 0).unwrap(), head + 4);
+    assert_eq!(e.next_offset(head + 4, &b, 0).unwrap(), head + 4);
     e.placed(&b, 0, raw(head + 4..head + 8)).unwrap();
     assert_eq!(code(e.placed(&b, 0, raw(head + 4..head + 8))), "safetensors/declared");
     assert_eq!(code(e.finish(head + 9).map(drop)), "safetensors/declared");

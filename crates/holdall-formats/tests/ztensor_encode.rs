@@ -25,7 +25,7 @@ fn write(
             let stored = match &c.shares {
                 Some(shared) => find(tensors, &all, shared),
                 None => {
-                    let start = encoder.place(out.len() as u64, tensor, i)?;
+                    let start = encoder.next_offset(out.len() as u64, tensor, i)?;
                     out.resize(start as usize, 0);
                     let len = if compress { c.decoded_len.div_ceil(3) } else { c.decoded_len };
                     out.resize(out.len() + len as usize, 0xA5);
@@ -284,7 +284,7 @@ fn sparse_tensors_of_0_1_state_their_indices() {
                 encoder.state(tensor, at, &numbers(&lists[at])).unwrap();
                 continue;
             }
-            let start = encoder.place(out.len() as u64, tensor, at).unwrap();
+            let start = encoder.next_offset(out.len() as u64, tensor, at).unwrap();
             out.resize((start + c.decoded_len) as usize, 7);
             let range = start..out.len() as u64;
             let stored = Stored { range, encoding: Encoding::Raw, digest: None };
@@ -507,26 +507,26 @@ fn calls_out_of_order_are_refused() {
     }
     assert_eq!(e.finish(65).unwrap_err().code(), "ztensor/declared");
     // A component out of turn, or none.
-    assert_eq!(code(begun().place(8, &b, 1)), "ztensor/declared");
-    assert_eq!(code(begun().place(8, &a, 1)), "ztensor/declared");
+    assert_eq!(code(begun().next_offset(8, &b, 1)), "ztensor/declared");
+    assert_eq!(code(begun().next_offset(8, &a, 1)), "ztensor/declared");
     // Another tensor while one is half written.
     let mut e = begun();
     e.placed(&b, 0, raw(64..72)).unwrap();
-    assert_eq!(code(e.place(72, &a, 0)), "ztensor/declared");
+    assert_eq!(code(e.next_offset(72, &a, 0)), "ztensor/declared");
     assert_eq!(e.finish(72).unwrap_err().code(), "ztensor/declared");
     // One that was not declared, or was written before.
     let c = TensorSpec::dense("c", DType::U8, [1]);
-    assert_eq!(code(begun().place(8, &c, 0)), "ztensor/declared");
+    assert_eq!(code(begun().next_offset(8, &c, 0)), "ztensor/declared");
     let mut e = begun();
     e.placed(&a, 0, raw(64..65)).unwrap();
-    assert_eq!(code(e.place(65, &a, 0)), "ztensor/declared");
+    assert_eq!(code(e.next_offset(65, &a, 0)), "ztensor/declared");
     // Something declared is missing.
     assert_eq!(e.finish(65).unwrap_err().code(), "ztensor/declared");
     // Fewer bytes than declared, or a range that is none.
     assert_eq!(begun().placed(&a, 0, raw(64..64)).unwrap_err().code(), "ztensor/declared");
     assert_eq!(begun().placed(&a, 0, raw(0..1)).unwrap_err().code(), "ztensor/declared");
     // The end of the number line.
-    assert_eq!(code(begun().place(u64::MAX, &a, 0)), "ztensor/declared");
+    assert_eq!(code(begun().next_offset(u64::MAX, &a, 0)), "ztensor/declared");
 }
 
 #[test]
@@ -724,7 +724,7 @@ fn a_sparse_tensor_without_dimensions_fits_every_version() {
                 let mut encoder = encoder(&version(v)).unwrap();
                 let specs = std::slice::from_ref(&tensor);
                 let mut out = encoder.begin(&Attributes::new(), specs).unwrap().to_vec();
-                let start = encoder.place(out.len() as u64, &tensor, 0).unwrap();
+                let start = encoder.next_offset(out.len() as u64, &tensor, 0).unwrap();
                 out.resize(start as usize + 4 * count as usize, 0xA5);
                 let range = start..out.len() as u64;
                 let stored = Stored { range, encoding, digest: None };

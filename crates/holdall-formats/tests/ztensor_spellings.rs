@@ -48,11 +48,11 @@ fn and(pairs: &[(&str, Vec<u8>)], key: &[u8], value: &[u8]) -> Vec<u8> {
     [&[count + 1][..], rest, key, value].concat()
 }
 
-type Place = (&'static str, Box<dyn Fn(&[u8], &[u8]) -> Vec<u8>>);
+type Position = (&'static str, Box<dyn Fn(&[u8], &[u8]) -> Vec<u8>>);
 
 /// Manifests with one more key and value, in each place that may have any.
-fn places() -> Vec<Place> {
-    fn place(name: &'static str, file: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> Place {
+fn places() -> Vec<Position> {
+    fn place(name: &'static str, file: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> Position {
         (name, Box::new(file))
     }
     let table = |w: Vec<u8>| [vec![0xa1], text("w"), w].concat();

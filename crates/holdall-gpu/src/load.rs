@@ -2,7 +2,7 @@
 
 use crate::device::{can_map, guarded};
 use crate::model::{Component, Model, Page, Tensor};
-use crate::place::{Placement, Places, Sizes, Spot, place};
+use crate::place::{Placement, Places, Sizes, Spot, allocate};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload, Way};
 use holdall::{Cancel, Check, File, Glob, Result, Select, Work};
@@ -194,7 +194,7 @@ impl Task {
             for c in tensor.sound()?.components() {
                 if c.decoded_len.is_none() {
                     let e = UNKNOWN_LEN.broken("nothing says how many bytes it decodes to");
-                    return Err(tensor.place(e, &c));
+                    return Err(tensor.in_context(e, &c));
                 }
                 let digest = check.algorithm(&c);
                 let want = Want::new(tensor.position() as u32, c).with_digests(digest);
@@ -211,7 +211,7 @@ impl Task {
         for (at, own) in numbers.iter().enumerate() {
             own.iter().for_each(|number| owners[*number].push(at));
         }
-        let places = place(&lens, options.placement, sizes);
+        let places = allocate(&lens, options.placement, sizes);
         let buffers =
             take_buffers(device, &places, options.usage, way).map_err(|(buffer, e)| {
                 let holds =
@@ -280,7 +280,7 @@ impl Task {
         let place = |number: u32, e| {
             let want = &wants[number as usize];
             let tensor = &self.tensors[self.owners[number as usize][0]];
-            want.place(e).in_tensor(tensor.name())
+            want.in_context(e).in_tensor(tensor.name())
         };
         self.options.work.begin(self.plan.len());
         // A device without memory for staging is given up by wgpu: other threads may be told of that first.

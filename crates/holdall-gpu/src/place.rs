@@ -61,7 +61,7 @@ pub(crate) struct Places {
 
 /// Finds places for components of these lengths. All pages of one but the last are as long as a page can be, so that a
 /// shader finds the page of a byte by a division.
-pub(crate) fn place(lens: &[u64], placement: Placement, sizes: Sizes) -> Places {
+pub(crate) fn allocate(lens: &[u64], placement: Placement, sizes: Sizes) -> Places {
     let room = match placement {
         Placement::Arena(room) => room.min(sizes.page),
         Placement::Each => 0,
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn small_components_share_a_buffer_and_start_where_bindings_may() {
-        let places = place(&[5, 0, 300, 500, 100], Placement::Arena(1024), SMALL);
+        let places = allocate(&[5, 0, 300, 500, 100], Placement::Arena(1024), SMALL);
         let spot = |buffer, offset, len| vec![Spot { buffer, offset, len }];
         assert_eq!(
             places.spots,
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_a_page_is_cut_into_whole_pages() {
-        let places = place(&[2500, 8], Placement::Arena(u64::MAX), SMALL);
+        let places = allocate(&[2500, 8], Placement::Arena(u64::MAX), SMALL);
         let lens: Vec<u64> = places.spots[0].iter().map(|s| s.len).collect();
         assert_eq!(lens, [1024, 1024, 452]);
         assert_eq!(places.buffers, [1024, 1024, 452, 8]);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn each_has_its_own_buffer_where_that_is_asked_for() {
-        let places = place(&[1, 2, 3], Placement::Each, SMALL);
+        let places = allocate(&[1, 2, 3], Placement::Each, SMALL);
         assert_eq!(places.buffers, [4, 4, 4]);
     }
 
@@ -141,7 +141,7 @@ mod tests {
                     (state >> 33) % 1500
                 })
                 .collect();
-            let places = place(&lens, Placement::Arena(900), SMALL);
+            let places = allocate(&lens, Placement::Arena(900), SMALL);
             let mut taken: Vec<Vec<(u64, u64)>> = vec![Vec::new(); places.buffers.len()];
             for (len, spots) in lens.iter().zip(&places.spots) {
                 assert_eq!(spots.iter().map(|s| s.len).sum::<u64>(), *len);

@@ -60,7 +60,7 @@ fn every_kind(align: Value) -> Value {
 /// Where a member of a struct lies, and its type.
 fn member(schema: &Schema, of: TypeId, name: &str) -> (usize, TypeId) {
     let Kind::Struct(fields) = &schema.ty(of).kind else { panic!("`{name}` of no struct") };
-    let member = &fields.members[fields.place(name).unwrap()];
+    let member = &fields.members[fields.index_of(name).unwrap()];
     (member.offset.unwrap() as usize, member.ty)
 }
 
@@ -162,7 +162,7 @@ fn every_kind_of_member_is_read_where_it_lies() {
         let in_list = list + 2 * step + member(&schema, array.items, "fn").0;
         let (inner, inner_ty) = member(&schema, root, "inner");
         let Kind::Struct(fields) = &schema.ty(root).kind else { panic!() };
-        let bit = fields.members[fields.place("maybe").unwrap()].presence.unwrap() as usize;
+        let bit = fields.members[fields.index_of("maybe").unwrap()].presence.unwrap() as usize;
         // What is called in the shader, as words, and what the processor makes of the bytes there.
         type Wanted = Box<dyn Fn(&[u8]) -> Vec<u32>>;
         let float = |of: fn(&[u8]) -> f32| -> Wanted { Box::new(move |b| vec![of(b).to_bits()]) };

@@ -38,7 +38,7 @@ impl Casting {
             overflowed,
         };
         let (tensor, component) = (self.tensor.clone(), self.component.clone());
-        Ok(pieces.map(move |piece| piece.map_err(|e| tensor.place(e, &component))))
+        Ok(pieces.map(move |piece| piece.map_err(|e| tensor.in_context(e, &component))))
     }
 
     /// Gives them to the writer, and counts.
@@ -52,7 +52,7 @@ impl Casting {
         match self.refused {
             Some(refused) if overflowed > 0 => {
                 let e = refused(overflowed, self.to);
-                Err(self.tensor.place(e, &self.component))
+                Err(self.tensor.in_context(e, &self.component))
             }
             _ => Ok(()),
         }

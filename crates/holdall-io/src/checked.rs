@@ -105,7 +105,7 @@ impl Checked {
                 .compare_covering(&c)
                 .and_then(|()| crate::load::component(file, position, &c, self.check)),
         };
-        bytes.map_err(|e| self.tensor.place(e, &c))
+        bytes.map_err(|e| self.tensor.in_context(e, &c))
     }
 
     /// The decoded bytes of a component piece by piece, in bounded memory. A digest that does not match is the last item.
@@ -122,7 +122,7 @@ impl Checked {
     /// As [`Checked::pieces`].
     pub fn component_pieces(&self, component: Component) -> Result<Pieces> {
         let digest = self.check.algorithm(&component);
-        self.compare_covering(&component).map_err(|e| self.tensor.place(e, &component))?;
+        self.compare_covering(&component).map_err(|e| self.tensor.in_context(e, &component))?;
         self.tensor.component_pieces(component, digest)
     }
 
@@ -132,7 +132,7 @@ impl Checked {
     /// NotFound, Io, Integrity; Malformed, where a digest is of decoded bytes and those cannot be decoded.
     pub fn compare(&self, role: &Role) -> Result<()> {
         let c = self.tensor.require(role)?;
-        self.compare_stored(&c).map_err(|e| self.tensor.place(e, &c))
+        self.compare_stored(&c).map_err(|e| self.tensor.in_context(e, &c))
     }
 
     /// [`Checked::compare`] of all components.
@@ -142,7 +142,7 @@ impl Checked {
     pub fn compare_all(&self) -> Result<()> {
         self.tensor.sound()?;
         let mut all = self.tensor.components();
-        all.try_for_each(|c| self.compare_stored(&c).map_err(|e| self.tensor.place(e, &c)))
+        all.try_for_each(|c| self.compare_stored(&c).map_err(|e| self.tensor.in_context(e, &c)))
     }
 
     /// The decoded bytes of ranges of a component, which rise and do not overlap. They are compared if they are all of it.

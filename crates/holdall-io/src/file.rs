@@ -291,7 +291,7 @@ impl Tensor {
     /// NotFound, Io.
     pub fn stored(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
-        self.file.sources().read(c.stored).map_err(|e| self.place(e, &c))
+        self.file.sources().read(c.stored).map_err(|e| self.in_context(e, &c))
     }
 
     /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
@@ -340,7 +340,7 @@ impl Tensor {
     /// As [`Tensor::bytes_range`].
     pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let c = self.require(role)?;
-        self.checked().ranges(&c, ranges).map_err(|e| self.place(e, &c))
+        self.checked().ranges(&c, ranges).map_err(|e| self.in_context(e, &c))
     }
 
     /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
@@ -385,7 +385,7 @@ impl Tensor {
     }
 
     /// The error with the component, the tensor and the file it is about.
-    pub fn place(&self, e: Error, c: &Component) -> Error {
+    pub fn in_context(&self, e: Error, c: &Component) -> Error {
         let e = e.in_tensor(self.name()).in_component(&c.role).in_source(self.file.name());
         if c.stored.is_stated() { e } else { e.at(c.stored.range()) }
     }

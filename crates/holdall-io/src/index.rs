@@ -42,7 +42,7 @@ const FIRST_TOUCH: u64 = 4 << 10;
 /// Fetches what most formats want to see first.
 pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     let len = source.len();
-    let came = source.came();
+    let came = source.prefetched();
     if !came.is_empty() {
         came.into_iter().for_each(|(at, bytes)| window.add(at, bytes));
         return Ok(());

@@ -148,7 +148,7 @@ impl OpenOptions {
     }
 
     /// An index, where its faults are kept or there are none.
-    pub(crate) fn judged(&self, index: Index) -> Result<Index> {
+    pub(crate) fn check_faults(&self, index: Index) -> Result<Index> {
         match self.faults {
             Faults::Keep => Ok(index),
             Faults::Refuse => index.sound(),

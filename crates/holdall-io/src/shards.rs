@@ -301,7 +301,7 @@ impl OpenOptions {
     /// Makes files one model.
     fn joined(&self, shards: Vec<Sourced>, warnings: Vec<Warning>, shown: String) -> Result<File> {
         let all = shards.iter().map(|(shard, ..)| shard);
-        let index = shards::joined(all, warnings, self.limits()).and_then(|i| self.judged(i));
+        let index = shards::joined(all, warnings, self.limits()).and_then(|i| self.check_faults(i));
         let index = index.map_err(|e| e.in_source(&shown))?;
         let (sources, files): (Vec<_>, Vec<_>) =
             shards.into_iter().map(|(_, source, location)| (source, location)).unzip();

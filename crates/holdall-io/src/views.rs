@@ -73,7 +73,7 @@ impl Tensor {
         }
         let c = self.require(&Role::Data)?;
         let range = row_range(self.shape(), c.dtype, c.logical_type.as_ref(), rows.clone())
-            .map_err(|e| self.place(e, &c))?;
+            .map_err(|e| self.in_context(e, &c))?;
         let bytes = self.bytes_range(&Role::Data, range)?;
         let mut shape = self.shape().to_vec();
         if let Some(first) = shape.first_mut() {

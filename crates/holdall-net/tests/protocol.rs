@@ -283,7 +283,7 @@ fn read(
         }
         if arrivals.iter().all(Arrival::is_whole) {
             for ((ranges, arrival), out) in wanted.iter().zip(&arrivals).zip(&out) {
-                assert_eq!(arrival.came(), total(ranges).unwrap(), "no byte twice");
+                assert_eq!(arrival.bytes_received(), total(ranges).unwrap(), "no byte twice");
                 for (range, out) in ranges.iter().zip(out) {
                     assert_eq!(*out, world.file[range.start as usize..range.end as usize]);
                 }

@@ -129,7 +129,7 @@ impl Contents {
         let mut warnings = Warnings(std::mem::take(&mut contents.warnings));
         if let Some(first) = contents.twins.first() {
             let count = contents.twins.len() as u64;
-            warnings.add_many(COLLISION.code, count, || paths::told(first));
+            warnings.add_many(COLLISION.code, count, || paths::conflict_message(first));
         }
         if texts.description.is_none() {
             let message = || format!("`{CARTON_TOML}` is only in `{LINKS_NAME}`: fetch it first");

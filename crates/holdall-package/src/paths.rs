@@ -219,7 +219,7 @@ fn file_and_folder(a: &str, b: &str) -> Error {
 }
 
 /// The message about two twins.
-pub(super) fn told((a, b): &Twins) -> String {
+pub(super) fn conflict_message((a, b): &Twins) -> String {
     let what = "are one on systems that ignore case or Unicode form";
     format!("{} and {} {what}", shown(a), shown(b))
 }
@@ -426,7 +426,7 @@ mod tests {
         assert!(e.contains("`model/` (a package's own)"), "{e}");
         for path in ["Model", "Model/x"] {
             let twins = check_all(&[path]).expect(path);
-            let told = twins.first().map(told).unwrap_or_default();
+            let told = twins.first().map(conflict_message).unwrap_or_default();
             assert!(told.contains("`model` (a package's own)"), "{twins:?}");
         }
         assert_eq!(found(&["model/model", "misc/model", "models", "mode"]), None);
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn twins_can_be_told_apart_in_messages() {
         let twins = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect("twins");
-        let told = twins.first().map(told).unwrap_or_default();
+        let told = twins.first().map(conflict_message).unwrap_or_default();
         assert!(told.contains("`cafe\\u{301}`") && told.contains("`caf\\u{e9}`"), "{told}");
     }
 }

@@ -208,7 +208,7 @@ impl<'a> Call<'a> {
         value: &TensorValue,
         wrong: &mut Vec<Error>,
     ) {
-        let (rules, place) = (side.rules(), place(side, spec));
+        let (rules, place) = (side.rules(), value_label(side, spec));
         if let Some(found) = value.ty().filter(|ty| *ty != spec.ty) {
             let (found, wanted) = (found.as_str(), spec.ty.as_str());
             wrong.push(rules.ty.broken(format!("{place} is {found}, declared as {wanted}")));
@@ -335,7 +335,7 @@ pub fn in_order(
     Ok(declared.iter().map(|d| d.name.clone()).zip(values).collect())
 }
 
-fn place(side: Side, spec: &ValueSpec) -> String {
+fn value_label(side: Side, spec: &ValueSpec) -> String {
     format!("{} `{}`", side.as_str(), spec.name.shown())
 }
 

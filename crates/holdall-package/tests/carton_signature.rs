@@ -30,7 +30,7 @@ fn value(shape: &[u64]) -> TensorValue {
     TensorValue::from_elements(shape.to_vec(), &vec![0f32; count]).unwrap()
 }
 
-fn told(errors: &[Error]) -> Vec<(&str, &str)> {
+fn describe(errors: &[Error]) -> Vec<(&str, &str)> {
     errors.iter().map(|e| (e.code(), e.message())).collect()
 }
 
@@ -71,7 +71,7 @@ fn every_mismatch_names_the_place_and_both_sides() {
     let mut call = Call::new();
     let wrong = call.inputs(&declared, given);
     assert_eq!(
-        told(&wrong),
+        describe(&wrong),
         [
             ("signature/input-size", "dimension 1 of input `x` is 4, declared as 3"),
             (
@@ -91,7 +91,7 @@ fn every_mismatch_names_the_place_and_both_sides() {
     let (out, more, again) = (value(&[3]), value(&[1, 2]), value(&[2, 1]));
     let wrong = call.outputs(&declared, [("out", &out), ("more", &more), ("again", &again)]);
     assert_eq!(
-        told(&wrong),
+        describe(&wrong),
         [
             (
                 "signature/output-symbol",

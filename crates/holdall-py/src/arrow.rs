@@ -301,7 +301,7 @@ impl Batches {
         if self.error.is_some() {
             return Err(FAILED);
         }
-        let made = attached(|py| make(py, self).map_err(|e| said(py, &e)));
+        let made = attached(|py| make(py, self).map_err(|e| exception_text(py, &e)));
         let text = match made {
             Some(Ok(made)) => return Ok(made),
             Some(Err(text)) => text,
@@ -313,7 +313,7 @@ impl Batches {
 }
 
 /// What an exception says; its name, where it says nothing, as `KeyboardInterrupt`.
-fn said(py: Python<'_>, e: &PyErr) -> String {
+fn exception_text(py: Python<'_>, e: &PyErr) -> String {
     let text = e.value(py).to_string();
     if !text.is_empty() {
         return text;

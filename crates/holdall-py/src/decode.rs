@@ -110,7 +110,7 @@ impl<'py> Decode<'_, 'py> {
     }
 
     fn union(&self, union: &Union, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        let tag = place(union.width, bytes).raise(self.py)?;
+        let tag = read_index(union.width, bytes).raise(self.py)?;
         let Some(variant) = union.variants.get(tag as usize) else {
             let message = format!("tag {tag} of a union with {} variants", union.variants.len());
             return Err(UNION_TAG.broken(message)).raise(self.py);
@@ -145,7 +145,7 @@ impl<'py> Decode<'_, 'py> {
     /// An array of numbers: one value of a type, or so many of them.
     fn block(&self, ty: TypeId, bytes: &[u8], count: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
         let data = PyByteArray::new(self.py, bytes);
-        self.make.call_method1("block", (self.table.place(ty), data, count))
+        self.make.call_method1("block", (self.table.index_of(ty), data, count))
     }
 
     /// What an entry points at.
@@ -188,7 +188,7 @@ fn first<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     found.ok_or_else(|| LENGTH.broken(format!("a part leaves {} bytes", bytes.len())))
 }
 
-fn place(width: PlaceWidth, bytes: &[u8]) -> Result<u32> {
+fn read_index(width: PlaceWidth, bytes: &[u8]) -> Result<u32> {
     Ok(match width {
         PlaceWidth::One => u32::from(u8::from_le_bytes(first(bytes)?)),
         PlaceWidth::Two => u32::from(u16::from_le_bytes(first(bytes)?)),
@@ -197,7 +197,7 @@ fn place(width: PlaceWidth, bytes: &[u8]) -> Result<u32> {
 }
 
 fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
-    let at = place(e.width, bytes)?;
+    let at = read_index(e.width, bytes)?;
     e.value(at).ok_or_else(|| {
         ENUM_INDEX.broken(format!("place {at} of an enum with {} values", e.values.len()))
     })

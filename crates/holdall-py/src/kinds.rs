@@ -21,7 +21,7 @@ impl Table {
     }
 
     /// The number of a type; of the last where it is none of these.
-    pub(crate) fn place(&self, ty: TypeId) -> usize {
+    pub(crate) fn index_of(&self, ty: TypeId) -> usize {
         self.places.get(&ty).copied().unwrap_or(self.order.len() - 1)
     }
 
@@ -73,20 +73,20 @@ impl Table {
                     Len::Fixed(n) => Some(n),
                     Len::Variable { .. } => None,
                 };
-                ("array", (self.place(array.items), len).into_pyobject(py)?.into_any())
+                ("array", (self.index_of(array.items), len).into_pyobject(py)?.into_any())
             }
             Kind::Struct(fields) => {
                 let members = PyList::empty(py);
                 for m in &fields.members {
                     let offset = m.offset.unwrap_or(0);
-                    members.append((&*m.name, self.place(m.ty), offset, m.presence.is_some()))?;
+                    members.append((&*m.name, self.index_of(m.ty), offset, m.presence.is_some()))?;
                 }
                 ("struct", members.into_any())
             }
             Kind::Union(union) => {
                 let variants = PyList::empty(py);
                 for v in &union.variants {
-                    variants.append((&*v.key, self.place(v.ty)))?;
+                    variants.append((&*v.key, self.index_of(v.ty)))?;
                 }
                 let more = (&*union.discriminator, variants);
                 ("union", more.into_pyobject(py)?.into_any())

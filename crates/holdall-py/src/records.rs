@@ -151,7 +151,7 @@ impl NativeRecords {
     /// A part of records: the number of its type, its offset in bytes, whether every record has it.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<(usize, usize, bool)> {
         let part = self.get(py)?.accessor(path).raise(py)?;
-        Ok((self.table.place(part.ty()), part.offset(), part.is_always_there()))
+        Ok((self.table.index_of(part.ty()), part.offset(), part.is_always_there()))
     }
 
     /// The records at these places, or the part of each at a path, as Python objects; `make` makes arrays, times and JSON.

@@ -302,13 +302,13 @@ impl Own {
         let mut vocabulary = Vocabulary::new();
         for (name, check) in self.formats {
             let raised = Arc::clone(raised);
-            let holds = move |text: &str| said(&raised, |py| check.call1(py, (text,)));
+            let holds = move |text: &str| ask_python(&raised, |py| check.call1(py, (text,)));
             vocabulary = vocabulary.with_format(name, holds);
         }
         for (name, check) in self.keywords {
             let raised = Arc::clone(raised);
             vocabulary = vocabulary.with_keyword(name, move |own, value| {
-                said(&raised, |py| check.call1(py, (own.to_string(), value.to_string())))
+                ask_python(&raised, |py| check.call1(py, (own.to_string(), value.to_string())))
             });
         }
         vocabulary
@@ -320,7 +320,7 @@ pub(crate) fn first_of(raised: &Raised) -> Option<PyErr> {
 }
 
 /// Whether a function of Python's says so. What it raises is kept, and counts as a no.
-fn said(raised: &Raised, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
+fn ask_python(raised: &Raised, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
     Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
         Ok(said) => said,
         Err(e) => {

@@ -64,7 +64,7 @@ impl Places {
 }
 
 /// Whether bytes of a tensor came. What is wrong with single ones is told with the record, or the run, that they are of.
-pub(super) fn came(done: Result<()>, tensor: &Tensor) -> Result<()> {
+pub(super) fn ensure_arrived(done: Result<()>, tensor: &Tensor) -> Result<()> {
     match done {
         Err(e) if e.kind() == ErrorKind::Io => Err(placed(e, tensor)),
         _ => Ok(()),
@@ -107,7 +107,7 @@ impl<'r> At<'r> {
             let start = place * inner.stride as u64;
             start..start + inner.size as u64
         };
-        came(inner.data.bring(there.map(range).collect()), self.records.tensor())?;
+        ensure_arrived(inner.data.bring(there.map(range).collect()), self.records.tensor())?;
         let is_nested = |part: &Accessor| is_nested(self.records.schema(), part.ty());
         let rounds = if self.parts.iter().any(is_nested) { ROUNDS } else { 1 };
         let mut count = next.len();
@@ -128,7 +128,7 @@ impl<'r> At<'r> {
             if wanted.is_empty() {
                 break;
             }
-            came(inner.heap.bring(wanted), self.records.tensor())?;
+            ensure_arrived(inner.heap.bring(wanted), self.records.tensor())?;
         }
         self.most = (self.most * 4).min(RECORDS);
         Ok(count)

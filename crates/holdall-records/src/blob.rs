@@ -94,7 +94,7 @@ impl Blob {
     /// [`Tensor::bytes_range`].
     pub fn get(&self, index: u64) -> Result<Cow<'_, [u8]>> {
         let range = self.range(index)?;
-        self.0.heap.get(range).map_err(|e| self.place(e, index))
+        self.0.heap.get(range).map_err(|e| self.in_context(e, index))
     }
 
     /// The bytes of a run, kept for as long as wanted: a view where they are mapped or in memory.
@@ -103,7 +103,7 @@ impl Blob {
     /// As [`Blob::get`].
     pub fn bytes(&self, index: u64) -> Result<Bytes> {
         let range = self.range(index)?;
-        self.0.heap.shared(range).map_err(|e| self.place(e, index))
+        self.0.heap.shared(range).map_err(|e| self.in_context(e, index))
     }
 
     /// Where a run lies in the heap: bytes from its start, half-open.
@@ -116,7 +116,7 @@ impl Blob {
             let message = format!("run {index} of {}", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
-        self.found(index).map_err(|e| self.place(e, index))
+        self.found(index).map_err(|e| self.in_context(e, index))
     }
 
     fn found(&self, index: u64) -> Result<Range<u64>> {
@@ -133,7 +133,7 @@ impl Blob {
     /// `record/utf8`, `records/content`, and as [`Blob::get`].
     pub fn str(&self, index: u64) -> Result<Cow<'_, str>> {
         self.check_content(matches!(self.content(), Content::Utf8 | Content::Json), "text")?;
-        text(self.get(index)?).map_err(|e| self.place(e, index))
+        text(self.get(index)?).map_err(|e| self.in_context(e, index))
     }
 
     /// A run of JSON.
@@ -143,7 +143,7 @@ impl Blob {
     pub fn json(&self, index: u64) -> Result<Value> {
         self.check_content(self.content() == Content::Json, "JSON")?;
         let found = parse(&self.get(index)?, self.0.limits.depth);
-        found.map_err(|e| self.place(JSON.broken("not JSON").because(e), index))
+        found.map_err(|e| self.in_context(JSON.broken("not JSON").because(e), index))
     }
 
     /// A run of elements, copied.
@@ -166,7 +166,7 @@ impl Blob {
     }
 
     #[cold]
-    fn place(&self, e: Error, index: u64) -> Error {
+    fn in_context(&self, e: Error, index: u64) -> Error {
         placed(e.within(format!("run {index}")), self.tensor())
     }
 }

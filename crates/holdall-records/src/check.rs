@@ -244,7 +244,7 @@ fn resolved(
 fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Result<()>> {
     let mut specs = Vec::new();
     for tensor in file.tensors() {
-        if let (Layout::Dense, Ok(id)) = (tensor.layout(), schema.place(tensor.name()))
+        if let (Layout::Dense, Ok(id)) = (tensor.layout(), schema.find_node(tensor.name()))
             && let Node::Flat { tensor: to, .. } = schema.schema.node(id)
             && tensor.sound().is_ok()
         {

@@ -47,7 +47,7 @@ impl Place<'_> {
                 "" => field.name.to_owned(),
                 path => format!("{path}.{}", field.name),
             };
-            let found = members.place(field.name).and_then(|at| members.members.get(at));
+            let found = members.index_of(field.name).and_then(|at| members.members.get(at));
             let Some(member) = found else {
                 return Err(wrong(&path, "a field in Rust, nothing in the schema"));
             };

@@ -47,7 +47,7 @@ impl<'r> Record<'r> {
     /// `record/bool-byte`, `record/union-tag`.
     #[inline]
     pub fn get<T: ReadScalar>(&self, typed: &Typed<T>) -> Result<Option<T>> {
-        typed.read(&self.bytes).map_err(|e| self.place(e))
+        typed.read(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// Whether it has the part.
@@ -55,7 +55,7 @@ impl<'r> Record<'r> {
     /// # Errors
     /// `record/union-tag`.
     pub fn is_there(&self, part: &Accessor) -> Result<bool> {
-        part.is_there(&self.bytes).map_err(|e| self.place(e))
+        part.is_there(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// The bytes of a part in the record itself: of a fixed array, a tensor, a struct.
@@ -63,7 +63,7 @@ impl<'r> Record<'r> {
     /// # Errors
     /// As [`Record::is_there`].
     pub fn raw(&self, part: &Accessor) -> Result<Option<&[u8]>> {
-        part.raw(&self.bytes).map_err(|e| self.place(e))
+        part.raw(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// The bytes that a string, bytes, a JSON object or a variable array has in the heap.
@@ -72,8 +72,8 @@ impl<'r> Record<'r> {
     /// `record/entry-bounds`, `record/access`, `record/union-tag`; where the heap is not at hand, as
     /// [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
     pub fn data(&self, part: &Accessor) -> Result<Option<Cow<'r, [u8]>>> {
-        match part.entry(&self.bytes).map_err(|e| self.place(e))? {
-            Some(entry) => self.heap_bytes(entry).map(Some).map_err(|e| self.place(e)),
+        match part.entry(&self.bytes).map_err(|e| self.in_context(e))? {
+            Some(entry) => self.heap_bytes(entry).map(Some).map_err(|e| self.in_context(e)),
             None => Ok(None),
         }
     }
@@ -85,7 +85,7 @@ impl<'r> Record<'r> {
     pub fn string(&self, part: &Accessor) -> Result<Option<Cow<'r, str>>> {
         self.check_kind(part, |kind| matches!(kind, Kind::String), "a string")?;
         let Some(bytes) = self.data(part)? else { return Ok(None) };
-        text(bytes).map(Some).map_err(|e| self.place(e))
+        text(bytes).map(Some).map_err(|e| self.in_context(e))
     }
 
     /// The text of a `TypeDef:Record`: one JSON object.
@@ -97,9 +97,9 @@ impl<'r> Record<'r> {
         let Some(bytes) = self.data(part)? else { return Ok(None) };
         let depth = self.records.0.limits.depth;
         let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
-        match found.map_err(|e| self.place(e))? {
-            Value::Object(_) => text(bytes).map(Some).map_err(|e| self.place(e)),
-            _ => Err(self.place(JSON.broken("JSON that is not an object"))),
+        match found.map_err(|e| self.in_context(e))? {
+            Value::Object(_) => text(bytes).map(Some).map_err(|e| self.in_context(e)),
+            _ => Err(self.in_context(JSON.broken("JSON that is not an object"))),
         }
     }
 
@@ -108,7 +108,7 @@ impl<'r> Record<'r> {
     /// # Errors
     /// `record/enum-index`, `record/access`, `record/union-tag`.
     pub fn enum_value<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
-        part.enum_value(&self.bytes).map_err(|e| self.place(e))
+        part.enum_value(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// The key of the variant that a union holds.
@@ -116,7 +116,7 @@ impl<'r> Record<'r> {
     /// # Errors
     /// `record/union-tag`, `record/access`.
     pub fn variant<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
-        part.variant(&self.bytes).map_err(|e| self.place(e))
+        part.variant(&self.bytes).map_err(|e| self.in_context(e))
     }
 
     /// The elements of an array, whether they lie in the record or in the heap.
@@ -129,24 +129,24 @@ impl<'r> Record<'r> {
             Kind::Array(array) => array,
             kind => return Err(self.not(kind, "an array")),
         };
-        let items = schema.extent(array.items).map_err(|e| self.place(e))?;
+        let items = schema.extent(array.items).map_err(|e| self.in_context(e))?;
         let bytes = match array.len {
             Len::Fixed(_) => self.raw(part)?.map(Cow::Borrowed),
             Len::Variable { .. } => {
-                let Some(entry) = part.entry(&self.bytes).map_err(|e| self.place(e))? else {
+                let Some(entry) = part.entry(&self.bytes).map_err(|e| self.in_context(e))? else {
                     return Ok(None);
                 };
                 if !entry.len.is_multiple_of(items.stride.max(1)) {
                     let stride = items.stride;
                     let message = format!("{} bytes of elements that take {stride}", entry.len);
-                    return Err(self.place(ENTRY_LENGTH.broken(message)));
+                    return Err(self.in_context(ENTRY_LENGTH.broken(message)));
                 }
                 if !entry.offset.is_multiple_of(u64::from(items.align.max(1))) {
                     let (align, at) = (items.align, entry.offset);
                     let message = format!("elements aligned to {align} start at offset {at}");
-                    return Err(self.place(ENTRY_ALIGN.broken(message)));
+                    return Err(self.in_context(ENTRY_ALIGN.broken(message)));
                 }
-                Some(self.heap_bytes(entry).map_err(|e| self.place(e))?)
+                Some(self.heap_bytes(entry).map_err(|e| self.in_context(e))?)
             }
         };
         Ok(bytes.map(|bytes| Ragged {
@@ -216,14 +216,14 @@ impl<'r> Record<'r> {
     ) -> Result<T> {
         let (schema, inner) = (self.records.schema(), &*self.records.0);
         if let Some(heap) = inner.heap.whole() {
-            return with(schema, &self.bytes, heap).map_err(|e| self.place(e));
+            return with(schema, &self.bytes, heap).map_err(|e| self.in_context(e));
         }
         let (mut bytes, mut heap) = (self.bytes.to_vec(), Vec::new());
         let from = From { len: inner.heap.len(), get: &|range| inner.heap.get(range) };
         Mover::new(schema, &from, &mut heap, inner.limits.decoded_len)
             .record(self.ty, &mut bytes)
             .and_then(|()| with(schema, &bytes, &heap))
-            .map_err(|e| self.place(e))
+            .map_err(|e| self.in_context(e))
     }
 
     /// What an entry points at.
@@ -247,7 +247,7 @@ impl<'r> Record<'r> {
     fn kind(&self, part: &Accessor) -> Result<&'r Kind> {
         let schema = self.records.schema();
         // Fails where the type is of another schema.
-        schema.extent(part.ty()).map_err(|e| self.place(e))?;
+        schema.extent(part.ty()).map_err(|e| self.in_context(e))?;
         Ok(&schema.ty(part.ty()).kind)
     }
 
@@ -260,11 +260,11 @@ impl<'r> Record<'r> {
 
     #[cold]
     fn not(&self, kind: &Kind, what: &str) -> Error {
-        self.place(ACCESS.broken(format!("a `TypeDef:{}` is not {what}", kind.as_str())))
+        self.in_context(ACCESS.broken(format!("a `TypeDef:{}` is not {what}", kind.as_str())))
     }
 
     #[cold]
-    fn place(&self, e: Error) -> Error {
+    fn in_context(&self, e: Error) -> Error {
         self.records.in_record(e, self.index)
     }
 }

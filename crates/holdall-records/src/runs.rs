@@ -1,7 +1,7 @@
 //! Runs of a blob by their places, read together.
 
 use super::Blob;
-use super::at::{HEAP, Places, RECORDS, came};
+use super::at::{HEAP, Places, RECORDS, ensure_arrived};
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_schema::Entry;
@@ -33,7 +33,7 @@ impl Blob {
             let start = place * Entry::LEN as u64;
             start..start + Entry::LEN as u64
         };
-        came(inner.entries.bring(there.map(entry).collect()), self.tensor())?;
+        ensure_arrived(inner.entries.bring(there.map(entry).collect()), self.tensor())?;
         let (mut wanted, mut len, mut count) = (Vec::new(), 0u64, next.len());
         for (at, place) in next.iter().enumerate() {
             // What is wrong with it is told when it is used.
@@ -48,7 +48,7 @@ impl Blob {
             }
             wanted.push(range);
         }
-        came(inner.heap.bring(wanted), self.tensor())?;
+        ensure_arrived(inner.heap.bring(wanted), self.tensor())?;
         Ok(count)
     }
 }

@@ -150,7 +150,7 @@ impl Document {
     ///
     /// # Errors
     /// `records/which-dataset` for the schema of a record, `schema/unknown-path` where there is none.
-    pub fn place(&self, name: &str) -> Result<NodeId> {
+    pub fn find_node(&self, name: &str) -> Result<NodeId> {
         let own = |e: Error| e.in_source(&self.name);
         let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
         let root = self.root().map_err(own)?;

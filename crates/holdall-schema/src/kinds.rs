@@ -247,7 +247,7 @@ pub struct Enum {
 
 impl Enum {
     /// The place of that string.
-    pub fn place(&self, value: &str) -> Option<u32> {
+    pub fn index_of(&self, value: &str) -> Option<u32> {
         let key = |place: &u32| self.value(*place).unwrap_or_default().cmp(value);
         self.sorted.binary_search_by(key).ok().and_then(|at| self.sorted.get(at)).copied()
     }
@@ -310,7 +310,7 @@ pub struct Struct {
 
 impl Struct {
     /// The place of the member of that name.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub fn index_of(&self, name: &str) -> Option<usize> {
         let key = |place: &u32| self.name(*place).cmp(name);
         let at = self.sorted.binary_search_by(key).ok()?;
         usize::try_from(*self.sorted.get(at)?).ok()

@@ -157,7 +157,7 @@ fn holds(w: &Schema, from: TypeId, old: &Value, r: &Schema, to: TypeId, new: &Va
         (Kind::Struct(a), Kind::Struct(b)) => {
             for member in &b.members {
                 let seen = new.get(&*member.name);
-                let place = a.place(&member.name);
+                let place = a.index_of(&member.name);
                 match place.and_then(|p| Some((p, old.get(&*member.name)?))) {
                     Some((place, written)) => {
                         holds(w, a.members[place].ty, written, r, member.ty, seen.unwrap());
@@ -168,7 +168,7 @@ fn holds(w: &Schema, from: TypeId, old: &Value, r: &Schema, to: TypeId, new: &Va
                     None => assert_eq!(seen, None),
                 }
             }
-            let known = |name: &String| b.place(name).is_some() || name == "kind";
+            let known = |name: &String| b.index_of(name).is_some() || name == "kind";
             assert!(new.as_object().unwrap().keys().all(known));
         }
         (Kind::Union(a), Kind::Union(b)) => {

@@ -328,7 +328,7 @@ pub fn plan(
     items.iter().for_each(|item| record.add(Arc::new(item.spec.clone())));
     report.left_behind = ledger::close(file, &record, &expected)?;
     report.cast = casts.len() as u64;
-    report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
     report.files = shards.map(|shards| shards.files()).unwrap_or_default();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
@@ -590,7 +590,7 @@ fn became(
         report.overflowed += count;
         report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
     }
-    report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
+    report.reformed = forming.into_iter().map(|(name, of)| of.report(name)).collect();
 }
 
 fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {

@@ -52,12 +52,12 @@ impl Elements {
             // Frames are short of a limit that all of them together may be over.
             let len = component.decoded_len.unwrap_or(0);
             let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
-            allowed.map_err(|e| tensor.place(e, &component))?;
+            allowed.map_err(|e| tensor.in_context(e, &component))?;
             let sources = tensor.file().sources();
             // Far away, all of it is fetched in a few large reads, one after the other.
             let found = match sources.terms().is_remote() {
                 true => None,
-                false => table_of(sources, &component).map_err(|e| tensor.place(e, &component))?,
+                false => table_of(sources, &component).map_err(|e| tensor.in_context(e, &component))?,
             };
             // Long frames would be decoded again for each of the ranges in them.
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
@@ -207,7 +207,7 @@ impl InFile {
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
         let c = &self.component;
-        let placed = |e| self.tensor.place(e, c);
+        let placed = |e| self.tensor.in_context(e, c);
         let (sources, limits) = (self.tensor.file().sources(), self.tensor.file().limits());
         if let Some(table) = &self.table {
             let bytes = frames_range(sources, limits, c, table, range).map_err(placed)?;

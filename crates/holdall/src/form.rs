@@ -161,7 +161,7 @@ pub(crate) struct Forming {
 
 impl Forming {
     /// What is told of it.
-    pub(crate) fn told(&self, name: String) -> Reformed {
+    pub(crate) fn report(&self, name: String) -> Reformed {
         let errors = *self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         Reformed {
             name,

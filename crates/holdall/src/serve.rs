@@ -113,7 +113,7 @@ impl Files {
     }
 
     /// Where the file of that name is.
-    fn place(&self, name: &str) -> Option<PathBuf> {
+    fn path_for(&self, name: &str) -> Option<PathBuf> {
         let mut parts = name.split('/');
         let root = self.roots.get(parts.next()?)?;
         let folder = match root {
@@ -148,7 +148,7 @@ fn is_hidden(path: &Path) -> bool {
 impl Shelf for Files {
     fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
         let none = || NO_FILE.broken(format!("no file `{}` is served", name.shown()));
-        let path = self.place(name).ok_or_else(none)?;
+        let path = self.path_for(name).ok_or_else(none)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&path).and_then(Weak::upgrade)
             && path.metadata().is_ok_and(|meta| id(&meta) == file.id)
@@ -396,7 +396,7 @@ impl ByteSource for Traced {
         Terms::DISK
     }
 
-    fn came(&self) -> Vec<(u64, Bytes)> {
+    fn prefetched(&self) -> Vec<(u64, Bytes)> {
         // Nothing is read but what the decoder asks for: a connection that begins carries no more than 14 kB in a round trip.
         vec![(0, Bytes::new())]
     }

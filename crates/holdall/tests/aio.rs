@@ -113,7 +113,7 @@ impl holdall::ByteSource for Threads {
 }
 
 /// The bytes of a component, or all that an error says.
-fn told<T>(found: Result<T>) -> std::result::Result<T, String> {
+fn describe<T>(found: Result<T>) -> std::result::Result<T, String> {
     found.map_err(|e| format!("{:?} {e} {:?}", e.code(), e.remedies()))
 }
 
@@ -125,8 +125,8 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let source = Arc::new(source);
     let terms = source.terms;
     let blocking: Arc<dyn holdall::ByteSource> = Arc::new(Threads(bytes, terms));
-    let waited = told(aio::open_source(source, "made", &options).await);
-    let (file, whole) = match (waited, told(options.open_source(blocking, "made"))) {
+    let waited = describe(aio::open_source(source, "made", &options).await);
+    let (file, whole) = match (waited, describe(options.open_source(blocking, "made"))) {
         (Ok(file), Ok(whole)) => (file, whole),
         (waited, whole) => {
             assert_eq!(waited.err(), whole.err(), "{place}");
@@ -138,20 +138,20 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
         for c in whole.components() {
             let of = format!("{place}: {} {}", whole.name(), c.role);
             let role = &c.role;
-            let (waited, all) = (told(tensor.bytes(role).await), told(whole.bytes(role)));
+            let (waited, all) = (describe(tensor.bytes(role).await), describe(whole.bytes(role)));
             assert!(waited == all, "{of}: {:?}", (waited.err(), all.err()));
             let len = all.as_ref().map_or(0, |bytes| bytes.len() as u64);
             for range in [len / 3..len / 2, 0..len.min(5), len..len, len / 2..len] {
-                let waited = told(tensor.bytes_range(role, range.clone()).await);
-                let found = told(whole.bytes_range(role, range.clone()));
+                let waited = describe(tensor.bytes_range(role, range.clone()).await);
+                let found = describe(whole.bytes_range(role, range.clone()));
                 // Frames are decoded whole here, and there as far as they must: what is wrong further on is found here alone.
                 if found.is_err() || waited.is_ok() || all.is_ok() {
                     assert!(waited == found, "{of}: {range:?}, {:?}", (waited.err(), found.err()));
                 }
             }
             let beyond = 1..len + 2;
-            let waited = told(tensor.bytes_range(role, beyond.clone()).await).map(|b| b.len());
-            let found = told(whole.bytes_range(role, beyond)).map(|b| b.len());
+            let waited = describe(tensor.bytes_range(role, beyond.clone()).await).map(|b| b.len());
+            let found = describe(whole.bytes_range(role, beyond)).map(|b| b.len());
             assert!(waited.is_ok() == found.is_ok() || all.is_err(), "{of}");
             count += 1;
         }
@@ -174,7 +174,7 @@ async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
         }
         // Which of several comes first is left to chance.
         (all, whole) => {
-            let errors = (told(all).err(), told(whole).err());
+            let errors = (describe(all).err(), describe(whole).err());
             assert_eq!(errors.0.is_some(), errors.1.is_some(), "{place}: {errors:?}");
         }
     }
@@ -591,6 +591,6 @@ fn files_at_addresses_are_waited_for() {
             assert!(bytes == whole.tensor(&name).unwrap().bytes(&Role::Data).unwrap(), "{name}");
         }
         let missing = aio::open_with(server.url("/none"), &options).await.map(drop);
-        assert_eq!(told(missing), told(options.open(server.url("/none")).map(drop)));
+        assert_eq!(describe(missing), describe(options.open(server.url("/none")).map(drop)));
     });
 }

@@ -119,9 +119,9 @@ impl Encode for Dropping {
             None => Ok(Bytes::new()),
         }
     }
-    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
         match self.part(tensor, component) {
-            Some((spec, at)) => self.0.place(end, &spec, at),
+            Some((spec, at)) => self.0.next_offset(end, &spec, at),
             None => Ok(end.next_multiple_of(64)),
         }
     }

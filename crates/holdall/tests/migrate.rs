@@ -132,7 +132,7 @@ fn tied_tensors_stay_tied() {
     }
 }
 
-fn told(plan: &MigrationPlan) -> Vec<String> {
+fn describe(plan: &MigrationPlan) -> Vec<String> {
     plan.steps.iter().map(ToString::to_string).collect()
 }
 
@@ -141,7 +141,7 @@ fn a_plan_says_what_a_migration_does() {
     let (_folder, old) = model("mt");
     let plan = migration().plan(&old).unwrap();
     assert_eq!(
-        told(&plan),
+        describe(&plan),
         [
             "renamed w1, now up",
             "converted w1, now up: F32 [2, 3], now F32 [6] by scale(2)|reshape",
@@ -364,7 +364,7 @@ fn a_plan_names_members() {
     let folder = tempfile::tempdir().unwrap();
     let old = dataset(&folder.path().join("old.mt"));
     let plan = of_records(false).plan(&old).unwrap();
-    let mut steps = told(&plan);
+    let mut steps = describe(&plan);
     steps.sort_unstable();
     assert_eq!(
         steps,

@@ -8,7 +8,7 @@ use holdall::{Error, OpenOptions, Role, WriteOptions, Writer};
 use std::sync::Mutex;
 
 /// Options of a caller who says all that there is to say.
-fn said(server: &Server) -> StoreOptions {
+fn full_options(server: &Server) -> StoreOptions {
     let all = [
         ("endpoint_url", server.url("")),
         ("region", REGION.into()),
@@ -54,7 +54,7 @@ fn an_object_is_opened_in_place_by_signed_requests() {
     let bytes = file("w", 3 << 20);
     put(&bucket, "a b/ü+&=#?%41.safetensors", bytes.clone());
     let address = format!("s3://{BUCKET}/a b/ü+&=#?%41.safetensors");
-    let file = with(said(&server)).open(&address).unwrap();
+    let file = with(full_options(&server)).open(&address).unwrap();
     assert_eq!(file.name(), address);
     assert_eq!(
         file.tensor("w").unwrap().bytes(&Role::Data).unwrap(),
@@ -72,7 +72,7 @@ fn an_object_is_opened_in_place_by_signed_requests() {
 fn an_object_that_is_replaced_while_it_is_open_is_an_error() {
     let (server, bucket) = s3();
     put(&bucket, "w.safetensors", file("w", 3 << 20));
-    let opened = with(said(&server)).open(format!("s3://{BUCKET}/w.safetensors")).unwrap();
+    let opened = with(full_options(&server)).open(format!("s3://{BUCKET}/w.safetensors")).unwrap();
     put(&bucket, "w.safetensors", file("v", 3 << 20));
     let e = opened.tensor("w").unwrap().bytes(&Role::Data).map(|_| ()).unwrap_err();
     assert_eq!(e.code(), "http/changed", "{e}");
@@ -83,7 +83,7 @@ fn what_is_refused_says_why_and_shows_no_secret() {
     let (server, bucket) = s3();
     put(&bucket, "w.safetensors", file("w", 100));
     let address = format!("s3://{BUCKET}/w.safetensors");
-    let options = |name: &str, value: &str| with(said(&server).with(name, value).unwrap());
+    let options = |name: &str, value: &str| with(full_options(&server).with(name, value).unwrap());
     for (options, address, code, says) in [
         (options("key", "other"), address.as_str(), "stores/credentials", "`InvalidAccessKeyId`"),
         (options("secret", "hunter2"), &address, "stores/credentials", "`SignatureDoesNotMatch`"),
@@ -105,7 +105,7 @@ fn what_is_refused_says_why_and_shows_no_secret() {
         assert!(asked <= 1 + usize::from(code == "stores/no-object"), "{asked}: {e}");
     }
     // Every request runs under the policy.
-    let strict = OpenOptions::new().with_store_options(said(&server));
+    let strict = OpenOptions::new().with_store_options(full_options(&server));
     assert_eq!(refused(&strict, &address).code(), "http/scheme");
 }
 
@@ -114,7 +114,7 @@ fn an_answer_of_an_error_is_read_with_bounds() {
     let bomb = "<!DOCTYPE a [<!ENTITY b \"bb\">]><Error><Code>&b;</Code></Error>".to_owned();
     for body in [bomb, "<Error>".repeat(100_000), "x".repeat(1 << 20), String::new()] {
         let server = Server::new(move |_| Reply::new(403, body.clone()));
-        let e = refused(&with(said(&server)), &format!("s3://{BUCKET}/w"));
+        let e = refused(&with(full_options(&server)), &format!("s3://{BUCKET}/w"));
         assert_eq!(e.code(), "stores/denied", "{e}");
         assert_eq!(e.message(), "S3 answers with status 403");
     }
@@ -122,7 +122,7 @@ fn an_answer_of_an_error_is_read_with_bounds() {
         true => Reply::new(200, "<!DOCTYPE a><ListBucketResult/>"),
         false => s3::error(404, "NoSuchKey"),
     });
-    let e = with(said(&server)).list(&format!("s3://{BUCKET}/w/")).unwrap_err();
+    let e = with(full_options(&server)).list(&format!("s3://{BUCKET}/w/")).unwrap_err();
     assert_eq!(e.code(), "stores/answer", "{e}");
 }
 
@@ -130,7 +130,7 @@ fn an_answer_of_an_error_is_read_with_bounds() {
 fn the_region_of_a_bucket_is_learnt() {
     let (server, bucket) = s3();
     put(&bucket, "w.safetensors", file("w", 100));
-    let options = said(&server).with("region", "us-east-1").unwrap();
+    let options = full_options(&server).with("region", "us-east-1").unwrap();
     let opened = with(options).open(format!("s3://{BUCKET}/w.safetensors")).unwrap();
     assert_eq!(opened.tensor("w").unwrap().bytes(&Role::Data).unwrap().len(), 100);
     assert_eq!(server.count().0, 2);
@@ -146,7 +146,7 @@ fn a_prefix_is_listed_and_opened_as_a_folder() {
     put(&bucket, "model/model.safetensors.index.json", index.into());
     put(&bucket, "model/other/x&y.txt", b"x".to_vec());
     put(&bucket, "modelling", b"x".to_vec());
-    let options = with(said(&server));
+    let options = with(full_options(&server));
     for address in [
         "s3://models/model/",
         "s3://models/model",
@@ -308,7 +308,7 @@ fn convert(options: &OpenOptions, from: &[u8], to: &str, overwrite: bool) -> hol
 #[test]
 fn a_file_is_written_whole_or_not_at_all() {
     let (server, bucket) = s3();
-    let options = with(said(&server));
+    let options = with(full_options(&server));
     for (len, is_large) in [(1000, false), (20 << 20, true)] {
         let from = file("w", len);
         let to = format!("s3://{BUCKET}/out/{len}.safetensors");
@@ -355,7 +355,7 @@ fn an_upload_that_fails_is_given_up() {
         true => s3::error(403, "AccessDenied"),
         false => s3::answer(r, &mut inner.lock().unwrap()),
     });
-    let options = with(said(&server));
+    let options = with(full_options(&server));
     let e = convert(&options, &file("w", 20 << 20), "s3://models/w.safetensors", true).unwrap_err();
     assert_eq!(e.code(), "stores/denied", "{e}");
     let seen = server.seen();
@@ -391,7 +391,7 @@ fn changes(server: &Server) -> Vec<String> {
 #[test]
 fn a_model_of_several_files_is_there_when_its_index_is() {
     let (server, bucket) = s3();
-    let options = with(said(&server));
+    let options = with(full_options(&server));
     let index = "model.safetensors.index.json";
     let shard = |n: u32, of: u32| format!("model-{n:05}-of-{of:05}.safetensors");
     let put_all = |of: u32| (1..=of).map(|n| format!("PUT {}", shard(n, of))).collect::<Vec<_>>();
@@ -430,7 +430,7 @@ fn of_a_folder_that_cannot_be_uploaded_nothing_is_left() {
             true => s3::error(403, "AccessDenied"),
             false => s3::answer(r, &mut own.lock().unwrap()),
         });
-        let options = with(said(&server));
+        let options = with(full_options(&server));
         let e = convert_folder(&options, &["a", "b", "c"], false).unwrap_err();
         assert_eq!((e.code(), e.source_name()), ("stores/denied", Some("s3://models/out/")), "{e}");
         assert!(inner.lock().unwrap().objects.is_empty(), "{refused}");

@@ -48,7 +48,7 @@ fn windowed(bytes: &Bytes) -> (Result<Index, Error>, Vec<Vec<Range<u64>>>) {
 }
 
 /// Everything that an index says.
-fn said(index: &Index) -> String {
+fn describe(index: &Index) -> String {
     let tensors: Vec<String> = index
         .tensors()
         .map(|t| {
@@ -76,7 +76,7 @@ fn a_range_at_a_time_is_the_whole() {
         let behind =
             found.as_ref().map_or(0, |i| if i.format() == "npy" { i.len() - 1 } else { 0 });
         match (whole(&bytes), found) {
-            (Ok(whole), Ok(found)) => assert_eq!(said(&whole), said(&found), "{place}"),
+            (Ok(whole), Ok(found)) => assert_eq!(describe(&whole), describe(&found), "{place}"),
             (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string(), "{place}"),
             (whole, found) => panic!("{place}: whole {whole:?}, by ranges {found:?}"),
         }

@@ -103,13 +103,13 @@ fn text(session: &Session, report: &TestReport) -> Result<(), Failure> {
         }
     }
     for output in &report.outputs {
-        writeln!(out, "  {}: {}", escape(&output.name), said(output))?;
+        writeln!(out, "  {}: {}", escape(&output.name), describe(output))?;
     }
     out.flush()?;
     Ok(())
 }
 
-fn said(output: &OutputReport) -> String {
+fn describe(output: &OutputReport) -> String {
     let c = &output.comparison;
     if let Some(mismatch) = &c.mismatch {
         return printable(mismatch);

@@ -49,7 +49,7 @@ pub(super) fn show(
                 Cell::styled(mark, style),
                 Cell::styled(path(step), style),
                 Cell::new(step.what.as_str()),
-                Cell::new(what(step)),
+                Cell::new(describe(step)),
             ]
         };
         table::write(out, &columns, plan.steps.len(), &row, 0, session.width(), paint)?;
@@ -79,7 +79,7 @@ fn path(step: &PlanStep) -> String {
 }
 
 /// `F32 [2] → BF16 [2], by cast, rounded to nearest, ties to even`.
-fn what(step: &PlanStep) -> String {
+fn describe(step: &PlanStep) -> String {
     let mut parts = Vec::new();
     match (&step.old, &step.new) {
         (Some(old), Some(new)) => parts.push(format!("{} → {}", printable(old), printable(new))),

@@ -31,7 +31,7 @@ pub struct Side<'a> {
 
 impl Side<'_> {
     #[cold]
-    fn place(&self, e: Error) -> Error {
+    fn in_context(&self, e: Error) -> Error {
         e.in_tensor(self.tensor).in_source(self.source)
     }
 }
@@ -185,18 +185,18 @@ impl Compare<'_> {
         let at = At { start, a, b };
         if x.is_integer() && y.is_integer() && wide {
             let (p, q) = &mut scratch.wide;
-            x.read_i128(a, p).map_err(|e| self.a.place(e))?;
-            y.read_i128(b, q).map_err(|e| self.b.place(e))?;
+            x.read_i128(a, p).map_err(|e| self.a.in_context(e))?;
+            y.read_i128(b, q).map_err(|e| self.b.in_context(e))?;
             self.all(at, p, q, tally, &WIDE);
         } else if class_a == Class::Complex || class_b == Class::Complex {
             let (p, q) = &mut scratch.complex;
-            x.read_complex(a, p).map_err(|e| self.a.place(e))?;
-            y.read_complex(b, q).map_err(|e| self.b.place(e))?;
+            x.read_complex(a, p).map_err(|e| self.a.in_context(e))?;
+            y.read_complex(b, q).map_err(|e| self.b.in_context(e))?;
             self.all(at, p, q, tally, &COMPLEX);
         } else {
             let (p, q) = &mut scratch.real;
-            x.read_f64(a, p).map_err(|e| self.a.place(e))?;
-            y.read_f64(b, q).map_err(|e| self.b.place(e))?;
+            x.read_f64(a, p).map_err(|e| self.a.in_context(e))?;
+            y.read_f64(b, q).map_err(|e| self.b.in_context(e))?;
             self.all(at, p, q, tally, &REAL);
         }
         Ok(())

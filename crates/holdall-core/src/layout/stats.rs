@@ -274,7 +274,7 @@ impl Bins {
     }
 
     /// The bin of a finite value.
-    fn place(&self, x: f64) -> usize {
+    fn bin_index(&self, x: f64) -> usize {
         let min = self.min / self.shrink;
         let share = (x / self.shrink - min) / (self.max / self.shrink - min);
         // Casts of what is below 0, or no number, give 0.
@@ -288,7 +288,7 @@ impl Bins {
     pub fn take(&mut self, of: &ElementType, bytes: &[u8]) -> Result<()> {
         of.each_f64(bytes, |values| {
             for &x in values.iter().filter(|x| x.is_finite()) {
-                let at = self.place(x);
+                let at = self.bin_index(x);
                 self.counts[at] += 1;
             }
         })
@@ -296,7 +296,7 @@ impl Bins {
 
     /// Counts zeros that are not stored.
     pub fn add_zeros(&mut self, count: u64) {
-        let at = self.place(0.0);
+        let at = self.bin_index(0.0);
         self.counts[at] += count;
     }
 

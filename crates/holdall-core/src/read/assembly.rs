@@ -61,7 +61,7 @@ impl Assembly {
     /// # Errors
     /// Limit, when a component decodes to more than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
-        Assembly::placing(plan, limits, Want::place)
+        Assembly::placing(plan, limits, Want::in_context)
     }
 
     /// The same, where `place` says in an error which want it is about: for who knows how tensors are named.

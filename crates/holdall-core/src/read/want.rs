@@ -75,7 +75,7 @@ impl Want {
 
     /// Names the component and its bytes in an error.
     #[cold]
-    pub fn place(&self, e: Error) -> Error {
+    pub fn in_context(&self, e: Error) -> Error {
         e.in_component(&self.component.role).at(self.component.stored.range())
     }
 

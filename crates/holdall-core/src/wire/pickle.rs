@@ -555,10 +555,10 @@ impl Machine<'_> {
             (0x94, _) => self.memoize(self.memo.len() as u64),
             (b'h' | b'j', Argument::Number(at)) => self.recall(at),
             (b'p', Argument::Line(line)) => {
-                self.spelt(line::place(line)).and_then(|at| self.memoize(at))
+                self.spelt(line::memo_index(line)).and_then(|at| self.memoize(at))
             }
             (b'g', Argument::Line(line)) => {
-                self.spelt(line::place(line)).and_then(|at| self.recall(at))
+                self.spelt(line::memo_index(line)).and_then(|at| self.recall(at))
             }
             (b'c', Argument::Lines(module, name)) => {
                 let module = self.text(module)?;

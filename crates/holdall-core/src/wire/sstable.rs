@@ -71,7 +71,7 @@ pub fn read(
     let footer = window.len().saturating_sub(FOOTER)..window.len();
     let bytes = window.bytes(footer.clone())?;
     let mut cursor = Cursor::new(&bytes);
-    let found = place(&mut cursor).and_then(|_| place(&mut cursor));
+    let found = block_range(&mut cursor).and_then(|_| block_range(&mut cursor));
     let index =
         found.ok_or_else(|| BROKEN.broken("the footer has no places").at(footer.clone()))?;
     let mut budget = Budget { left: limits.manifest_len };
@@ -79,7 +79,7 @@ pub fn read(
     let mut end = 0;
     let index = whole(&index, footer.start, &mut budget)?;
     for (_, value) in entries(&block(window, &index)?, &mut budget)? {
-        let found = place(&mut Cursor::new(&value)).filter(|place| place.start >= end);
+        let found = block_range(&mut Cursor::new(&value)).filter(|place| place.start >= end);
         let Some(place) = found else {
             let message = "blocks do not follow each other";
             return Err(BROKEN.broken(message).at(index).into());
@@ -185,7 +185,7 @@ fn entries(block: &Bytes, budget: &mut Budget) -> Result<Vec<Entry>> {
     Ok(out)
 }
 
-fn place(cursor: &mut Cursor<'_>) -> Option<Range<u64>> {
+fn block_range(cursor: &mut Cursor<'_>) -> Option<Range<u64>> {
     let (start, len) = (varint(cursor)?, varint(cursor)?);
     Some(start..start.checked_add(len)?)
 }

@@ -39,7 +39,7 @@ pub fn decode_linked(
     window.all(directory.likely(&own_texts, limits).chain(headers))?;
     let contents = read_zip(&directory, window, limits, texts)?;
     let contents = contents.ok_or_else(|| unknown_zip(&directory))?;
-    let data = 0..directory.place().start;
+    let data = 0..directory.range().start;
     let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
     for (_, len) in linked {
         builder.source(*len, 0..*len)?;

@@ -141,8 +141,8 @@ impl Encode for Encoder {
         Ok(header.into())
     }
 
-    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
-        self.slots.place(end, tensor, component)
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        self.slots.next_offset(end, tensor, component)
     }
 
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {

@@ -69,7 +69,7 @@ pub(super) fn attributes(
     for message in &messages {
         let mut name = "?".to_owned();
         let found = parse(reader, message, &mut name);
-        parsed.push((name, told(found)?));
+        parsed.push((name, unsupported_as_text(found)?));
     }
     let heaps = parsed.iter().flat_map(|(_, found)| found).flat_map(|found| found.heaps(reader));
     let mut heaps: Vec<u64> = heaps.collect();
@@ -88,7 +88,7 @@ pub(super) fn attributes(
 }
 
 /// What is not known of an attribute, in words: it is passed over, and whatever is wrong with one is an error.
-fn told<T>(found: Result<T, Stop>) -> Result<Result<T, String>, Stop> {
+fn unsupported_as_text<T>(found: Result<T, Stop>) -> Result<Result<T, String>, Stop> {
     match found {
         Err(Stop::Fail(e)) if e.kind() == ErrorKind::Unsupported => Ok(Err(e.message().to_owned())),
         found => found.map(Ok),

@@ -68,7 +68,7 @@ impl Place<'_> {
                 // What the file has room for, however many a shape asks for.
                 let room = reader.end.saturating_sub(reader.base).checked_div(len).unwrap_or(0);
                 for number in 0..bound.count().min(room.saturating_add(1)) {
-                    let Some(own) = self.number(bound.place(number)) else { continue };
+                    let Some(own) = self.number(bound.coordinates(number)) else { continue };
                     let at = number.checked_mul(len).and_then(|n| n.checked_add(at));
                     let at = at.ok_or_else(|| self.outside())?;
                     self.add(reader, Some(own), Entry { at, len: None, left_out: 0 }, &mut out)?;
@@ -77,13 +77,13 @@ impl Place<'_> {
             Index::FixedArray => {
                 let bound = self.bound()?;
                 for (number, entry) in self.fixed_array(reader, at)? {
-                    self.add(reader, self.number(bound.place(number)), entry, &mut out)?;
+                    self.add(reader, self.number(bound.coordinates(number)), entry, &mut out)?;
                 }
             }
             Index::ExtensibleArray => {
                 let (bound, free) = self.free_bound()?;
                 for (number, entry) in self.extensible_array(reader, at)? {
-                    let mut place = bound.place(number);
+                    let mut place = bound.coordinates(number);
                     // The dimension that may grow comes first there.
                     if let Some(first) = place.first().copied() {
                         place.remove(0);
@@ -112,7 +112,7 @@ impl Place<'_> {
     ) -> Result<()> {
         let Some(number) = number else { return Ok(()) };
         let len = entry.len.unwrap_or_else(|| self.grid.chunk_len());
-        let stored = reader.place(entry.at, len)?;
+        let stored = reader.locate(entry.at, len)?;
         out.push(Chunk { number, stored: stored.into(), left_out: entry.left_out });
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Place<'_> {
                     Some((len, left_out, offsets, cursor.u64_le()?))
                 })?;
             let wrong = |message: String| -> Result<Stop> {
-                Ok(CHUNK.broken(message).at(reader.place(at, 0)?).into())
+                Ok(CHUNK.broken(message).at(reader.locate(at, 0)?).into())
             };
             let divided = offsets.iter().zip(self.chunk).map(|(offset, chunk)| {
                 offset.checked_rem(*chunk).filter(|rest| *rest == 0)?;
@@ -188,7 +188,7 @@ impl Place<'_> {
             let Some(entry) = entry else { continue };
             let Some(number) = self.number(place.clone()) else {
                 let message = format!("chunk {place:?} lies outside of the dataset");
-                return Err(CHUNK.broken(message).at(reader.place(at, 0)?).into());
+                return Err(CHUNK.broken(message).at(reader.locate(at, 0)?).into());
             };
             self.add(reader, Some(number), entry, out)?;
         }
@@ -469,7 +469,7 @@ impl Cells {
     }
 
     /// The place of a number; the first dimension has no end.
-    fn place(&self, number: u64) -> Vec<u64> {
+    fn coordinates(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
         let mut place: Vec<u64> = Vec::with_capacity(self.0.len());
         for (at, cells) in self.0.iter().enumerate().rev() {

@@ -129,7 +129,7 @@ impl Found<'_, '_> {
         };
         match self.layout(&message, len)? {
             Stored::At(at, found) if found >= len => {
-                let stored = reader.place(at, len)?;
+                let stored = reader.locate(at, len)?;
                 let Some(members) = self.members.clone().filter(|_| len > 0) else {
                     return Ok(Data::At(stored));
                 };

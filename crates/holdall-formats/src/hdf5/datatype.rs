@@ -121,7 +121,7 @@ impl Datatype {
         let mut cursor = Cursor::new(body);
         let read = datatype(&mut cursor, DEPTH);
         let cut = || reader.broken(at, "a datatype ends before its last field");
-        read.ok_or_else(cut)?.map_err(|e| e.at(reader.place(at, 0).unwrap_or_default()))
+        read.ok_or_else(cut)?.map_err(|e| e.at(reader.locate(at, 0).unwrap_or_default()))
     }
 
     /// What elements of this type are, where tensors have such; `mark` is what an attribute says of them beside.

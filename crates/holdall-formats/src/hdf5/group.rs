@@ -70,7 +70,7 @@ fn named(reader: &Reader<'_>, at: u64, bytes: &[u8]) -> Result<String> {
         Some(name) => Ok(name.to_owned()),
         None => {
             let message = format!("`{}` is not a name of a link", bytes.escape_ascii());
-            Err(NAME.broken(message).at(reader.place(at, 0).unwrap_or_default()))
+            Err(NAME.broken(message).at(reader.locate(at, 0).unwrap_or_default()))
         }
     }
 }
@@ -113,7 +113,7 @@ fn link(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Link> {
     })?;
     if version != 1 {
         let e = VERSION.broken(format!("a link of version {version}"));
-        return Err(e.at(reader.place(at, 0)?));
+        return Err(e.at(reader.locate(at, 0)?));
     }
     let name = named(reader, at, fields.0)?;
     let to = fields.1.ok_or_else(|| reader.broken(at, "a link leads nowhere"))?;
@@ -172,7 +172,7 @@ fn symbols(reader: &Reader<'_>, at: u64, body: &[u8]) -> Result<Vec<Link>, Stop>
     let mut seen = HashSet::default();
     if let Some(again) = tables.iter().find(|table| !seen.insert(**table)) {
         let e = LOOP.broken(format!("the table at {again} is part of a group twice"));
-        return Err(e.at(reader.place(*again, 0)?).into());
+        return Err(e.at(reader.locate(*again, 0)?).into());
     }
     reader.ask(tables.iter().map(|table| (*table, TABLE)))?;
     let sizes = u64::from(reader.offset).saturating_add(reader.length.into());

@@ -69,7 +69,7 @@ impl Header {
             for block in blocks {
                 if !seen.insert(block.at) {
                     let message = format!("a block of the header at {at} continues itself");
-                    return Err(LOOP.broken(message).at(reader.place(block.at, 0)?).into());
+                    return Err(LOOP.broken(message).at(reader.locate(block.at, 0)?).into());
                 }
                 header.take(reader, &block, &of, &mut more)?;
             }
@@ -103,7 +103,7 @@ impl Header {
         })?;
         if version != 1 {
             let message = format!("an object header of version {version}");
-            return Err(VERSION.broken(message).at(reader.place(at, 0)?));
+            return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let block = Block { at: at.saturating_add(16), len: len.into(), skip: 0, is_summed: false };
         Ok((block, Of { is_second: false, has_order: false }))
@@ -121,7 +121,7 @@ impl Header {
         })?;
         if version != 2 {
             let message = format!("an object header of version {version}");
-            return Err(VERSION.broken(message).at(reader.place(at, 0)?));
+            return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let len = len.saturating_add(skip).saturating_add(4);
         let block = Block { at, len, skip, is_summed: true };

@@ -38,7 +38,7 @@ pub(super) type Address = Option<u64>;
 
 impl Reader<'_> {
     /// Where so many bytes at an address are in the window.
-    pub(super) fn place(&self, at: u64, len: u64) -> Result<Range<u64>> {
+    pub(super) fn locate(&self, at: u64, len: u64) -> Result<Range<u64>> {
         let start = self.base.checked_add(at);
         let end = start.and_then(|start| start.checked_add(len));
         match (start, end) {
@@ -53,7 +53,7 @@ impl Reader<'_> {
 
     /// The bytes at an address.
     pub(super) fn bytes(&self, at: u64, len: u64) -> Result<Bytes, Stop> {
-        self.look(self.place(at, len)?)
+        self.look(self.locate(at, len)?)
     }
 
     /// The bytes at an address, fewer where the file ends.
@@ -75,7 +75,7 @@ impl Reader<'_> {
     }
 
     fn clipped(&self, at: u64, most: u64) -> Result<Range<u64>> {
-        let start = self.place(at, 0)?.start;
+        let start = self.locate(at, 0)?.start;
         Ok(start..start.saturating_add(most).min(self.end))
     }
 
@@ -115,7 +115,7 @@ impl Reader<'_> {
             true => Ok(content.len()),
             false => {
                 let message = format!("the checksum is {found:#010x}, stored is {said:#010x}");
-                let place = self.place(at, bytes.len() as u64)?;
+                let place = self.locate(at, bytes.len() as u64)?;
                 Err(CHECKSUM.broken(message).at(place))
             }
         }

@@ -46,7 +46,7 @@ pub(super) fn first(
         for Child { at, .. } in &level {
             if !seen.insert(*at) {
                 let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
-                return Err(e.at(reader.place(*at, 0)?).into());
+                return Err(e.at(reader.locate(*at, 0)?).into());
             }
         }
         reader.ask(level.iter().map(|child| (child.at, NODE)))?;
@@ -168,7 +168,7 @@ pub(super) fn second(
     let (version, kind, node_len, record_len, depth, root, count) = read;
     if version != 0 {
         let e = VERSION.broken(format!("a tree of version {version}"));
-        return Err(e.at(reader.place(at, 0)?).into());
+        return Err(e.at(reader.locate(at, 0)?).into());
     }
     if kind != of || record_len == 0 {
         let message = format!("a tree of kind {kind}, records of {record_len} bytes");
@@ -207,7 +207,7 @@ pub(super) fn second(
         for (at, ..) in &level {
             if !seen.insert(*at) {
                 let e = LOOP.broken(format!("the node at {at} of a tree is part of it twice"));
-                return Err(e.at(reader.place(*at, 0)?).into());
+                return Err(e.at(reader.locate(*at, 0)?).into());
             }
         }
         reader.ask(level.iter().map(|(at, count, ..)| (*at, len(*count))))?;

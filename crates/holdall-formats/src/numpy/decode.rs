@@ -52,7 +52,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     // The two headers of an entry lie together.
     window.all(entries.iter().map(|entry| {
         let Range { start, end } = directory.header(*entry);
-        start..end.saturating_add(USUAL).min(directory.place().start)
+        start..end.saturating_add(USUAL).min(directory.range().start)
     }))?;
     // Small compressed headers may say much.
     let room = Cell::new(limits.schema_nodes);
@@ -73,7 +73,7 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         }
     })?;
     let mut builder =
-        IndexBuilder::new(NPZ.id, "", window.len(), 0..directory.place().start, limits);
+        IndexBuilder::new(NPZ.id, "", window.len(), 0..directory.range().start, limits);
     for entry in directory.entries().filter(|entry| !is_of_array(*entry)) {
         if entry.kind() != EntryKind::Folder && !matches!(entry.name(), ATTRIBUTES | TENSORS) {
             let name = entry.name().shown();

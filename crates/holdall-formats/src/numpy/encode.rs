@@ -109,7 +109,7 @@ impl Encode for Encoder {
         Ok(out.into())
     }
 
-    fn place(&mut self, end: u64, tensor: &TensorSpec, _component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, _component: usize) -> Result<u64> {
         match self.open {
             Some(_) => Ok(end),
             None => Err(DECLARED.broken("its header was not written").in_tensor(&tensor.name)),

@@ -135,7 +135,7 @@ impl Encode for Encoder {
         }
     }
 
-    fn place(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
         Ok(end)
     }
 
@@ -378,7 +378,7 @@ impl Encode for Runs {
         places(declared).map(|_| Bytes::new())
     }
 
-    fn place(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
         start_after(end)
     }
 

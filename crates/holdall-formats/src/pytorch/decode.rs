@@ -169,7 +169,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let contents = directory.contents(&all, window, &limits_of_text)?;
     let keys = entries.iter().map(|(key, _)| (*key).to_owned());
     let storages = Storages { places, contents: keys.zip(contents).collect() };
-    Ok(build(&content, ours, window.len(), directory.place().start, order, limits, &storages)?)
+    Ok(build(&content, ours, window.len(), directory.range().start, order, limits, &storages)?)
 }
 
 /// Five pickles, then the storages.

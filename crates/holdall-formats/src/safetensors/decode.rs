@@ -157,7 +157,7 @@ impl Header<'_> {
             }
             let name = other.as_deref().unwrap_or(name);
             last = entry.element.as_ref().ok().copied();
-            let stored = self.place(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
+            let stored = self.locate(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
             match entry.element {
                 Ok(element) => {
                     let (dtype, logical) = (element.dtype, element.logical_type.as_ref());
@@ -207,7 +207,7 @@ impl Header<'_> {
     }
 
     /// The range of the file that an entry speaks of.
-    fn place(&self, entry: &Entry) -> Result<Range<u64>> {
+    fn locate(&self, entry: &Entry) -> Result<Range<u64>> {
         let absolute = |offset: u64| {
             self.range.end.checked_add(offset).filter(|&o| o < u64::MAX).ok_or_else(|| {
                 OFFSETS.broken(format!("the offset {offset} in the data passes 2^64 in the file"))

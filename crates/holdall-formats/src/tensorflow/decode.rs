@@ -241,7 +241,7 @@ impl<'a> Joined<'a> {
     }
 
     /// Where the bytes of an entry are.
-    fn place(&self, entry: &Entry) -> Result<Extent> {
+    fn locate(&self, entry: &Entry) -> Result<Extent> {
         if let Some(wrong) = entry.wrong {
             return Err(ENTRY.broken(wrong));
         }
@@ -285,7 +285,7 @@ impl<'a> Joined<'a> {
     /// A tensor that is stored whole.
     fn whole(&self, entry: &Entry) -> Result<Component> {
         type_of(entry)?;
-        self.component(entry, self.place(entry)?, entry.crc.map(Digest::Crc32c))
+        self.component(entry, self.locate(entry)?, entry.crc.map(Digest::Crc32c))
     }
 
     /// One that is put together of slices.
@@ -327,7 +327,7 @@ impl<'a> Joined<'a> {
             if part.shape != shape {
                 return Err(odd());
             }
-            found.push(((origin, shape), self.place(part)?));
+            found.push(((origin, shape), self.locate(part)?));
         }
         if entry.shape.contains(&0) {
             let nothing = self.builder.stated(&[]);

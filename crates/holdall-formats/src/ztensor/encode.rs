@@ -103,7 +103,7 @@ impl Encode for Encoder {
         })
     }
 
-    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
         self.check_turn(tensor, component)?;
         end.max(WORD).checked_next_multiple_of(self.align).ok_or_else(|| {
             DECLARED

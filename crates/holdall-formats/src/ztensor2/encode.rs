@@ -83,7 +83,7 @@ impl Encode for Encoder {
         Ok(Bytes::from_static(MAGIC))
     }
 
-    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+    fn next_offset(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
         self.check_turn(tensor, component)?;
         self.aligned(end).map_err(|e| e.in_tensor(&tensor.name))
     }

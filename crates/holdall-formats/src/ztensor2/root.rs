@@ -29,7 +29,7 @@ pub struct Objects(Vec<(String, Vec<u8>)>);
 pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objects, Stop> {
     let mut all = Vec::new();
     each_object(window, limits, |name, mut object| {
-        place(&mut object, shard);
+        set_shard(&mut object, shard);
         all.push((name.to_owned(), deterministic(&object)?));
         Ok(())
     })?;
@@ -37,7 +37,7 @@ pub fn objects_of(window: &Window, limits: &Limits, shard: &str) -> Result<Objec
 }
 
 /// Says of every part of an object that it is in that shard.
-fn place(object: &mut Value, shard: &str) {
+fn set_shard(object: &mut Value, shard: &str) {
     let Value::Map(fields) = object else { return };
     let parts = fields.iter_mut().find(|(key, _)| key.as_text() == Some("parts"));
     let Some((_, Value::Map(parts))) = parts else { return };

@@ -4,7 +4,7 @@ mod groups;
 
 use crate::device::guarded;
 use crate::model::{Component, Page, Tensor};
-use crate::place::{Placement, Sizes, Spot, place};
+use crate::place::{Placement, Sizes, Spot, allocate};
 use crate::rules::{CONVERSION, PAGES};
 use crate::shader;
 use holdall::layout::{grid, into_f32};
@@ -115,7 +115,7 @@ impl Converter {
 
     /// Buffers for so many bytes.
     fn room(&self, len: u64, sizes: Sizes) -> Result<Vec<Page>> {
-        let places = place(&[len], Placement::Each, sizes);
+        let places = allocate(&[len], Placement::Each, sizes);
         let page = |(size, spot): (&u64, &Spot)| {
             let buffer = guarded(&self.device, format_args!("a buffer of {size} bytes"), || {
                 self.device.create_buffer(&wgpu::BufferDescriptor {

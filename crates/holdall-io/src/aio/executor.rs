@@ -260,8 +260,8 @@ impl Lane {
         let file = self.file.0.file.clone();
         let limits = file.limits().clone();
         let place = move |want: &Want, e: Error| match file.index().at(want.tensor as usize) {
-            Some(tensor) => want.place(e).in_tensor(tensor.name()),
-            None => want.place(e),
+            Some(tensor) => want.in_context(e).in_tensor(tensor.name()),
+            None => want.in_context(e),
         };
         let slot = |want: &Want| (want.wanted().start, len(want), Slot::Empty);
         let slots = plan.wants().iter().map(slot).collect();

@@ -214,7 +214,7 @@ impl Tensor {
         let c = self.of.require(role)?;
         let want = crate::load::wanted(self.position(), c.clone(), self.file.0.file.check());
         let load = executor::load(&self.file, vec![want], &LoadOptions::new()).await;
-        let mut all = load.map_err(|e| self.of.place(e, &c))?;
+        let mut all = load.map_err(|e| self.of.in_context(e, &c))?;
         Ok(all.pop().unwrap_or_default())
     }
 
@@ -234,7 +234,7 @@ impl Tensor {
     pub async fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let c: Component = self.of.require(role)?;
         let read = executor::ranges(&self.file, self.position(), &c, ranges);
-        read.await.map_err(|e| self.of.place(e, &c))
+        read.await.map_err(|e| self.of.in_context(e, &c))
     }
 }
 

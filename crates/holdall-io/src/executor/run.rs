@@ -237,7 +237,7 @@ impl<'a> Executor<'a> {
                 sums.take(number, want, 0, &[]);
                 let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
                 if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
-                    visit(Visit { number, at: 0, decoded: Err(e) }).map_err(|e| want.place(e))?;
+                    visit(Visit { number, at: 0, decoded: Err(e) }).map_err(|e| want.in_context(e))?;
                 }
             }
         }
@@ -268,7 +268,7 @@ impl<'a> Executor<'a> {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
                     visit(Visit { number: part.want, at: part.decoded.start, decoded })
-                        .map_err(|e| plan.want(part).place(e))?;
+                        .map_err(|e| plan.want(part).in_context(e))?;
                 }
             }
             read => read??,
@@ -311,7 +311,7 @@ impl<'a> Executor<'a> {
             self.set_checksums(&mut kept.decoder, want);
             let decoded = self.decode(&mut kept.decoder, part, want, bytes, out, &mut kept.decoded);
             visit(Visit { number: part.want, at: part.decoded.start, decoded })
-                .map_err(|e| want.place(e))?;
+                .map_err(|e| want.in_context(e))?;
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ impl<'a> Executor<'a> {
             return Ok(());
         };
         let (number, want) = (part.want, plan.want(part));
-        let mut decoder = want.decoder(self.limits).map_err(|e| want.place(e))?;
+        let mut decoder = want.decoder(self.limits).map_err(|e| want.in_context(e))?;
         let terms = self.sources.terms();
         let mut visits = Stream { want, number, at: 0, failed: false, visit };
         match out {
@@ -500,7 +500,7 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
             let found = match decoder.next() {
                 Ok(Decoded::Piece(bytes)) => Ok(bytes),
                 Ok(Decoded::Need | Decoded::End) => return Ok(()),
-                Err(e) if e.kind() == ErrorKind::Io => return Err(self.want.place(e)),
+                Err(e) if e.kind() == ErrorKind::Io => return Err(self.want.in_context(e)),
                 Err(e) => Err(e),
             };
             let at = self.at;
@@ -512,7 +512,7 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
             self.at += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let decoded = found.as_ref().map(|bytes| &bytes[..]).map_err(Error::clone);
             (self.visit)(Visit { number: self.number, at, decoded })
-                .map_err(|e| self.want.place(e))?;
+                .map_err(|e| self.want.in_context(e))?;
             if self.failed {
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! Answers, and what is believed of them.
 
-use super::client::{broken, said};
+use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
 use super::socket::Door;
@@ -271,7 +271,7 @@ impl Body {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::TimedOut => late(e),
             ureq::Error::Io(e) => broken(e, "receiving"),
             ureq::Error::Timeout(_) => late(io::ErrorKind::TimedOut.into()),
-            e => said(e),
+            e => failure(e),
         })?;
         self.received += n as u64;
         let took = self.begun.elapsed();

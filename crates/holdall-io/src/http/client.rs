@@ -288,7 +288,7 @@ impl Client {
             }
             ureq::Error::Timeout(_) => waited("does not answer", patience.stall.as_secs_f64()),
             ureq::Error::Io(e) => broken(e, format!("asking {host}")),
-            e => said(e),
+            e => failure(e),
         }
     }
 }
@@ -357,7 +357,7 @@ pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
 }
 
 /// What the HTTP library makes of an answer, where that cannot name the URL.
-pub(super) fn said(e: ureq::Error) -> Failed {
+pub(super) fn failure(e: ureq::Error) -> Failed {
     let error: Error = match e {
         ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
         ureq::Error::LargeResponseHeader(..) => {

@@ -176,7 +176,7 @@ fn is_passing(e: &io::Error) -> bool {
 }
 
 /// What is told of an error of the socket.
-fn told(e: io::Error, timeout: NextTimeout) -> Error {
+fn socket_error(e: io::Error, timeout: NextTimeout) -> Error {
     if is_passing(&e) { Error::Timeout(timeout.reason) } else { Error::Io(e) }
 }
 
@@ -192,7 +192,7 @@ impl Transport for Socket {
         let left = timeout.not_zero().map(|left| *left);
         self.stream.set_write_timeout(left)?;
         let output = self.buffers.output().get(..amount).unwrap_or_default();
-        (&*self.stream).write_all(output).map_err(|e| told(e, timeout))
+        (&*self.stream).write_all(output).map_err(|e| socket_error(e, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -201,7 +201,7 @@ impl Transport for Socket {
         self.stream.set_read_timeout(left)?;
         let input = self.buffers.inner.input_append_buf();
         let n = receive(&self.stream, input, left.unwrap_or(Duration::MAX));
-        let n = n.map_err(|e| told(e, timeout))?;
+        let n = n.map_err(|e| socket_error(e, timeout))?;
         self.buffers.input_appended(n);
         Ok(n > 0)
     }

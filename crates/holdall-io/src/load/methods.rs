@@ -91,7 +91,7 @@ impl Tensor {
         let c = self.require(role)?;
         match super::borrowed(self.file(), &c) {
             Some(bytes) if self.file().check() != Check::All => {
-                bytes.map_err(|e| self.place(e, &c))
+                bytes.map_err(|e| self.in_context(e, &c))
             }
             _ => self.checked().bytes(role),
         }
@@ -104,7 +104,7 @@ impl Tensor {
     /// As [`Tensor::bytes`].
     pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
         let c = self.require(role)?;
-        super::component_memory(self.file(), self.position(), &c).map_err(|e| self.place(e, &c))
+        super::component_memory(self.file(), self.position(), &c).map_err(|e| self.in_context(e, &c))
     }
 
     /// Decodes a component into `out`, which has exactly its decoded length.
@@ -113,6 +113,6 @@ impl Tensor {
     /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
         let c = self.require(role)?;
-        super::component_into(self.file(), self.position(), &c, out).map_err(|e| self.place(e, &c))
+        super::component_into(self.file(), self.position(), &c, out).map_err(|e| self.in_context(e, &c))
     }
 }

@@ -218,13 +218,13 @@ pub(crate) fn load_into(
         let Some(len) = want.component.decoded_len else {
             let bytes = of_unknown_len(file, &want, options)?;
             if bytes.len() != out.len() {
-                return Err(place(file, &want, wrong_len(out, bytes.len() as u64)));
+                return Err(in_context(file, &want, wrong_len(out, bytes.len() as u64)));
             }
             out.copy_from_slice(&bytes);
             continue;
         };
         if len != out.len() as u64 {
-            return Err(place(file, &want, wrong_len(out, len)));
+            return Err(in_context(file, &want, wrong_len(out, len)));
         }
         wants.push(want);
         memory.push(out);
@@ -486,7 +486,7 @@ fn fill(
 ) -> Result<()> {
     let slots: Vec<u32> = wants.iter().map(|want| want.group).collect();
     let plan = planned(file, wants, order, align)?;
-    let placed = |number: u32, e: Error| place(file, &plan.wants()[number as usize], e);
+    let placed = |number: u32, e: Error| in_context(file, &plan.wants()[number as usize], e);
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {
         let parts = plan.parts_of(fetch);
@@ -530,12 +530,12 @@ fn fill(
 }
 
 #[cold]
-fn place(file: &File, want: &Want, e: Error) -> Error {
+fn in_context(file: &File, want: &Want, e: Error) -> Error {
     let e = match file.index().at(want.tensor as usize) {
         Some(tensor) => e.in_tensor(tensor.name()),
         None => e,
     };
-    want.place(e).in_source(file.name())
+    want.in_context(e).in_source(file.name())
 }
 
 /// Tensors in memory that belongs to the caller alone and may be written to, decoded, little-endian.

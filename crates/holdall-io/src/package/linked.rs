@@ -53,7 +53,7 @@ impl OpenOptions {
         let decoded = fetched(&*source, &mut window, |window| {
             carton::decode_linked(window, self.limits(), &texts, &linked)
         });
-        let index = decoded.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&name))?;
+        let index = decoded.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&name))?;
         let files = file.files().to_vec();
         Ok(self.open_index(index, sources, name)?.with_files(files))
     }

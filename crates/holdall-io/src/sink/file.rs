@@ -94,7 +94,7 @@ impl FileSink {
     /// Misuse when there is a file and `overwrite` is not set, Io when its folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
         let named = target.to_owned();
-        let target = place(&named, overwrite)?;
+        let target = target_path(&named, overwrite)?;
         let file = Unpublished::begin(&target).map_err(|e| not_created(e, &target, &named))?;
         Ok(FileSink {
             named,
@@ -118,7 +118,7 @@ impl FileSink {
     /// # Errors
     /// As [`FileSink::create`].
     pub fn check(target: &Path, overwrite: bool) -> Result<()> {
-        let there = place(target, overwrite)?;
+        let there = target_path(target, overwrite)?;
         match folder(&there).metadata() {
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => Err(not_created(ErrorKind::NotADirectory.into(), &there, target)),
@@ -131,7 +131,7 @@ impl FileSink {
     /// # Errors
     /// As [`FileSink::check`].
     pub fn resolve(target: &Path) -> Result<PathBuf> {
-        let there = place(target, true)?;
+        let there = target_path(target, true)?;
         let beside = folder(&there).canonicalize().map_err(|e| not_created(e, &there, target))?;
         Ok(there.file_name().map_or_else(|| there.clone(), |name| beside.join(name)))
     }
@@ -374,7 +374,7 @@ fn exists(named: &Path) -> Error {
 }
 
 /// Where a file named so will be, its symbolic links followed. Refuses what is not a place for a file.
-fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
+fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
     super::check_local(named)?;
     let refused = |e: Error| Err(e.in_source(named.display()));
     match named.metadata() {

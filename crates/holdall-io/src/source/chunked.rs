@@ -100,7 +100,7 @@ impl ChunkedSource {
             plain.iter().map(|(chunk, part, _)| chunk.stored.part(part.clone())).collect();
         for ((chunk, part, number), bytes) in plain.iter().zip(self.stored(&parts)?) {
             let Target { offset, out } = &mut out[*number];
-            self.array.place(chunk, &bytes, part.start, *offset, out);
+            self.array.copy_chunk(chunk, &bytes, part.start, *offset, out);
         }
         if others.is_empty() {
             return Ok(());
@@ -109,7 +109,7 @@ impl ChunkedSource {
         let mut missing = Vec::new();
         for uses in others {
             match kept.as_ref().and_then(|kept| kept.get(uses[0].0.number)) {
-                Some(bytes) => self.place(uses, &bytes, out),
+                Some(bytes) => self.copy_chunk(uses, &bytes, out),
                 None => missing.push(uses),
             }
         }
@@ -123,7 +123,7 @@ impl ChunkedSource {
         for (uses, stored) in missing.into_iter().zip(self.stored(&extents)?) {
             let chunk = uses[0].0;
             let decoded = self.array.decode(chunk, &stored)?;
-            self.place(uses, &decoded, out);
+            self.copy_chunk(uses, &decoded, out);
             let span = self.array.span(chunk);
             let has_all = |(_, number): &Use<'_>| {
                 let range = out[*number].range();
@@ -141,10 +141,10 @@ impl ChunkedSource {
     }
 
     /// Puts a decoded chunk to where it belongs.
-    fn place(&self, uses: &[Use<'_>], decoded: &[u8], out: &mut [Target<'_>]) {
+    fn copy_chunk(&self, uses: &[Use<'_>], decoded: &[u8], out: &mut [Target<'_>]) {
         for (chunk, number) in uses {
             let Target { offset, out } = &mut out[*number];
-            self.array.place(chunk, decoded, 0, *offset, out);
+            self.array.copy_chunk(chunk, decoded, 0, *offset, out);
         }
     }
 }

@@ -319,7 +319,7 @@ impl ByteSource for HttpSource {
         terms
     }
 
-    fn came(&self) -> Vec<(u64, Bytes)> {
+    fn prefetched(&self) -> Vec<(u64, Bytes)> {
         if self.is_telling { self.held.first() } else { Vec::new() }
     }
 

@@ -102,7 +102,7 @@ pub trait ByteSource: Send + Sync {
     }
 
     /// Bytes that came unasked when the source was opened, where a decoder finds the index: where they are, and they.
-    fn came(&self) -> Vec<(u64, Bytes)> {
+    fn prefetched(&self) -> Vec<(u64, Bytes)> {
         Vec::new()
     }
 

@@ -135,7 +135,7 @@ impl ByteSource for QuicSource {
         Terms::REMOTE
     }
 
-    fn came(&self) -> Vec<(u64, Bytes)> {
+    fn prefetched(&self) -> Vec<(u64, Bytes)> {
         self.remote.index().to_vec()
     }
 

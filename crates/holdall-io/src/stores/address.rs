@@ -88,7 +88,7 @@ impl Address {
     }
 
     /// What the bucket is shared under: all but the key.
-    pub(crate) fn place(&self) -> Address {
+    pub(crate) fn bucket_address(&self) -> Address {
         Address { key: String::new(), ..self.clone() }
     }
 }

@@ -1,6 +1,6 @@
 //! Azure's Blob Storage.
 
-use super::credentials::{machine, post_form, told};
+use super::credentials::{machine, post_form, fetch_credentials};
 use super::google::token;
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
@@ -132,7 +132,7 @@ impl Azure {
             encoded(RESOURCE, false)
         );
         let request = Outgoing::new("GET", Url::parse(&url).ok()?, b"").with("metadata", "true");
-        token(&told(&machine(), &request).ok()?).ok()
+        token(&fetch_credentials(&machine(), &request).ok()?).ok()
     }
 }
 

@@ -26,12 +26,12 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     if options.is_anonymous() {
         return Ok(Fresh::always(Found::None));
     }
-    if let (Some(id), Some(secret)) = (options.said("key"), options.said("secret")) {
-        let token = options.said("token").map(str::to_owned);
+    if let (Some(id), Some(secret)) = (options.get("key"), options.get("secret")) {
+        let token = options.get("token").map(str::to_owned);
         return Ok(Fresh::always(Found::new(id.to_owned(), secret.to_owned(), token)));
     }
     let env = |name: &str| options.env(name);
-    let wants_profile = options.said("profile").is_some();
+    let wants_profile = options.get("profile").is_some();
     if !wants_profile {
         if let (Some(id), Some(secret)) = (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")) {
             return Ok(Fresh::always(Found::new(id, secret, env("AWS_SESSION_TOKEN"))));
@@ -108,11 +108,11 @@ pub(super) fn given(body: &[u8]) -> Option<Fresh<Found>> {
 pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8>> {
     let request = Outgoing::new("POST", url.clone(), form.as_bytes())
         .with("content-type", "application/x-www-form-urlencoded");
-    told(client, &request)
+    fetch_credentials(client, &request)
 }
 
 /// The body of the answer to a request for credentials.
-pub(super) fn told(client: &Client, request: &Outgoing<'_>) -> Result<Vec<u8>> {
+pub(super) fn fetch_credentials(client: &Client, request: &Outgoing<'_>) -> Result<Vec<u8>> {
     let host = request.url.host().to_owned();
     retrying(&client.policy().patience, || {
         let mut answer = client.send(request)?;
@@ -161,7 +161,7 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>
     if let Some(token) = token {
         request = request.with("authorization", token.trim());
     }
-    of_json(&told(&machine(), &request)?).map(Some)
+    of_json(&fetch_credentials(&machine(), &request)?).map(Some)
 }
 
 /// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service, or it is not to be asked.
@@ -180,7 +180,7 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Fresh<Found>> {
     let ask = |path: &str| {
         let request =
             Outgoing::new("GET", at(path)?, b"").with("x-aws-ec2-metadata-token", token.as_str());
-        told(&client, &request).ok()
+        fetch_credentials(&client, &request).ok()
     };
     let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
     let role = roles.lines().next().filter(|role| !role.is_empty())?;

@@ -1,6 +1,6 @@
 //! Google's Cloud Storage, by its XML interface.
 
-use super::credentials::{machine, post_form, told};
+use super::credentials::{machine, post_form, fetch_credentials};
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
@@ -57,7 +57,7 @@ impl Google {
     fn find(&self) -> Result<Fresh<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
-        let said = options.said("token");
+        let said = options.get("token");
         if options.is_anonymous() || said == Some("anon") || is_emulator && said.is_none() {
             return Ok(Fresh::always(None));
         }
@@ -146,7 +146,7 @@ fn of_machine(options: &StoreOptions) -> Option<Fresh<Option<String>>> {
     let path = "computeMetadata/v1/instance/service-accounts/default/token";
     let url = Url::parse(&format!("http://{host}/{path}")).ok()?;
     let request = Outgoing::new("GET", url, b"").with("metadata-flavor", "Google");
-    token(&told(&machine(), &request).ok()?).ok()
+    token(&fetch_credentials(&machine(), &request).ok()?).ok()
 }
 
 /// What an account says of itself to get a token.

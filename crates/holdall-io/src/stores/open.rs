@@ -53,7 +53,7 @@ impl Stores {
     }
 
     pub(super) fn store(&self, address: &Address, policy: &Policy) -> Result<Arc<dyn Store>> {
-        let place = address.place();
+        let place = address.bucket_address();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(&place) {
             return Ok(Arc::clone(found));

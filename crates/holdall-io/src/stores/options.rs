@@ -79,7 +79,7 @@ impl StoreOptions {
     }
 
     /// What was said.
-    pub(super) fn said(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.said.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
@@ -95,12 +95,12 @@ impl StoreOptions {
     /// What was said, else the first of these that the environment says.
     pub(super) fn find(&self, name: &str, vars: &[&str]) -> Option<String> {
         let from_env = || vars.iter().find_map(|var| self.env(var));
-        self.said(name).map(str::to_owned).or_else(from_env)
+        self.get(name).map(str::to_owned).or_else(from_env)
     }
 
     /// Whether requests are not to be signed.
     pub(super) fn is_anonymous(&self) -> bool {
-        self.said("anon").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        self.get("anon").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
     /// Whether the machine itself may be asked who it is.
@@ -138,7 +138,7 @@ mod tests {
     fn options_have_names_and_show_no_values() {
         let options = StoreOptions::alone().with("aws_access_key_id", "AKIA").unwrap();
         let options = options.with("secret", "s3cr3t").unwrap();
-        assert_eq!(options.said("key"), Some("AKIA"));
+        assert_eq!(options.get("key"), Some("AKIA"));
         assert_eq!(format!("{options:?}"), r#"{"key", "secret"}"#);
         let e = StoreOptions::new().with("sekret", "x").unwrap_err();
         assert_eq!(e.code(), "stores/option");

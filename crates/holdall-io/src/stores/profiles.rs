@@ -1,7 +1,7 @@
 //! Profiles of Amazon's programs: keys, roles that are taken on, single sign-on.
 
 use super::credentials::{
-    Found, given, of_container, of_machine, of_web_identity, refused, session, token_service, told,
+    Found, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
@@ -199,7 +199,7 @@ impl Asking<'_> {
         let mut request = Outgoing::new("POST", url, form.as_bytes())
             .with("content-type", "application/x-www-form-urlencoded");
         v4(&mut request, keys, region, "sts", SystemTime::now());
-        let body = told(&Client::new(self.policy), &request)
+        let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("assuming the role of the profile"))?;
         given(&body)
             .ok_or_else(|| refused("the token service does not give credentials for the role"))
@@ -244,7 +244,7 @@ impl Asking<'_> {
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
         let url = endpoint(&place)?.with_target(target);
         let request = Outgoing::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
-        let body = told(&Client::new(self.policy), &request)
+        let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("asking for the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;
         let get = |name: &str| all.get(name).cloned();

@@ -297,17 +297,17 @@ impl<S: Sink> Writer<S> {
     /// Makes ready to append a component's bytes as they come.
     fn straight(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
         self.drain(0)?;
-        let start = self.place(tensor, component)?;
+        let start = self.next_offset(tensor, component)?;
         Ok(To::Sink { start, hasher: self.digest.map(Hasher::new) })
     }
 
-    fn place(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
+    fn next_offset(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
         static ZEROS: [u8; 4096] = [0; 4096];
         let before = self.encoder.before(self.sink.len(), tensor, component)?;
         if !before.is_empty() {
             self.sink.append(&before)?;
         }
-        let start = self.encoder.place(self.sink.len(), tensor, component)?;
+        let start = self.encoder.next_offset(self.sink.len(), tensor, component)?;
         while self.sink.len() < start {
             let gap = (start - self.sink.len()).min(ZEROS.len() as u64);
             self.sink.append(&ZEROS[..gap as usize])?;
@@ -537,7 +537,7 @@ impl<S: Sink> Writer<S> {
         let (Some(result), Some(slot)) = (next, self.slots.pop_front()) else { return Ok(()) };
         let buffers = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
         if slot.first {
-            let start = self.place(&slot.tensor, slot.component)?;
+            let start = self.next_offset(&slot.tensor, slot.component)?;
             let of_stored = self.digest.filter(|_| !self.encoder.digests_decoded());
             let hasher = of_stored.map(Hasher::new);
             self.arriving = Some(Arriving { start, frames: Vec::new(), hasher });

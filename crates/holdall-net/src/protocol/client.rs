@@ -262,8 +262,8 @@ impl Arrival {
     }
 
     /// Bytes that came, over all streams.
-    pub fn came(&self) -> u64 {
-        self.intake.came()
+    pub fn bytes_received(&self) -> u64 {
+        self.intake.bytes_received()
     }
 
     /// Takes bytes of the stream, and hands out those of the file.

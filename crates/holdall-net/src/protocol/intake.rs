@@ -65,7 +65,7 @@ impl Intake {
     }
 
     /// Bytes that came, over all streams.
-    pub(super) fn came(&self) -> u64 {
+    pub(super) fn bytes_received(&self) -> u64 {
         self.came
     }
 

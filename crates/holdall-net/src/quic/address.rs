@@ -103,7 +103,7 @@ impl Address {
     }
 
     /// An error about it.
-    pub(crate) fn place(&self, e: Error) -> Error {
+    pub(crate) fn in_context(&self, e: Error) -> Error {
         e.for_source(self)
     }
 }

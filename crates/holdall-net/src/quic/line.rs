@@ -303,7 +303,7 @@ impl Line {
     }
 
     /// So many bytes came.
-    pub(super) fn came(&self, bytes: usize) {
+    pub(super) fn record_received(&self, bytes: usize) {
         self.came.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -426,7 +426,7 @@ async fn listen(line: Weak<Line>, mut receive: RecvStream) {
         let Some(line) = line.upgrade() else { return };
         let failed = match chunk {
             Ok(Some(chunk)) => {
-                line.came(chunk.bytes.len());
+                line.record_received(chunk.bytes.len());
                 let Err(e) = line.take(&chunk.bytes) else { continue };
                 line.connection.close(number(Why::Frame), e.found().as_bytes());
                 e.into()

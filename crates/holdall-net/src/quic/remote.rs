@@ -194,7 +194,7 @@ impl Remote {
             link: Mutex::new(None),
         };
         let opened = remote.retrying(|| remote.connect(None));
-        let (link, opened) = opened.map_err(|e| remote.address.place(e))?;
+        let (link, opened) = opened.map_err(|e| remote.address.in_context(e))?;
         (remote.id, remote.len, remote.index) = (opened.id, opened.len, opened.index);
         *lock(&remote.link) = Some(Arc::new(link));
         Ok(remote)
@@ -249,7 +249,7 @@ impl Remote {
         for (number, ranges) in ranges.chunks(RANGES_MAX).enumerate() {
             let mut each =
                 |piece: Piece<'_>| each(Piece { of: number * RANGES_MAX + piece.of, ..piece });
-            self.arrive(ranges, urgency, &mut each).map_err(|e| self.address.place(e))?;
+            self.arrive(ranges, urgency, &mut each).map_err(|e| self.address.in_context(e))?;
         }
         Ok(())
     }
@@ -265,13 +265,13 @@ impl Remote {
             None => Arrival::new(ranges.to_vec()),
         };
         loop {
-            let before = arrival.came();
+            let before = arrival.bytes_received();
             let done = self.retrying(|| {
                 let link = self.link()?;
                 let done = wait(link.line.handle(), self.ask(&link, &mut arrival, urgency, each));
                 match done {
                     // What was achieved counts: the next failure is a first one.
-                    Err(Failed { is_passing: true, .. }) if arrival.came() > before => Ok(false),
+                    Err(Failed { is_passing: true, .. }) if arrival.bytes_received() > before => Ok(false),
                     done => done.map(|()| true),
                 }
             })?;
@@ -319,7 +319,7 @@ impl Remote {
         let mut batches = Batches::new(receive, line.handle());
         while let Some(batch) = line.in_time(batches.come.recv()).await? {
             for bytes in batch.map_err(|e| line.unread(e))? {
-                line.came(bytes.len());
+                line.record_received(bytes.len());
                 arrival.push(&bytes, &mut *each)?;
             }
         }

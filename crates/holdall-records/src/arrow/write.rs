@@ -33,10 +33,10 @@ impl DatasetWriter {
         let rows = Rows { schema: &schema, ty: self.ty, limits: &limits, unknown: Unknown::Refuse };
         let add = &mut |row: usize, record: Result<Made<'_>>| {
             let added = record.and_then(|(record, heap)| self.raw(record, heap));
-            added.map_err(|e| self.place(e.within(format!("row {row}"))))
+            added.map_err(|e| self.in_context(e.within(format!("row {row}"))))
         };
         let made = rows.each(batch, add);
-        made.map_err(|e| self.place(e))?;
+        made.map_err(|e| self.in_context(e))?;
         Ok(batch.num_rows() as u64)
     }
 }
@@ -103,7 +103,7 @@ impl BlobWriter {
         let content = self.content();
         let wrong = || {
             let found = array.data_type();
-            self.place(ARROW.broken(format!("a column of {found} for a blob of {content}")))
+            self.in_context(ARROW.broken(format!("a column of {found} for a blob of {content}")))
         };
         let values = match content {
             Content::Elements(dtype) => Values::elements(array, Element::Of(dtype)),
@@ -118,7 +118,7 @@ impl BlobWriter {
                 false => values.append(row, &mut run),
             };
             made.and_then(|()| self.bytes(&run).map(drop))
-                .map_err(|e| self.place(e.within(format!("row {row}"))))?;
+                .map_err(|e| self.in_context(e.within(format!("row {row}"))))?;
         }
         Ok(array.len() as u64)
     }
@@ -291,7 +291,7 @@ impl Maker<'_> {
             (_, Put::Number(number)) => number(row, out),
             (Kind::Enum(e), Put::Text(text)) => {
                 let name = String::from_utf8_lossy(text(row));
-                let place = e.place(&name).ok_or_else(|| {
+                let place = e.index_of(&name).ok_or_else(|| {
                     let count = e.values.len();
                     ENUM_VALUE
                         .broken(format!("`{}` is not one of the {count} values", name.shown()))

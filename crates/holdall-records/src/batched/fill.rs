@@ -32,7 +32,7 @@ impl DatasetWriter {
                 });
                 added.map_err(|e| e.within(format!("row {}", self.len() - before)))
             })
-            .map_err(|e| self.place(e))?;
+            .map_err(|e| self.in_context(e))?;
         }
         Ok(())
     }

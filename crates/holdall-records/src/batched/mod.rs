@@ -110,7 +110,7 @@ where
 {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(e)) => Err(said(&e)),
+        Ok(Err(e)) => Err(decoder_error(&e)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
@@ -120,7 +120,7 @@ where
 }
 
 /// An error of a decoder: ours, where one of ours is in it.
-fn said(e: &(dyn std::error::Error + 'static)) -> Error {
+fn decoder_error(e: &(dyn std::error::Error + 'static)) -> Error {
     let mut inner = Some(e);
     while let Some(e) = inner {
         let within = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

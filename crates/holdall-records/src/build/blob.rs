@@ -87,8 +87,8 @@ impl BlobWriter {
     /// # Errors
     /// `record/utf8`, `record/json`, `record/entry-length`, Io.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<u64> {
-        let align = check_run(self.content, bytes, &self.limits).map_err(|e| self.place(e))?;
-        self.put(bytes, align).map_err(|e| self.place(e))?;
+        let align = check_run(self.content, bytes, &self.limits).map_err(|e| self.in_context(e))?;
+        self.put(bytes, align).map_err(|e| self.in_context(e))?;
         self.count += 1;
         Ok(self.count - 1)
     }
@@ -134,7 +134,7 @@ impl BlobWriter {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let made = encode_run(self.content, json, &self.limits, &mut bytes);
-        let added = made.map_err(|e| self.place(e)).and_then(|()| self.bytes(&bytes));
+        let added = made.map_err(|e| self.in_context(e)).and_then(|()| self.bytes(&bytes));
         self.scratch = bytes;
         added
     }
@@ -163,11 +163,11 @@ impl BlobWriter {
 
     #[cold]
     fn not(&self, what: &str) -> Error {
-        self.place(CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)))
+        self.in_context(CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)))
     }
 
     #[cold]
-    pub(crate) fn place(&self, e: Error) -> Error {
+    pub(crate) fn in_context(&self, e: Error) -> Error {
         e.in_tensor(self.name.as_str())
     }
 }

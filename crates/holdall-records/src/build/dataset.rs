@@ -166,7 +166,7 @@ impl DatasetWriter {
     /// The rules of sections 3 to 5 about bytes, Io.
     pub fn raw(&mut self, record: &[u8], heap: &[u8]) -> Result<()> {
         let checked = self.schema.check_record(self.ty, record, heap, &self.limits);
-        checked.map_err(|e| self.place(e))?;
+        checked.map_err(|e| self.in_context(e))?;
         let get = |r: std::ops::Range<u64>| {
             Ok(Cow::Borrowed(heap.get(r.start as usize..r.end as usize).unwrap_or_default()))
         };
@@ -186,7 +186,7 @@ impl DatasetWriter {
             if kind != self.kind {
                 let name = records.tensor().name().shown();
                 let message = format!("the records of `{name}` have another kind");
-                return Err(self.place(OTHER_KIND.broken(message)));
+                return Err(self.in_context(OTHER_KIND.broken(message)));
             }
             self.known = Some(records.clone());
         }
@@ -204,7 +204,7 @@ impl DatasetWriter {
     pub fn lines(&mut self, from: impl Read) -> Result<u64> {
         let before = self.count;
         let threads = self.work.threads();
-        lines::encode(self, Lines::new(from), threads).map_err(|e| self.place(e))?;
+        lines::encode(self, Lines::new(from), threads).map_err(|e| self.in_context(e))?;
         Ok(self.count - before)
     }
 
@@ -231,7 +231,7 @@ impl DatasetWriter {
             }
             Err(e) => {
                 self.heap.truncate(heap)?;
-                Err(self.place(e))
+                Err(self.in_context(e))
             }
         }
     }
@@ -241,7 +241,7 @@ impl DatasetWriter {
     }
 
     #[cold]
-    pub(crate) fn place(&self, e: Error) -> Error {
+    pub(crate) fn in_context(&self, e: Error) -> Error {
         e.in_tensor(self.name.as_str())
     }
 }

@@ -18,7 +18,7 @@ impl DatasetWriter {
         let most = &mut options.limits.decoded_len;
         *most = (*most).min(records.0.limits.decoded_len);
         let made = resolve(records.schema(), records.ty(), &self.schema, self.ty, &options);
-        made.map_err(|e| self.place(e))
+        made.map_err(|e| self.in_context(e))
     }
 
     /// Adds the records of those places, made into records of this dataset as `resolution` says, which
@@ -49,7 +49,7 @@ impl DatasetWriter {
     ) -> Result<()> {
         let limits = self.limits.clone();
         let mut reread =
-            Reread::new(records, resolution, converters, &limits).map_err(|e| self.place(e))?;
+            Reread::new(records, resolution, converters, &limits).map_err(|e| self.in_context(e))?;
         for record in records.iter(range)? {
             let record = record?;
             let made = reread.record(&record).and_then(|(bytes, heap)| {
@@ -58,7 +58,7 @@ impl DatasetWriter {
                 }
                 self.raw(bytes, heap)
             });
-            made.map_err(|e| self.place(e.within(format!("record {}", record.index()))))?;
+            made.map_err(|e| self.in_context(e.within(format!("record {}", record.index()))))?;
         }
         Ok(())
     }

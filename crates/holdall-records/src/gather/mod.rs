@@ -147,7 +147,7 @@ impl Records {
         chosen: &Chosen<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
-        self.told(paths, chosen, work, |gatherer, rows| {
+        self.gather_or_explain(paths, chosen, work, |gatherer, rows| {
             gatherer.texts = texts;
             gatherer.columns(rows, self.ty(), paths)
         })
@@ -165,7 +165,7 @@ impl Records {
         work: &Work,
     ) -> Result<(Bytes, Bytes)> {
         let all = std::slice::from_ref(path);
-        self.told(all, chosen, work, |gatherer, rows| gatherer.runs(rows, self.ty(), path))
+        self.gather_or_explain(all, chosen, work, |gatherer, rows| gatherer.runs(rows, self.ty(), path))
     }
 
     /// Which records have a part: a bit for each, the lowest of a byte first; `None` where all have.
@@ -183,7 +183,7 @@ impl Records {
             return Ok(None);
         }
         let all = std::slice::from_ref(path);
-        self.told(all, chosen, work, |gatherer, rows| {
+        self.gather_or_explain(all, chosen, work, |gatherer, rows| {
             let filled = gatherer.fill(std::slice::from_ref(&slot), rows)?.pop();
             Ok(filled.and_then(|filled| filled.there))
         })
@@ -197,7 +197,7 @@ impl Records {
     }
 
     /// Does it, and asks the records for what is wrong where something is.
-    fn told<T>(
+    fn gather_or_explain<T>(
         &self,
         paths: &[Path],
         chosen: &Chosen<'_, '_>,

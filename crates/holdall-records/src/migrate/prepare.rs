@@ -93,7 +93,7 @@ impl Migration {
             let is_dataset = *tensor.layout() == Layout::Records;
             let found = match is_dataset {
                 true => self.schema.dataset(Some(&target), &self.limits).map(|(_, to)| Some(to)),
-                false => self.schema.place(&target).map(|_| None),
+                false => self.schema.find_node(&target).map(|_| None),
             };
             match found {
                 Ok(Some(to)) => {
@@ -169,7 +169,7 @@ impl Migration {
         if let Some((path, _)) = conversion {
             options.used.insert(path);
         }
-        let to = self.schema.place(&target)?;
+        let to = self.schema.find_node(&target)?;
         match self.schema.schema.node(to) {
             Node::Flat { tensor: to, .. } => {
                 let conversion = conversion.map(|(_, c)| *c);

@@ -234,7 +234,7 @@ fn laid_out(
     let mut placed: Vec<Vec<Range<u64>>> = vec![Vec::new(); specs.len()];
     for (at, spec) in order.into_iter().zip(&ordered) {
         for (c, component) in spec.components.iter().enumerate() {
-            let start = encoder.place(end, spec, c)?;
+            let start = encoder.next_offset(end, spec, c)?;
             let range = start..start.saturating_add(component.decoded_len);
             end = range.end;
             let stored = Stored { range: range.clone(), encoding: Encoding::Raw, digest: None };

@@ -109,7 +109,7 @@ pub(super) fn follow<'t>(
         let mut reader = Reader::new(at.as_bytes(), 0, depth)?;
         match (&schema.ty(ty).kind, segment) {
             (Kind::Struct(fields), Segment::Name(name)) => {
-                let Some(member) = fields.place(name).and_then(|p| fields.members.get(p)) else {
+                let Some(member) = fields.index_of(name).and_then(|p| fields.members.get(p)) else {
                     return Ok(None);
                 };
                 let mut scratch = String::new();

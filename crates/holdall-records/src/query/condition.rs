@@ -158,8 +158,8 @@ impl Node {
 
     fn holds(&self, record: &Record<'_>) -> Result<bool> {
         match self {
-            Node::Any(all) => Node::one_is(all, record, true),
-            Node::All(all) => Ok(!Node::one_is(all, record, false)?),
+            Node::Any(all) => Node::any_child(all, record, true),
+            Node::All(all) => Ok(!Node::any_child(all, record, false)?),
             Node::Not(inner) => Ok(!inner.holds(record)?),
             Node::One(part, Test::There) => record.is_there(part),
             Node::One(part, Test::Compare(compare, read)) => {
@@ -181,7 +181,7 @@ impl Node {
     }
 
     /// Whether one of them holds, or does not; the first that does settles it.
-    fn one_is(all: &[Node], record: &Record<'_>, wanted: bool) -> Result<bool> {
+    fn any_child(all: &[Node], record: &Record<'_>, wanted: bool) -> Result<bool> {
         for one in all {
             if one.holds(record)? == wanted {
                 return Ok(true);
@@ -234,7 +234,7 @@ impl Read {
         let text = value.to_owned();
         match kind {
             Kind::String => Ok(Read::Text(text)),
-            Kind::Enum(e) if e.place(value).is_some() => Ok(Read::Enum(text)),
+            Kind::Enum(e) if e.index_of(value).is_some() => Ok(Read::Enum(text)),
             Kind::Enum(e) => {
                 let all = e.values.iter().map(|value| &**value);
                 Err(or_like(wrong("one of the enum's values"), value, all))

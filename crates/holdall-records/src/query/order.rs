@@ -143,7 +143,7 @@ impl Member {
             Read::Enum => match &record.records().schema().ty(part.ty()).kind {
                 Kind::Enum(all) => {
                     let found = record.enum_value(part)?;
-                    found.and_then(|name| all.place(name)).map(|at| Key::Integer(at.into()))
+                    found.and_then(|name| all.index_of(name)).map(|at| Key::Integer(at.into()))
                 }
                 _ => None,
             },

@@ -67,7 +67,7 @@ impl Columns {
                     Unknown::Refuse => return Err(unnamed(column)),
                 }
             }
-            match place(&mut root, schema, ty, &path, column) {
+            match insert_column(&mut root, schema, ty, &path, column) {
                 Ok(()) => {}
                 Err(e) if e.code() == UNKNOWN_MEMBER.code && unknown == Unknown::Ignore => {}
                 Err(e) => return Err(e),
@@ -145,7 +145,7 @@ pub(crate) fn unnamed(column: usize) -> Error {
 }
 
 /// Puts a column at its path.
-fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
+fn insert_column(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
     let missing =
         || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
     let twice = || TABLE.broken(format!("two columns are for `{path}`"));
@@ -155,7 +155,7 @@ fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usiz
     for segment in &path.0 {
         match (&schema.ty(ty).kind, segment) {
             (Kind::Struct(fields), Segment::Name(name)) => {
-                let member = fields.place(name).and_then(|p| fields.members.get(p));
+                let member = fields.index_of(name).and_then(|p| fields.members.get(p));
                 let member = member.ok_or_else(missing)?;
                 if matches!(at.what, What::Nothing) {
                     at.what = What::Members(Vec::new());

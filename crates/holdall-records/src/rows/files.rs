@@ -103,7 +103,7 @@ fn slot<'v>(
     for segment in &path.0 {
         match (&schema.ty(ty).kind, segment) {
             (Kind::Struct(fields), Segment::Name(name)) => {
-                ty = fields.members.get(fields.place(name)?)?.ty;
+                ty = fields.members.get(fields.index_of(name)?)?.ty;
                 at = at.get_mut(&**name)?;
             }
             (Kind::Union(union), Segment::Name(key)) => {

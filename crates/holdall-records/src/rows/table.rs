@@ -46,7 +46,7 @@ impl Table {
         let mut reader = builder.from_reader(reader);
         let names: Vec<String> = match reader.headers() {
             Ok(names) => names.iter().map(str::to_owned).collect(),
-            Err(e) => return Err(told(e, 1, name)),
+            Err(e) => return Err(csv_error(e, 1, name)),
         };
         if names.is_empty() {
             return Err(TABLE.broken("there is no first line with names").in_source(name));
@@ -75,7 +75,7 @@ impl Table {
                 let line = self.row.position().map_or(line, csv::Position::line);
                 Ok(Some((line, &self.row)))
             }
-            Err(e) => Err(told(e, line, name)),
+            Err(e) => Err(csv_error(e, line, name)),
         }
     }
 }
@@ -200,7 +200,7 @@ impl Read for Quotes {
     }
 }
 
-fn told(e: csv::Error, line: u64, name: &str) -> Error {
+fn csv_error(e: csv::Error, line: u64, name: &str) -> Error {
     let line = e.position().map_or(line, csv::Position::line);
     let message = match e.kind() {
         ErrorKind::Utf8 { err, .. } => format!("field {} is not UTF-8", err.field() + 1),

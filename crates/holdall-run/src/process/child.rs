@@ -334,7 +334,7 @@ impl Process {
             std::thread::sleep(Duration::from_millis(10));
         }
         let said = match self.kill() {
-            Some(status) => how(status),
+            Some(status) => describe_exit(status),
             None => "the runner closed the wire".to_owned(),
         };
         self.hear_out();
@@ -400,7 +400,7 @@ pub(crate) fn failed(frame: &Frame, rule_of: fn(&str) -> Option<&'static Rule>) 
     }
 }
 
-fn how(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("the runner ended with status {code}"),
         (None, Some(signal)) => format!("the runner was ended by signal {signal}"),

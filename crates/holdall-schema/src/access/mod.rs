@@ -86,7 +86,7 @@ impl Schema {
             last_is_optional = false;
             match (&get(&self.types, ty)?.kind, segment) {
                 (Kind::Struct(fields), Segment::Name(name)) => {
-                    let member = fields.place(name).and_then(|at| fields.members.get(at));
+                    let member = fields.index_of(name).and_then(|at| fields.members.get(at));
                     let Some(member) = member else {
                         let name = name.shown();
                         return Err(match path.0.len() {

@@ -139,7 +139,7 @@ impl<'s> Readers<'s> {
                 Kind::Union(union) => {
                     let tags: Vec<_> = union.variants.iter().map(|v| &*v.key).collect();
                     let tag = format!("{}, its variant", describe(kind));
-                    self.place(&at, "tag", union.width, &tag, &tags);
+                    self.write_enum(&at, "tag", union.width, &tag, &tags);
                     let offset = at.offset.saturating_add(union.start.into());
                     for variant in union.variants.iter().rev() {
                         let path = join(&at.path, &variant.key);
@@ -171,7 +171,7 @@ impl<'s> Readers<'s> {
                 Kind::Scalar(scalar) => self.scalar(&at, *scalar, scalar.as_str()),
                 Kind::Enum(e) => {
                     let values: Vec<_> = e.values.iter().map(|v| &**v).collect();
-                    self.place(&at, "", e.width, describe(kind), &values);
+                    self.write_enum(&at, "", e.width, describe(kind), &values);
                 }
                 Kind::String | Kind::Bytes | Kind::Record => self.elsewhere(&at, kind),
             }
@@ -192,7 +192,7 @@ impl<'s> Readers<'s> {
     }
 
     /// A place in a list of texts, and a constant for each.
-    fn place(&mut self, at: &At, what: &str, width: PlaceWidth, note: &str, values: &[&str]) {
+    fn write_enum(&mut self, at: &At, what: &str, width: PlaceWidth, note: &str, values: &[&str]) {
         let helper = match width {
             PlaceWidth::One => Helper::Byte,
             PlaceWidth::Two => Helper::Half,

@@ -182,7 +182,7 @@ impl<'v> Compiler<'v> {
             }
             let ty = self.ty(schema, &place, depth.saturating_add(1))?;
             match &crate::extent::get(&self.types, ty)?.kind {
-                Kind::Struct(s) if s.place(discriminator).is_none() => {}
+                Kind::Struct(s) if s.index_of(discriminator).is_none() => {}
                 Kind::Struct(_) => {
                     let message = format!("a variant has `{}`", discriminator.shown());
                     return Err(place.broken(&UNION, message));

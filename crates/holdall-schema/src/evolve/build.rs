@@ -327,7 +327,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
         return Ok(Plan::Copy);
     }
     let place = |value: &Arc<str>| {
-        to.place(value).ok_or_else(|| {
+        to.index_of(value).ok_or_else(|| {
             let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
             let message = format!(
                 "{path} is an enum with `{value}` in the file, and without it for the reader"

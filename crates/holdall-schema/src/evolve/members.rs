@@ -102,9 +102,9 @@ impl Build<'_> {
     ) -> Result<Option<usize>> {
         let path = at.path();
         let rename = self.options.renames.get(&path).filter(|_| source == Source::Writer);
-        let Some(writer) = rename else { return Ok(from.place(&member.name)) };
+        let Some(writer) = rename else { return Ok(from.index_of(&member.name)) };
         let found = match writer.0.split_last() {
-            Some((Segment::Name(name), parent)) if *parent == *at.from => from.place(name),
+            Some((Segment::Name(name), parent)) if *parent == *at.from => from.index_of(name),
             _ => None,
         };
         self.used.insert(path);

@@ -117,7 +117,7 @@ impl<'s> Walk<'s> {
         let len = old.values.len().saturating_add(new.values.len());
         self.budget.take(u64::try_from(len / 16).unwrap_or(u64::MAX))?;
         let missing = |from: &Enum, other: &Enum| -> Arc<[Arc<str>]> {
-            from.values.iter().filter(|v| other.place(v).is_none()).cloned().collect()
+            from.values.iter().filter(|v| other.index_of(v).is_none()).cloned().collect()
         };
         let size = |e: &Enum| format!("Enum of {}", e.values.len());
         let removed = missing(old, new);
@@ -132,7 +132,7 @@ impl<'s> Walk<'s> {
                 out.push(change.entry());
             }
         }
-        if !rises(new.values.iter().filter_map(|v| old.place(v))) {
+        if !rises(new.values.iter().filter_map(|v| old.index_of(v))) {
             let sides = (show::names(old.values.iter()), show::names(new.values.iter()));
             let change = Local::new(What::ValuesOrder, Verdict::Compatible);
             out.push(change.sides(sides.0, sides.1).entry());
@@ -147,7 +147,7 @@ impl<'s> Walk<'s> {
         new: &'s Struct,
         nodes: Sites<'s>,
     ) -> Result<()> {
-        if !rises(new.members.iter().filter_map(|m| old.place(&m.name))) {
+        if !rises(new.members.iter().filter_map(|m| old.index_of(&m.name))) {
             let names = |s: &Struct| show::names(s.members.iter().map(|m| &m.name));
             let change = Local::new(What::Order, Verdict::Compatible);
             out.push(change.sides(names(old), names(new)).entry());
@@ -156,7 +156,7 @@ impl<'s> Walk<'s> {
         for member in &new.members {
             let step = Some(Segment::Name(Arc::clone(&member.name)));
             let sites = properties.below(&member.name);
-            let Some(before) = old.place(&member.name).and_then(|p| old.members.get(p)) else {
+            let Some(before) = old.index_of(&member.name).and_then(|p| old.members.get(p)) else {
                 self.budget.take(1)?;
                 let is_filled = match member.default {
                     Some(_) => self.has_default(member, sites)?,
@@ -176,7 +176,7 @@ impl<'s> Walk<'s> {
                 out.push(default_change(was, is).at(step).entry());
             }
         }
-        for member in old.members.iter().filter(|m| new.place(&m.name).is_none()) {
+        for member in old.members.iter().filter(|m| new.index_of(&m.name).is_none()) {
             self.budget.take(1)?;
             let step = Some(Segment::Name(Arc::clone(&member.name)));
             let text = show_member(self.old, member);

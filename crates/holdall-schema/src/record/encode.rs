@@ -165,7 +165,7 @@ impl<H: Heap> Run<'_, H> {
             Kind::Union(union) => self.union(input, union, out)?,
             Kind::Enum(e) => {
                 expect(input, Token::String, "a string of an enum")?;
-                let place = place(e, input.string(&mut self.tools.text)?)?.to_le_bytes();
+                let place = enum_index(e, input.string(&mut self.tools.text)?)?.to_le_bytes();
                 copy(out, &place);
             }
             Kind::String => {
@@ -206,7 +206,7 @@ impl<H: Heap> Run<'_, H> {
             let place = Some(by_place)
                 .filter(is_it)
                 .or_else(|| fields.next_by_name(last).filter(is_it))
-                .or_else(|| fields.place(key));
+                .or_else(|| fields.index_of(key));
             let Some(place) = place else {
                 if skip == Some(key) {
                     discriminators = discriminators.saturating_add(1);
@@ -529,8 +529,8 @@ fn append(heap: &mut impl Heap, bytes: &[u8], align: u32) -> Result<Entry> {
     Ok(Entry { offset: heap.append(bytes, align)?, len: bytes.len() as u64 })
 }
 
-fn place(e: &Enum, value: &str) -> Result<u32> {
-    e.place(value).ok_or_else(|| {
+fn enum_index(e: &Enum, value: &str) -> Result<u32> {
+    e.index_of(value).ok_or_else(|| {
         let value = value.shown();
         ENUM_VALUE.broken(format!("`{value}` is not one of the {} values", e.values.len()))
     })

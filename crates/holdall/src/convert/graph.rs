@@ -188,7 +188,7 @@ struct Claim {
 impl Claim {
     /// Notes that the file at `location` is to belong to the model at `path`. Failing to is no reason not to write.
     fn new(path: &Path, location: &str) -> Option<Claim> {
-        let note = Claim::place(path)?;
+        let note = Claim::target_path(path)?;
         let mut file = std::fs::File::create_new(&note).ok()?;
         file.lock().ok()?;
         file.write_all(location.as_bytes()).and_then(|()| file.sync_all()).ok()?;
@@ -197,7 +197,7 @@ impl Claim {
 
     /// Removes what a process left that was killed while it wrote the model at `path`.
     fn sweep(path: &Path) {
-        let Some(note) = Claim::place(path) else { return };
+        let Some(note) = Claim::target_path(path) else { return };
         let Ok(mut file) = std::fs::File::options().read(true).write(true).open(&note) else {
             return;
         };
@@ -212,7 +212,7 @@ impl Claim {
         let _ = std::fs::remove_file(note);
     }
 
-    fn place(path: &Path) -> Option<PathBuf> {
+    fn target_path(path: &Path) -> Option<PathBuf> {
         let name = path.file_name()?.to_str()?;
         Some(path.with_file_name(format!(".{name}.holdall-external")))
     }

@@ -60,7 +60,7 @@ impl Patch {
                 let start = match c.shares {
                     // It was arranged to have the bytes that it has.
                     Some(_) => range.start,
-                    None => encoder.place(end, &spec, at).ok()?,
+                    None => encoder.next_offset(end, &spec, at).ok()?,
                 };
                 if !stays || start != range.start || old.stored.len() != c.decoded_len {
                     return None;

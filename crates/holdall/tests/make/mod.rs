@@ -185,7 +185,7 @@ pub(crate) fn bytes_of(format: &str, attributes: &Attributes, tensors: &[Made]) 
                     done.iter().find(same).unwrap().2.range.clone()
                 }
                 None => {
-                    let start = encoder.place(out.len() as u64, spec, n).unwrap();
+                    let start = encoder.next_offset(out.len() as u64, spec, n).unwrap();
                     out.resize(start as usize, 0);
                     out.extend_from_slice(&part.stored);
                     start..out.len() as u64

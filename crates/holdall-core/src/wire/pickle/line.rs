@@ -8,7 +8,7 @@ const MOST_DIGITS: usize = 4300;
 const DIGITS: usize = 9;
 
 /// The number under which something is remembered: with space around it, a sign, and underscores.
-pub fn place(line: &[u8]) -> Option<u64> {
+pub fn memo_index(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.trim_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text).replace('_', "");
     let number = digits.parse().ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));

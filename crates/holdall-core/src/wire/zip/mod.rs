@@ -186,7 +186,7 @@ impl Directory {
     }
 
     /// The bytes of the file that hold the directory itself; entries lie before them.
-    pub fn place(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         self.place.clone()
     }
 

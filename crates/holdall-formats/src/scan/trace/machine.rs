@@ -416,7 +416,7 @@ impl<'a> Machine<'a> {
     /// The number under which a value is kept. Any integer is one; those that do not fit are not followed.
     fn memo_key(&self, line: &[u8]) -> Step<u64> {
         let line = line::until_nul(line);
-        if let Some(key) = line::place(line) {
+        if let Some(key) = line::memo_index(line) {
             return Ok(key);
         }
         let is_digit = |b: &u8| b.is_ascii_digit() || *b == b'_';

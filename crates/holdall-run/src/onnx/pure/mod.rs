@@ -96,11 +96,11 @@ fn worker(
 ) -> Result<Worker<Job, Vec<Value>>> {
     Worker::new(settings, move |job: Job| {
         let given = job.into_iter().map(|(id, value)| (id, value.into())).collect();
-        model.run(given, &outputs, Some(options.clone())).map_err(told)
+        model.run(given, &outputs, Some(options.clone())).map_err(run_error)
     })
 }
 
-fn told(e: rten::RunError) -> Error {
+fn run_error(e: rten::RunError) -> Error {
     let text = e.to_string();
     let rule = match e.kind() {
         RunErrorKind::OperatorError if text.contains("nsupported") => &ONNX_OPERATOR,

@@ -62,7 +62,7 @@ impl OnnxRuntime {
             let builder = ort::environment::init_from(&path)
                 .map_err(|e| ONNX_LIBRARY.broken(e.to_string().escape_debug().to_string()))?;
             let built = builder.with_name("holdall").with_telemetry(false).build();
-            let environment = built.map_err(|e| told(&ONNX_LIBRARY, &e))?;
+            let environment = built.map_err(|e| session_error(&ONNX_LIBRARY, &e))?;
             environment.set_log_level(LogLevel::Fatal);
             Ok(environment)
         })?;
@@ -99,8 +99,8 @@ impl Runner for OnnxRuntime {
             guarded(&ONNX_MODEL, || {
                 look_through(&path)?;
                 let mut builder =
-                    builder(&environment, &options).map_err(|e| told(&ONNX_MODEL, &e))?;
-                builder.commit_from_file(&path).map_err(|e| told(of_load(&e), &e))
+                    builder(&environment, &options).map_err(|e| session_error(&ONNX_MODEL, &e))?;
+                builder.commit_from_file(&path).map_err(|e| session_error(of_load(&e), &e))
             })
         })?;
         let inputs = ends::inputs(&load.description.inputs, &names(session.inputs()))?;
@@ -108,7 +108,7 @@ impl Runner for OnnxRuntime {
         let inputs = placed(inputs, session.inputs(), "input")?;
         let outputs = placed(outputs, session.outputs(), "output")?;
 
-        let run = Arc::new(RunOptions::new().map_err(|e| told(&ONNX_RUN, &e))?);
+        let run = Arc::new(RunOptions::new().map_err(|e| session_error(&ONNX_RUN, &e))?);
         let (asked, wanted) = (Arc::clone(&run), outputs.clone());
         let worker = Worker::new(load.settings, move |inputs| {
             called(&mut session, inputs, &asked, &wanted)
@@ -138,7 +138,7 @@ fn called(
     options: &RunOptions,
     wanted: &[Place],
 ) -> Result<Vec<TensorValue>> {
-    let ran = session.run_with_options(inputs, options).map_err(|e| told(of_run(&e), &e))?;
+    let ran = session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
     let given = |place: &Place| {
         let value = ran.get(&place.graph).ok_or_else(|| {
             ONNX_RUN.broken(format!("the graph gave no `{}`", place.graph.escape_debug()))
@@ -224,6 +224,6 @@ fn of_run<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
     }
 }
 
-fn told<R>(rule: &'static holdall::Rule, e: &ort::Error<R>) -> Error {
+fn session_error<R>(rule: &'static holdall::Rule, e: &ort::Error<R>) -> Error {
     rule.broken(e.message().escape_debug().to_string())
 }

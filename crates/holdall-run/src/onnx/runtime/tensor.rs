@@ -102,7 +102,7 @@ pub(super) fn to_engine(value: &TensorValue, wanted: TensorElementType) -> Resul
                 return Err(ONNX_TYPE.broken("a text with a NUL, which the engine does not take"));
             }
             let made = Tensor::from_string_array((shape()?, data.as_slice()));
-            made.map(Tensor::into_dyn).map_err(|e| super::told(&ONNX_TYPE, &e))
+            made.map(Tensor::into_dyn).map_err(|e| super::session_error(&ONNX_TYPE, &e))
         }
         (TensorValue::Numbers { ty, data, .. }, TensorElementType::Bool) => {
             let Wide::Whole(all) = wide(*ty, data)? else { return refused(ty.as_str()) };
@@ -138,7 +138,7 @@ fn made<T: PrimitiveTensorElementType + Debug + Clone + 'static>(
     data: Vec<T>,
 ) -> Result<DynValue> {
     let tensor = Tensor::from_array((shape, data));
-    tensor.map(Tensor::into_dyn).map_err(|e| super::told(&ONNX_TYPE, &e))
+    tensor.map(Tensor::into_dyn).map_err(|e| super::session_error(&ONNX_TYPE, &e))
 }
 
 /// What the graph gave. Booleans are in the declared type, or `uint8`.
@@ -188,5 +188,5 @@ fn sizes(shape: &[i64]) -> Result<Vec<u64>> {
 }
 
 fn wrong(e: ort::Error) -> holdall::Error {
-    super::told(&ONNX_TYPE, &e)
+    super::session_error(&ONNX_TYPE, &e)
 }
