@@ -24,6 +24,7 @@ mod tables;
 mod test;
 mod tokens;
 mod wasm;
+mod words;
 
 use command::Outcome;
 use std::process::ExitCode;
@@ -92,6 +93,11 @@ const TASKS: &[Task] = &[
         "ecosystem",
         "torch, transformers and others over our package, in an environment of their own",
         python::ecosystem,
+    ),
+    task(
+        "words",
+        "counts worn-out idioms in comments, messages and pages, refuses more of them; --list, --write",
+        words::words,
     ),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(

@@ -3,7 +3,7 @@
 use crate::command::{DECODERS, Outcome, Run, above, below, program, target};
 use crate::{
     check, docs, doors, fuzz, gpu, interop, js, layers, public_api, python, scan, sizes, stores,
-    wasm,
+    wasm, words,
 };
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -15,6 +15,7 @@ type Stage = (&'static str, fn(&[String]) -> Outcome);
 const STAGES: &[Stage] = &[
     ("formatting", check::formatting),
     ("sizes", sizes::sizes),
+    ("words", words::words),
     ("layers", layers::layers),
     ("generated docs", compare_docs),
     ("tests", tests),

@@ -1,6 +1,6 @@
 //! What is different between two packages.
 
-use super::{Package, PackageFile, Place, TensorKind, TensorRow};
+use super::{Package, PackageFile, FileLocation, TensorKind, TensorRow};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};
@@ -141,9 +141,9 @@ fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
 /// been altered since, and then that is reported.
 fn hash(package: &Package, file: &PackageFile) -> Result<String> {
     match file.sha256 {
-        Some(said) if file.place != Place::Disk => {
+        Some(said) if file.place != FileLocation::Disk => {
             let target = file.target.as_deref().and_then(|target| package.file(target));
-            let is_here = target.unwrap_or(file).place == Place::Zip;
+            let is_here = target.unwrap_or(file).place == FileLocation::Zip;
             if is_here && package.check() != Check::Off {
                 let checked = package.check_file(file, &Work::new());
                 checked.map_err(|e| e.in_source(package.inside(&file.path)))?;

@@ -21,15 +21,15 @@ pub use declared::declared;
 pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_io::Strictness;
 pub use holdall_io::package::read::FileReader;
-pub use holdall_io::package::{Fetcher, PackageFile, PackageReader, Place};
+pub use holdall_io::package::{Fetcher, PackageFile, PackageReader, FileLocation};
 pub use holdall_package::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use inferred::{Inferred, onnx_files};
-pub use mend::{Mended, mend};
+pub use mend::{RepairReport, mend};
 pub use pack::{
-    Content, Follow, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe, Take, package_path,
+    FileContent, SymlinkPolicy, IGNORE_FILE, PackReport, Packer, Packing, Prepared, Recipe, FileSelection, package_path,
 };
 pub use package::Package;
 pub use page::PageForm;

@@ -9,14 +9,14 @@ use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::source::{ByteSource, FileSource};
 use holdall_io::{OpenOptions, WriteOptions};
 use holdall_package::{
-    LINKS_NAME, Links, MANIFEST_NAME, Manifest, Sum, rules::MISSING_FILE, wrong_hash,
+    LINKS_NAME, Links, MANIFEST_NAME, Manifest, FileHasher, rules::MISSING_FILE, wrong_hash,
 };
 use std::path::Path;
 use std::sync::Arc;
 
 /// What was taken out of a damaged zip.
 #[derive(Debug, Default)]
-pub struct Mended {
+pub struct RepairReport {
     /// Files whose bytes are right.
     pub files: u64,
     /// What is wrong with those that were not taken, what is missing, and where nothing tells what was there.
@@ -42,10 +42,10 @@ pub fn mend(
     target: &Path,
     write: &WriteOptions,
     options: &OpenOptions,
-) -> Result<Mended> {
+) -> Result<RepairReport> {
     let named = |e: Error| e.in_source(path.display());
     let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(path).map_err(named)?);
-    let mut out = Mended { source_len: source.len(), ..Mended::default() };
+    let mut out = RepairReport { source_len: source.len(), ..RepairReport::default() };
     write.work.begin(source.len());
     let found = recovered::entries(&source, options.limits(), &write.work).map_err(named)?;
     let (mut taken, lost) = (found.entries, found.lost);
@@ -81,7 +81,7 @@ pub fn mend(
 
 /// The SHA-256 of an entry's bytes.
 fn sha256(source: &Arc<dyn ByteSource>, of: &Recovered, options: &OpenOptions) -> Result<[u8; 32]> {
-    let mut sum = Sum::default();
+    let mut sum = FileHasher::default();
     for piece in of.pieces(source.clone(), options.limits())? {
         sum.update(&piece?);
     }

@@ -1,6 +1,6 @@
 //! An open package, with what is done with packages.
 
-use crate::unpack::{What, unpack};
+use crate::unpack::{UnpackScope, unpack};
 use crate::verify::{PackageReport, PackageVerifyOptions, verify};
 use crate::{Description, Fetcher, UnpackOptions};
 use holdall_core::Result;
@@ -94,7 +94,7 @@ impl Package {
     /// # Errors
     /// As [`Package::unpack`].
     pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
-        unpack(self, What::Package, to.as_ref(), options)
+        unpack(self, UnpackScope::Package, to.as_ref(), options)
     }
 
     /// Writes what is under `model/` into the new folder `to`, which appears whole or not at all.
@@ -110,7 +110,7 @@ impl Package {
     /// # Errors
     /// As [`Package::unpack`].
     pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
-        unpack(self, What::Model, to.as_ref(), options)
+        unpack(self, UnpackScope::Model, to.as_ref(), options)
     }
 }
 

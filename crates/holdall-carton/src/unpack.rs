@@ -44,7 +44,7 @@ with_work!(UnpackOptions);
 
 /// What is unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum UnpackScope {
     /// Every file.
     Package,
     /// What is under `model/`, without that folder.
@@ -53,7 +53,7 @@ pub(super) enum What {
 
 pub(super) fn unpack(
     package: &Package,
-    what: What,
+    what: UnpackScope,
     to: &Path,
     options: &UnpackOptions,
 ) -> Result<()> {
@@ -61,8 +61,8 @@ pub(super) fn unpack(
         .files()
         .iter()
         .filter_map(|file| match what {
-            What::Package => Some((file, file.path.as_str())),
-            What::Model => Some((file, file.path.strip_prefix("model/")?)),
+            UnpackScope::Package => Some((file, file.path.as_str())),
+            UnpackScope::Model => Some((file, file.path.strip_prefix("model/")?)),
         })
         .collect();
     if options.overwrite {
@@ -71,7 +71,7 @@ pub(super) fn unpack(
     let sink = FolderSink::create(to, options.overwrite, &PLACE)?;
     let root = sink.path();
     keep_apart(package, what, root).map_err(|e| e.in_source(to.display()))?;
-    if what == What::Package {
+    if what == UnpackScope::Package {
         make_folder(&root.join("model"), root)?;
     }
     for (_, path) in &files {
@@ -107,10 +107,10 @@ pub(super) fn unpack(
 }
 
 /// Refuses a place that cannot hold all files: where paths that differ in case or Unicode form are one.
-fn keep_apart(package: &Package, what: What, root: &Path) -> Result<()> {
+fn keep_apart(package: &Package, what: UnpackScope, root: &Path) -> Result<()> {
     let inside = |path: &str| match what {
-        What::Package => true,
-        What::Model => path.starts_with(MODEL),
+        UnpackScope::Package => true,
+        UnpackScope::Model => path.starts_with(MODEL),
     };
     let twins: Vec<_> = package.twins().iter().filter(|(path, _)| inside(path)).collect();
     if twins.is_empty() {

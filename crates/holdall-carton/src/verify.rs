@@ -5,7 +5,7 @@
 //! in memory that does not grow with them.
 
 use super::Package;
-use super::{PackageFile, Place, TensorKind, ValueType};
+use super::{PackageFile, FileLocation, TensorKind, ValueType};
 use holdall_core::{Error, ErrorKind, Result, Warning};
 use holdall_io::error::CANCELLED;
 use holdall_io::{Strictness, Verdict};
@@ -120,7 +120,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
                     hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
                 }
                 Err(e) if e.code() == CANCELLED.code => return Err(e),
-                Err(e) if file.place == Place::Links && e.kind() != ErrorKind::Integrity => {
+                Err(e) if file.place == FileLocation::Links && e.kind() != ErrorKind::Integrity => {
                     away.lock().unwrap_or_else(PoisonError::into_inner).insert(&file.path);
                 }
                 Err(e) if e.kind() == ErrorKind::Io => return Err(e),
@@ -148,7 +148,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         }
         let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
         // The lengths of the others were compared when the package was opened.
-        let is_linked = file.is_some_and(|file| file.place == Place::Links);
+        let is_linked = file.is_some_and(|file| file.place == FileLocation::Links);
         match if is_text || is_linked { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
             Err(e) if broken && e.kind() == holdall_core::ErrorKind::Integrity => {}

@@ -1,7 +1,7 @@
 //! `holdall build`: a file of records and blobs, from what people have.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::given::{self, Files, Form, Lenience};
+use crate::given::{self, Files, RecordFormArg, Lenience};
 use crate::input;
 use crate::output::as_json;
 use crate::output::text::{Grouped, Size, count, escape, versioned};
@@ -65,7 +65,7 @@ pub(crate) struct BuildArgs {
 
     /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    form: Option<Form>,
+    form: Option<RecordFormArg>,
 
     /// Ignore members that the schema does not have
     #[arg(long)]
@@ -106,7 +106,7 @@ pub(crate) struct BuildArgs {
 
 impl BuildArgs {
     /// Those for a file of the rows of `table`, and of nothing else.
-    pub(crate) fn of_table(table: &Path, form: Form, output: &Path, writing: Writing) -> BuildArgs {
+    pub(crate) fn of_table(table: &Path, form: RecordFormArg, output: &Path, writing: Writing) -> BuildArgs {
         BuildArgs {
             schema: None,
             records: Some(table.to_owned()),

@@ -18,7 +18,7 @@ use holdall::plain::ToPlain as _;
 use holdall::records::{self, TensorRecords as _};
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, Format, Overflow, Reform,
+    Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, Format, Overflow, FormRule,
     Rename, Sharing, TensorSpec, Value, formats,
 };
 use std::io::Write as _;
@@ -314,7 +314,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
 fn options(
     session: &Session,
     args: &ConvertArgs,
-    forms: &[Reform],
+    forms: &[FormRule],
     renames: &[Rename],
 ) -> Result<(Target, Convert), Failure> {
     let mut encode = EncodeOptions::new();
@@ -392,11 +392,11 @@ fn options(
 }
 
 /// The forms that tensors are written in.
-fn forms(args: &ConvertArgs) -> holdall::Result<Vec<Reform>> {
+fn forms(args: &ConvertArgs) -> holdall::Result<Vec<FormRule>> {
     let sparse = args.sparse.iter().map(|rule| (rule, true));
     let all = sparse.chain(args.quantize.iter().map(|rule| (rule, false)));
     all.map(|(rule, sparse)| {
-        let read = Reform::new(rule)?;
+        let read = FormRule::new(rule)?;
         match read.to() {
             Some(form) if form.is_sparse() != sparse => {
                 let other = if sparse { "--quantize" } else { "--sparse" };
@@ -507,9 +507,9 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
 }
 
 /// Tells of forms that no tensor has been given.
-fn untouched(session: &Session, forms: &[Reform], report: &ConvertReport) {
+fn untouched(session: &Session, forms: &[FormRule], report: &ConvertReport) {
     for (option, sparse) in [("--sparse", true), ("--quantize", false)] {
-        let mut asked = forms.iter().filter_map(Reform::to).filter(|f| f.is_sparse() == sparse);
+        let mut asked = forms.iter().filter_map(FormRule::to).filter(|f| f.is_sparse() == sparse);
         let has_done = report.reformed.iter().any(|r| r.form.is_sparse() == sparse);
         if has_done || asked.next().is_none() {
             continue;

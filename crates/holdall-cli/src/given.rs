@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// How records are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum RecordFormArg {
     /// A JSON value on each line
     Ndjson,
     /// One JSON array of values, or values one after the other
@@ -27,15 +27,15 @@ pub(crate) enum Form {
     Arrow,
 }
 
-impl From<Form> for holdall::records::RecordForm {
-    fn from(form: Form) -> Self {
+impl From<RecordFormArg> for holdall::records::RecordForm {
+    fn from(form: RecordFormArg) -> Self {
         match form {
-            Form::Ndjson => Self::Ndjson,
-            Form::Json => Self::Json,
-            Form::Csv => Self::Csv,
-            Form::Tsv => Self::Tsv,
-            Form::Parquet => Self::Parquet,
-            Form::Arrow => Self::Arrow,
+            RecordFormArg::Ndjson => Self::Ndjson,
+            RecordFormArg::Json => Self::Json,
+            RecordFormArg::Csv => Self::Csv,
+            RecordFormArg::Tsv => Self::Tsv,
+            RecordFormArg::Parquet => Self::Parquet,
+            RecordFormArg::Arrow => Self::Arrow,
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn fill_options(files: &Files, lenience: Lenience) -> FillOptions {
 pub(crate) fn open(
     session: &Session,
     path: &Path,
-    form: Option<Form>,
+    form: Option<RecordFormArg>,
     work: Work,
 ) -> Result<Rows, Failure> {
     input::check_place(Operation::Build, path)?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const KILLS: u32 = 40;
 
 /// A folder with what the cases need.
-struct Place {
+struct Workdir {
     dir: tempfile::TempDir,
     instants: Instants,
 }
@@ -37,9 +37,9 @@ enum Left {
     New,
 }
 
-impl Place {
-    fn new(seed: u64) -> Place {
-        Place { dir: tempfile::tempdir().unwrap(), instants: Instants(seed) }
+impl Workdir {
+    fn new(seed: u64) -> Workdir {
+        Workdir { dir: tempfile::tempdir().unwrap(), instants: Instants(seed) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -150,7 +150,7 @@ fn text(path: &Path) -> &str {
 #[test]
 fn convert_over_a_file() {
     for encoding in ["raw", "zstd:1"] {
-        let mut place = Place::new(1);
+        let mut place = Workdir::new(1);
         let old = place.write("old.zt", "ztensor", 256, 1);
         let new = place.write("new.safetensors", "safetensors", 256, 2);
         let target = place.path("target.zt");
@@ -173,7 +173,7 @@ fn convert_over_a_file() {
 
 #[test]
 fn convert_to_a_name_that_is_free() {
-    let mut place = Place::new(2);
+    let mut place = Workdir::new(2);
     let from = place.write("from.zt", "ztensor", 256, 1);
     let target = place.path("target.safetensors");
     let args = ["convert", text(&from), text(&target)];
@@ -189,7 +189,7 @@ fn convert_to_a_name_that_is_free() {
 
 /// Kills an edit of a file of this format and length; `args` come after its name.
 fn edits(what: &str, seed: u64, format: &str, rows: u64, args: &[&str]) {
-    let mut place = Place::new(seed);
+    let mut place = Workdir::new(seed);
     let extension = if format == "ztensor" { "zt" } else { format };
     let old = place.write(&format!("old.{extension}"), format, rows, 1);
     let more = place.write("more.zt", "ztensor", 256, 3);
@@ -249,7 +249,7 @@ fn append_by_writing_anew() {
 
 #[test]
 fn compact() {
-    let mut place = Place::new(8);
+    let mut place = Workdir::new(8);
     let old = place.write("old.zt", "ztensor", 256, 1);
     holdall(["edit", text(&old), "remove", "w1", "w5"]).ends_with(0);
     let path = place.path("compacted.zt");
@@ -269,7 +269,7 @@ fn compact() {
 /// Edits of several files of a model: whatever instant it is killed at, the old model opens or the new one, and the next edit removes
 /// what was left.
 fn edits_several(what: &str, seed: u64, format: &str, entry: &str) {
-    let mut place = Place::new(seed);
+    let mut place = Workdir::new(seed);
     let from = place.write("from.zt", "ztensor", 64, 1);
     let folder = |name: &str| {
         let path = place.path(name);
@@ -322,7 +322,7 @@ fn edit_of_shards_with_a_root() {
 /// Ctrl-C, which can be taken: not even a temporary folder stays.
 #[test]
 fn an_interrupted_folder_leaves_nothing() {
-    let mut place = Place::new(9);
+    let mut place = Workdir::new(9);
     let from = place.write("from.zt", "ztensor", 256, 1);
     let target = place.path("model");
     let args = ["convert", text(&from), text(&target), "--max-shard-size", "1MB"];

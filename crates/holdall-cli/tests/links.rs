@@ -3,17 +3,17 @@
 
 use crate::command::{self, Ran, accept, command};
 use crate::server::{Reply, Server};
-use holdall::carton::{Content, Description, Package, Packer};
+use holdall::carton::{FileContent, Description, Package, Packer};
 use std::path::{Path, PathBuf};
 
 /// A folder with a package, a cache, and the files of a server.
-struct Place {
+struct Fixture {
     dir: tempfile::TempDir,
     server: Server,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Fixture {
+    fn new() -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let mut description = Description::default();
         description.runner.name = "noop".into();
@@ -21,8 +21,8 @@ impl Place {
         description.runner.compat_version = 1;
         let large: Vec<u8> = (0..100_000u32).flat_map(|n| n.to_le_bytes()).collect();
         Packer::new(description)
-            .with_file("model/weights.bin", Content::Bytes(large.into()))
-            .with_file("model/small", Content::Bytes("small".into()))
+            .with_file("model/weights.bin", FileContent::Bytes(large.into()))
+            .with_file("model/small", FileContent::Bytes("small".into()))
             .write(dir.path().join("a.carton"), false)
             .unwrap();
         let folder = dir.path().to_owned();
@@ -33,7 +33,7 @@ impl Place {
                 Err(_) => Reply::new(404, ""),
             }
         });
-        Place { dir, server }
+        Fixture { dir, server }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -61,7 +61,7 @@ fn same(a: &Path, b: &Path) -> bool {
 
 #[test]
 fn a_package_goes_to_a_server_and_comes_back() {
-    let place = Place::new();
+    let place = Fixture::new();
     let template = place.server.url("/files/{sha256}");
     let args = ["shrink", "a.carton", "-o", "b.carton", "--base-url", &template];
     let e = place.holdall(&[&args[..], &["--json"]].concat()).ends_with(2).error();
@@ -98,7 +98,7 @@ fn a_package_goes_to_a_server_and_comes_back() {
 
 #[test]
 fn links_are_chosen_one_by_one_or_from_a_file() {
-    let place = Place::new();
+    let place = Fixture::new();
     let link = "model/small=https://host.example/s?a=b";
     let told = place
         .holdall(&["shrink", "a.carton", "-o", "b.carton", "--link", link, "--json"])
@@ -131,7 +131,7 @@ fn links_are_chosen_one_by_one_or_from_a_file() {
 
 #[test]
 fn files_on_the_web_are_files() {
-    let place = Place::new();
+    let place = Fixture::new();
     std::fs::copy(accept("../../examples/tiny.zt"), place.path("tiny.zt")).unwrap();
     let url = place.server.url("/tiny.zt?sig=secret");
     let with_name = url.replace("http://", "http://me:secret@");
@@ -154,11 +154,11 @@ fn files_on_the_web_are_files() {
 
 #[test]
 fn linked_files_are_read_where_they_are_wanted() {
-    let place = Place::new();
+    let place = Fixture::new();
     let tiny = std::fs::read(accept("../../examples/tiny.zt")).unwrap();
     let package = Package::open(place.path("a.carton")).unwrap();
     Packer::from_package(&package)
-        .with_file("model/tiny.zt", Content::Bytes(tiny.into()))
+        .with_file("model/tiny.zt", FileContent::Bytes(tiny.into()))
         .write(place.path("t.carton"), false)
         .unwrap();
     let template = place.server.url("/files/{sha256}");
@@ -187,7 +187,7 @@ fn linked_files_are_read_where_they_are_wanted() {
 
 #[test]
 fn what_is_damaged_is_named() {
-    let place = Place::new();
+    let place = Fixture::new();
     place.holdall(&["unpack", "a.carton", "-o", "folder"]).ends_with(0);
     let damage = |from: &str, to: &str| {
         let mut bytes = std::fs::read(place.path(from)).unwrap();
@@ -222,7 +222,7 @@ fn what_is_damaged_is_named() {
 /// A server that sends its clients to what is not an address is at fault, not who asked it.
 #[test]
 fn a_redirect_to_nothing_is_the_servers_fault() {
-    let place = Place::new();
+    let place = Fixture::new();
     for (to, says) in [
         ("file:///etc/passwd", "redirects to `file:///etc/passwd`: the scheme is `file`"),
         ("http://[::bad", "redirects to `http://[::bad`: "),

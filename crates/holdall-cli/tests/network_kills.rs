@@ -4,7 +4,7 @@
 
 use crate::command::{command, holdall};
 use crate::serving::Serving;
-use holdall::http::{Hosts, Patience, Policy, Schemes};
+use holdall::http::{Hosts, Timeouts, Policy, Schemes};
 use holdall::{Convert, DType, ErrorKind, OpenOptions, TensorSpec, WriteOptions, Writer, convert};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -54,7 +54,7 @@ fn is_only(folder: &Path, expected: &[&Path]) -> bool {
 fn a_server_that_is_killed_leaves_files_of_its_clients_whole_or_absent() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (path, target) = (model(from.path()), to.path().join("copy.zt"));
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     (patience.connect, patience.stall) = (Duration::from_secs(1), Duration::from_secs(1));
     (patience.tries, patience.pause) = (2, Duration::from_millis(1));
     let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);

@@ -3,7 +3,7 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use crate::command::command;
-use holdall_net::protocol::{Arrival, Client};
+use holdall_net::protocol::{PendingResponse, Client};
 use holdall_net::quic::{Address, Trust};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, TransportConfig};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -123,7 +123,7 @@ fn two_hundred_clients_that_take_nothing_cost_a_megabyte_each() {
             let mut requests = Vec::new();
             for _ in 0..REQUESTS {
                 let (mut send, receive) = connection.open_bi().await.unwrap();
-                let request = Arrival::new(vec![0..LEN]).request(file, 0).unwrap();
+                let request = PendingResponse::new(vec![0..LEN]).request(file, 0).unwrap();
                 send.write_all(&request).await.unwrap();
                 send.finish().unwrap();
                 requests.push((send, receive));

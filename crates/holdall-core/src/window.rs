@@ -159,15 +159,15 @@ impl Window {
         &self,
         first: u64,
         most: u64,
-        mut read: impl FnMut(Bytes) -> Result<Looked<T>, Error>,
+        mut read: impl FnMut(Bytes) -> Result<ParseAttempt<T>, Error>,
     ) -> Result<Option<T>, Stop> {
         let most = most.min(self.len);
         let mut len = first.min(most);
         loop {
             let guess = match read(self.head(len)?)? {
-                Looked::Read(found) => return Ok(Some(found)),
-                Looked::Short { guess } if len < most => guess,
-                Looked::Short { .. } => return Ok(None),
+                ParseAttempt::Read(found) => return Ok(Some(found)),
+                ParseAttempt::Short { guess } if len < most => guess,
+                ParseAttempt::Short { .. } => return Ok(None),
             };
             len = len.saturating_mul(8).max(guess).min(most);
         }
@@ -196,7 +196,7 @@ impl Window {
 }
 
 /// What somebody made of the start of a file, who may have been shown too little of it.
-pub enum Looked<T> {
+pub enum ParseAttempt<T> {
     /// It was enough.
     Read(T),
     /// It takes more bytes: so many perhaps, or 0 where nothing tells.
@@ -206,11 +206,11 @@ pub enum Looked<T> {
     },
 }
 
-impl<T> From<Option<T>> for Looked<T> {
-    fn from(found: Option<T>) -> Looked<T> {
+impl<T> From<Option<T>> for ParseAttempt<T> {
+    fn from(found: Option<T>) -> ParseAttempt<T> {
         match found {
-            Some(found) => Looked::Read(found),
-            None => Looked::Short { guess: 0 },
+            Some(found) => ParseAttempt::Read(found),
+            None => ParseAttempt::Short { guess: 0 },
         }
     }
 }

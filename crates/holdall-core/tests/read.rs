@@ -4,7 +4,7 @@ use bytes::Bytes;
 use holdall_core::codec::{FRAME_LEN, zstd};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
-    Assembly, ComponentDecoder, Cut, Decoded, Digests, Extent, Plan, Purpose, Terms, Want, join,
+    Assembly, ComponentDecoder, FetchSizing, Decoded, Digests, Extent, Plan, Purpose, ReadHints, Want, join,
 };
 use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Limits, Result, Role,
@@ -194,11 +194,11 @@ fn in_order(world: &World, want: &Want, limits: &Limits) -> Result<Vec<u8>> {
     }
 }
 
-fn terms(dice: &mut Dice) -> Cut {
-    let mut terms = [Terms::MEMORY, Terms::DISK, Terms::REMOTE][dice.below(3) as usize];
+fn terms(dice: &mut Dice) -> FetchSizing {
+    let mut terms = [ReadHints::MEMORY, ReadHints::DISK, ReadHints::REMOTE][dice.below(3) as usize];
     terms.piece = [1 << 10, 64 << 10, 2 << 20, 8 << 20][dice.below(4) as usize];
     terms.gap = [0, 100, 64 << 10][dice.below(3) as usize];
-    Cut { align: [1, 64, 4096][dice.below(3) as usize], ..Cut::from(terms) }
+    FetchSizing { align: [1, 64, 4096][dice.below(3) as usize], ..FetchSizing::from(terms) }
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn bytes_in_random_order_and_pieces_give_the_same() {
 }
 
 /// What holds of every plan.
-fn check(world: &World, plan: &Plan, cut: Cut) {
+fn check(world: &World, plan: &Plan, cut: FetchSizing) {
     let mut last: Option<Extent> = None;
     for fetch in plan.fetches() {
         assert!(!fetch.extent.is_empty());
@@ -296,7 +296,7 @@ fn bytes_that_do_not_come_are_missed() {
     let mut dice = Dice(7);
     let world = World::new(&mut dice);
     let wants: Vec<Want> = (0..world.all.len()).map(|n| world.want(n, None, true)).collect();
-    let plan = Plan::new(wants, Terms::DISK);
+    let plan = Plan::new(wants, ReadHints::DISK);
     let mut assembly = Assembly::new(plan.clone(), &Limits::default()).unwrap();
     for (number, fetch) in plan.fetches().iter().enumerate().skip(1) {
         let bytes = Bytes::copy_from_slice(world.read(fetch.extent));
@@ -322,12 +322,12 @@ fn a_plan_over_few_bytes_fetches_no_more() {
     world.add(&mut dice, 3, 1, decoded);
     let whole = world.all[0].0.stored.len();
     let frames = world.want(0, Some((2 << 20) + 10..(2 << 20) + 20), true);
-    let plan = Plan::new(vec![frames], Terms::REMOTE);
+    let plan = Plan::new(vec![frames], ReadHints::REMOTE);
     assert_eq!(plan.fetches().len(), 1);
     assert!(plan.len() < whole / 5, "{} of {whole}", plan.len());
     // Without a table, all of it.
     let all = world.want(0, Some(10..20), false);
-    assert_eq!(Plan::new(vec![all], Terms::REMOTE).len(), whole);
+    assert_eq!(Plan::new(vec![all], ReadHints::REMOTE).len(), whole);
 }
 
 #[test]

@@ -10,4 +10,4 @@ mod shown;
 pub use error::{Error, Result};
 pub use remedy::{Detail, Remedy};
 pub use rule::{ErrorKind, Rule};
-pub use shown::{Cut, Shown, list, message as cut_message};
+pub use shown::{EscapedText, Shown, list, message as cut_message};

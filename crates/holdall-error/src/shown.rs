@@ -18,20 +18,20 @@ const ITEMS: usize = 16;
 /// The one way in which names and values of files come into messages.
 pub trait Shown {
     /// Prints the text so.
-    fn shown(&self) -> Cut<'_>;
+    fn shown(&self) -> EscapedText<'_>;
 }
 
 impl Shown for str {
-    fn shown(&self) -> Cut<'_> {
-        Cut(self)
+    fn shown(&self) -> EscapedText<'_> {
+        EscapedText(self)
     }
 }
 
 /// What [`Shown::shown`] gives.
 #[derive(Debug, Clone, Copy)]
-pub struct Cut<'a>(&'a str);
+pub struct EscapedText<'a>(&'a str);
 
-impl fmt::Display for Cut<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut count = 0;
         let over = |c: char| {

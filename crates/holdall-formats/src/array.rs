@@ -14,7 +14,7 @@ use holdall_core::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, IndexBuilder, Layout, Role, Value,
     element_count, stored_size,
 };
-use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::wire::npy::{self, Fields, Header};
 use holdall_schema::KIND_ATTRIBUTE;
 use std::ops::Range;
@@ -292,5 +292,5 @@ pub(super) fn chunked(
     let starts = firsts().map(|first| first.saturating_mul(width)).collect();
     let grid = Grid::cut(&[count.saturating_mul(width)], vec![starts], 1);
     let grid = grid.ok_or_else(|| SIZE.broken(format!("{count} records of {width} bytes")))?;
-    Chunked::new(grid, vec![0], steps, Edges::Filtered, chunks)
+    Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, chunks)
 }

@@ -16,18 +16,18 @@ pub struct FolderFormat {
     /// Name for people: `distributed checkpoint`.
     pub name: &'static str,
     /// Returns what of a folder is its model, of the names of its files, which are sorted; `None` if it is not of this kind.
-    pub choose: for<'n> fn(&'n [String]) -> Option<Chosen<'n>>,
+    pub choose: for<'n> fn(&'n [String]) -> Option<ModelFiles<'n>>,
     /// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
-    pub by_entry: for<'n> fn(&'n str) -> Option<Chosen<'n>>,
+    pub by_entry: for<'n> fn(&'n str) -> Option<ModelFiles<'n>>,
     /// Whether a file of that name, among these, shows that the folder has such a model, if perhaps an incomplete one.
     pub is_part: fn(&str, &[String]) -> bool,
     /// A folder inside whose files are part of the model, and the file beside it that tells so.
-    pub inner: Option<Inner>,
+    pub inner: Option<NestedFolder>,
 }
 
 /// A folder inside of a folder that is a model.
 #[derive(Debug, Clone, Copy)]
-pub struct Inner {
+pub struct NestedFolder {
     /// The file in the outer folder.
     pub marker: &'static str,
     /// The name of the inner folder.
@@ -49,7 +49,7 @@ static INDEXED: FolderFormat = FolderFormat {
     id: "indexed",
     name: "files with an index",
     choose: indexed,
-    by_entry: |name| is_index(name).then_some(Chosen::Index(name, None)),
+    by_entry: |name| is_index(name).then_some(ModelFiles::Index(name, None)),
     is_part: |name, _| is_index(name),
     inner: None,
 };
@@ -61,9 +61,9 @@ static CHECKPOINT: FolderFormat = FolderFormat {
     name: "distributed checkpoint of PyTorch",
     choose: |all| {
         let has = |is: fn(&str) -> bool| all.iter().any(|name| is(name));
-        (has(is_checkpoint) && has(is_chunks)).then_some(Chosen::Checkpoint(METADATA))
+        (has(is_checkpoint) && has(is_chunks)).then_some(ModelFiles::Checkpoint(METADATA))
     },
-    by_entry: |name| is_checkpoint(name).then_some(Chosen::Checkpoint(name)),
+    by_entry: |name| is_checkpoint(name).then_some(ModelFiles::Checkpoint(name)),
     is_part: |name, _| is_chunks(name),
     inner: None,
 };
@@ -85,14 +85,14 @@ static SAVED_MODEL: FolderFormat = FolderFormat {
     choose: |_| None,
     by_entry: |_| None,
     is_part: |_, _| false,
-    inner: Some(Inner { marker: "saved_model.pb", folder: "variables" }),
+    inner: Some(NestedFolder { marker: "saved_model.pb", folder: "variables" }),
 };
 
 /// Files of single arrays, perhaps in folders inside.
 static ARRAYS: FolderFormat = FolderFormat {
     id: "arrays",
     name: "`.npy` files",
-    choose: |_| Some(Chosen::Arrays),
+    choose: |_| Some(ModelFiles::Arrays),
     by_entry: |_| None,
     is_part: |_, _| false,
     inner: None,
@@ -113,7 +113,7 @@ const PICKLES: &str = ".bin.index.json";
 
 /// What of a folder is its model.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Chosen<'n> {
+pub enum ModelFiles<'n> {
     /// This index file says which files; the warning tells that a file of the whole model is there, too.
     Index(&'n str, Option<Warning>),
     /// This file alone, whatever it names; the warning tells of the index that is not read.
@@ -137,12 +137,12 @@ pub enum Chosen<'n> {
 }
 
 /// Returns what of a folder is its model. The names of its files are sorted.
-pub fn chosen(all: &[String]) -> Chosen<'_> {
-    FOLDERS.iter().find_map(|folder| (folder.choose)(all)).unwrap_or(Chosen::Arrays)
+pub fn chosen(all: &[String]) -> ModelFiles<'_> {
+    FOLDERS.iter().find_map(|folder| (folder.choose)(all)).unwrap_or(ModelFiles::Arrays)
 }
 
 /// Returns how the model is opened that a file of that name stands for; `None` if such a file is opened by itself.
-pub fn by_entry(name: &str) -> Option<Chosen<'_>> {
+pub fn by_entry(name: &str) -> Option<ModelFiles<'_>> {
     FOLDERS.iter().find_map(|folder| (folder.by_entry)(name))
 }
 
@@ -160,13 +160,13 @@ fn counted(all: &[String]) -> (Vec<&str>, Vec<&str>) {
     (tensors, indices)
 }
 
-fn indexed(all: &[String]) -> Option<Chosen<'_>> {
+fn indexed(all: &[String]) -> Option<ModelFiles<'_>> {
     let (tensors, indices) = counted(all);
     let first = FIRST.into_iter().find_map(|first| indices.iter().find(|name| **name == first));
     let name = match (first, &*indices) {
         (Some(first), _) => *first,
         (None, [one]) => *one,
-        (None, _) => return variants_in(&indices).map(Chosen::Variants),
+        (None, _) => return variants_in(&indices).map(ModelFiles::Variants),
     };
     let beside: Vec<&str> = indices.iter().chain(&tensors).copied().collect();
     let own = ModelName::new(name);
@@ -179,20 +179,20 @@ fn indexed(all: &[String]) -> Option<Chosen<'_>> {
     if !is_plain {
         let all_of: Vec<&str> = std::iter::once(name).chain(others.iter().copied()).collect();
         if let Some(found) = variants_in(&all_of) {
-            return Some(Chosen::Variants(found));
+            return Some(ModelFiles::Variants(found));
         }
     }
     let own = name.strip_suffix(INDEX);
     Some(match own.filter(|own| names(all).any(|name| name == *own)) {
-        Some(whole) if WHOLE.contains(&whole) => Chosen::Whole(whole, two_models(whole, name)),
+        Some(whole) if WHOLE.contains(&whole) => ModelFiles::Whole(whole, two_models(whole, name)),
         whole => {
             let other = whole.or_else(|| others.first().copied());
-            Chosen::Index(name, other.map(|other| two_models(name, other)))
+            ModelFiles::Index(name, other.map(|other| two_models(name, other)))
         }
     })
 }
 
-fn files(all: &[String]) -> Option<Chosen<'_>> {
+fn files(all: &[String]) -> Option<ModelFiles<'_>> {
     let (tensors, _) = counted(all);
     let first = tensors.first()?;
     let is_root = |name: &str| {
@@ -204,17 +204,17 @@ fn files(all: &[String]) -> Option<Chosen<'_>> {
     };
     if let Some(part) = part.filter(|part| tensors.iter().all(|name| is_of(part, name))) {
         return Some(match format_by(first).map(|format| format.shards) {
-            _ if tensors.len() != part.count as usize => Chosen::Incomplete(tensors),
-            Some(Some(Shards::Parts(_))) => Chosen::File(first),
-            _ => Chosen::Shards(tensors),
+            _ if tensors.len() != part.count as usize => ModelFiles::Incomplete(tensors),
+            Some(Some(Shards::Parts(_))) => ModelFiles::File(first),
+            _ => ModelFiles::Shards(tensors),
         });
     }
     Some(match &*tensors {
-        [one] => Chosen::File(one),
+        [one] => ModelFiles::File(one),
         _ => match (root_of(&tensors), variants_in(&tensors)) {
-            (Some(root), _) => Chosen::Root(root, tensors),
-            (None, Some(variants)) => Chosen::Variants(variants),
-            (None, None) => Chosen::Several(tensors),
+            (Some(root), _) => ModelFiles::Root(root, tensors),
+            (None, Some(variants)) => ModelFiles::Variants(variants),
+            (None, None) => ModelFiles::Several(tensors),
         },
     })
 }

@@ -89,47 +89,47 @@ pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
 }
 
 /// [`UNKNOWN`], of a file whose kind is known.
-fn refusal(name: &str, way: Way) -> Error {
+fn refusal(name: &str, way: Help) -> Error {
     let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
     match way {
-        Way::Hint(hint) => e.with_hint(hint),
-        Way::Remedy(remedy) => e.with_remedy(remedy.clone()),
+        Help::Hint(hint) => e.with_hint(hint),
+        Help::Remedy(remedy) => e.with_remedy(remedy.clone()),
     }
 }
 
 /// What helps.
 #[derive(Clone, Copy)]
-enum Way {
+enum Help {
     Hint(&'static str),
     Remedy(&'static Remedy),
 }
 
-const REFUSED: Way = Way::Hint(
+const REFUSED: Help = Help::Hint(
     "the download was refused, or led to a page about the file: look at the page, and get the file itself",
 );
-const POINTER: Way = Way::Hint("get the file itself: `git lfs pull` in the repository does");
-const PACKED: Way = Way::Hint("decompress it, and open what comes out");
-const FILED: Way = Way::Hint("unpack it, and open the files that were in it");
-const INSIDE: Way = Way::Remedy(&Remedy::OpenInside);
-const BUILD: Way = Way::Remedy(&Remedy::BuildDataset);
-const INDEX: Way = Way::Remedy(&Remedy::OpenIndex);
-const PICKLE: Way = Way::Hint(
+const POINTER: Help = Help::Hint("get the file itself: `git lfs pull` in the repository does");
+const PACKED: Help = Help::Hint("decompress it, and open what comes out");
+const FILED: Help = Help::Hint("unpack it, and open the files that were in it");
+const INSIDE: Help = Help::Remedy(&Remedy::OpenInside);
+const BUILD: Help = Help::Remedy(&Remedy::BuildDataset);
+const INDEX: Help = Help::Remedy(&Remedy::OpenIndex);
+const PICKLE: Help = Help::Hint(
     "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
 );
-const TABLE: Way = Way::Hint(
+const TABLE: Help = Help::Hint(
     "it is a table for other programs: read it with them, and write its columns or records again",
 );
-const MATLAB: Way = Way::Hint(
+const MATLAB: Help = Help::Hint(
     "save it in MATLAB with `-v7.3`, which is HDF5, or its arrays from Python: `scipy.io.loadmat`, then `numpy.savez`",
 );
-const UTF_8: Way = Way::Hint("write it anew as UTF-8: text of another kind is not read");
-const ONNX_TEXT: Way =
-    Way::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
-const OTHER: Way = Way::Hint("it was meant for other programs");
-const ZEROS: Way = Way::Hint(
+const UTF_8: Help = Help::Hint("write it anew as UTF-8: text of another kind is not read");
+const ONNX_TEXT: Help =
+    Help::Hint("save it as binary: `onnx.save(onnx.load(path), \"model.onnx\")` in Python");
+const OTHER: Help = Help::Hint("it was meant for other programs");
+const ZEROS: Help = Help::Hint(
     "the place for it was set aside, and its bytes never came, or were lost: get it again",
 );
-const CONFIG: Way = Way::Hint(
+const CONFIG: Help = Help::Hint(
     "settings of a model stand beside its weights: open the file of those, or the folder",
 );
 
@@ -138,11 +138,11 @@ struct Kind {
     name: &'static str,
     at: usize,
     mark: &'static [u8],
-    way: Way,
+    way: Help,
 }
 
 impl Kind {
-    const fn new(name: &'static str, at: usize, mark: &'static [u8], way: Way) -> Kind {
+    const fn new(name: &'static str, at: usize, mark: &'static [u8], way: Help) -> Kind {
         Kind { name, at, mark, way }
     }
 
@@ -318,7 +318,7 @@ pub fn unknown_zip(directory: &Directory) -> Error {
     };
     let way =
         "no name in it is one of a file of tensors, and it has no `carton.toml`, as packages have";
-    refusal(&what, Way::Hint(way))
+    refusal(&what, Help::Hint(way))
 }
 
 /// How a file of a format is recognised in a build without that format, where its first bytes surely tell it. A format that is

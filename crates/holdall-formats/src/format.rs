@@ -57,7 +57,7 @@ pub struct Format {
     /// Whether files of it often have the same weights as a file of another format in the same folder, which is then the model.
     pub stands_beside_weights: bool,
     /// How a file names others beside it that have bytes of its tensors, where it can.
-    pub beside: Option<Beside>,
+    pub beside: Option<ExternalFiles>,
     /// Layouts of tensors that are not arrays of numbers, each with what such a tensor is, in words.
     pub other_values: &'static [(&'static str, &'static str)],
     /// The digest of what a file holds, however it lies in it, where the format defines one and the file has what it takes.
@@ -157,7 +157,7 @@ pub struct Parts {
 
 /// Files beside a file that have bytes of its tensors.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside {
+pub struct ExternalFiles {
     /// The rule that a tensor breaks whose bytes are in such a file, where that is not at hand.
     pub away: &'static Rule,
     /// The rule that such files are in the folder of the one that names them.
@@ -168,14 +168,14 @@ pub struct Beside {
     pub path: fn(&str, &str) -> String,
     /// What the file in the window contains with those that are at hand, by the names it has for them, and their lengths: sources 1 and
     /// on of the index.
-    pub decode: DecodeBeside,
+    pub decode: DecodeExternal,
 }
 
 /// The digest of what a file holds, where it has what that takes.
 pub type ContentDigest = fn(&Window, &Limits) -> Result<Option<String>, Stop>;
 
 /// Decodes a file with others beside it.
-pub type DecodeBeside = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;
+pub type DecodeExternal = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;
 
 /// Finds them.
 pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;

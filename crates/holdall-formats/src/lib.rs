@@ -83,7 +83,7 @@ pub use structured::npy_type;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub use foreign::unknown_zip;
 pub use format::{
-    Beside, ContentDigest, DecodeBeside, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
+    ExternalFiles, ContentDigest, DecodeExternal, FindOldEnds, FindTable, Format, IndexLocation, ModelPart,
     NewEncoder, OldEnd, Parts, Shards,
 };
 

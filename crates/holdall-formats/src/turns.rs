@@ -7,7 +7,7 @@ use holdall_core::error::{Result, Rule, Shown as _};
 use holdall_core::model::Encoding;
 
 /// What was declared, and how much of it was placed: `P` says where a component is.
-pub(super) struct Turns<P> {
+pub(super) struct DeclaredComponents<P> {
     /// The rule that is broken where the encoder was not told the truth.
     rule: &'static Rule,
     /// Before that byte there are no components.
@@ -23,10 +23,10 @@ struct Current<P> {
     parts: Vec<P>,
 }
 
-impl<P: From<Stored>> Turns<P> {
+impl<P: From<Stored>> DeclaredComponents<P> {
     /// Nothing was declared yet.
-    pub(super) fn new(rule: &'static Rule, first: u64) -> Turns<P> {
-        Turns { rule, first, declared: None, current: None }
+    pub(super) fn new(rule: &'static Rule, first: u64) -> DeclaredComponents<P> {
+        DeclaredComponents { rule, first, declared: None, current: None }
     }
 
     /// Begins anew. Gives the tensors that have no components: nothing will be placed for them.

@@ -52,33 +52,33 @@ type Position = (&'static str, Box<dyn Fn(&[u8], &[u8]) -> Vec<u8>>);
 
 /// Manifests with one more key and value, in each place that may have any.
 fn places() -> Vec<Position> {
-    fn place(name: &'static str, file: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> Position {
+    fn position(name: &'static str, file: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> Position {
         (name, Box::new(file))
     }
     let table = |w: Vec<u8>| [vec![0xa1], text("w"), w].concat();
     let of_tensor = move |w: Vec<u8>| of_root(&[("version", text("1.2.0")), ("objects", table(w))]);
     let components = |data: Vec<u8>| [vec![0xa1], text("data"), data].concat();
     vec![
-        place("1.2 root", |k, v| file_1_2(&and(&root(&object()), k, v))),
-        place("1.2 attributes", |k, v| {
+        position("1.2 root", |k, v| file_1_2(&and(&root(&object()), k, v))),
+        position("1.2 attributes", |k, v| {
             of_root(&with(root(&object()), "attributes", and(&[], k, v)))
         }),
-        place("1.2 tensor", move |k, v| of_tensor(and(&object(), k, v))),
-        place("1.2 attributes of a tensor", |k, v| {
+        position("1.2 tensor", move |k, v| of_tensor(and(&object(), k, v))),
+        position("1.2 attributes of a tensor", |k, v| {
             of_object(&with(object(), "attributes", and(&[("a", uint(1))], k, v)))
         }),
-        place("1.2 component", move |k, v| {
+        position("1.2 component", move |k, v| {
             of_object(&with(object(), "components", components(and(&component(), k, v))))
         }),
-        place("1.0 root", |k, v| file_1_0(&and(&root_1_0(&tensor_1_0()), k, v))),
-        place("1.0 attributes", |k, v| {
+        position("1.0 root", |k, v| file_1_0(&and(&root_1_0(&tensor_1_0()), k, v))),
+        position("1.0 attributes", |k, v| {
             file_1_0(&map(&with(root_1_0(&tensor_1_0()), "attributes", and(&[], k, v))))
         }),
-        place("1.0 tensor", move |k, v| {
+        position("1.0 tensor", move |k, v| {
             let root = root_1_0(&tensor_1_0());
             file_1_0(&map(&with(root, "tensors", table(and(&tensor_1_0(), k, v)))))
         }),
-        place("0.1 tensor", |k, v| file_0_1(&[vec![0x81], and(&entry(), k, v)].concat())),
+        position("0.1 tensor", |k, v| file_0_1(&[vec![0x81], and(&entry(), k, v)].concat())),
     ]
 }
 

@@ -34,7 +34,7 @@ pub use load::{LoadOptions, load_model};
 pub use model::{Component, Model, Page, Tensor, View};
 pub use place::Placement;
 pub use rules::RULES;
-pub use stream::{ModelStream, Ready, stream_model};
+pub use stream::{ModelStream, TensorReady, stream_model};
 /// The version of wgpu that devices and buffers are of.
 pub use wgpu;
 

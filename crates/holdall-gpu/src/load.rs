@@ -4,7 +4,7 @@ use crate::device::{can_map, guarded};
 use crate::model::{Component, Model, Page, Tensor};
 use crate::place::{Placement, Places, Sizes, Spot, allocate};
 use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
-use crate::upload::{Target, Upload, Way};
+use crate::upload::{Target, Upload, UploadMode};
 use holdall::{Cancel, Check, File, Glob, Result, Select, Work};
 use holdall_core::read::{Plan, Want, check_digest, distinct};
 use holdall_io::executor::{self, Executor};
@@ -147,8 +147,8 @@ pub fn load_model(
 ) -> Result<Model> {
     let is_in_place = options.is_in_place && options.on_ready.is_none() && can_map(device);
     let way = match is_in_place {
-        true => Way::Mapped,
-        false => Way::Staged,
+        true => UploadMode::Mapped,
+        false => UploadMode::Staged,
     };
     let task = Task::new(device, queue, file, options, way)?;
     task.run(|_| Ok(()))?;
@@ -177,7 +177,7 @@ impl Task {
         queue: &wgpu::Queue,
         file: &File,
         options: &LoadOptions,
-        way: Way,
+        way: UploadMode,
     ) -> Result<Task> {
         let sizes = Sizes::from_limits(&device.limits())?;
         let mut tensors = options.select.tensors(file)?;
@@ -285,7 +285,7 @@ impl Task {
         self.options.work.begin(self.plan.len());
         // A device without memory for staging is given up by wgpu: other threads may be told of that first.
         let full = OnceLock::new();
-        let visit = |visit: executor::Visit<'_>| {
+        let visit = |visit: executor::DecodedBytes<'_>| {
             let number = visit.number as usize;
             let write = |bytes: &[u8]| {
                 let spots = &self.places.spots[number];
@@ -329,13 +329,13 @@ fn take_buffers(
     device: &wgpu::Device,
     places: &Places,
     usage: wgpu::BufferUsages,
-    way: Way,
+    way: UploadMode,
 ) -> std::result::Result<Vec<wgpu::Buffer>, (usize, holdall::Error)> {
     let all: u64 = places.buffers.iter().sum();
     let mut taken = 0;
     let (is_mapped, usage) = match way {
-        Way::Staged => (false, usage | wgpu::BufferUsages::COPY_DST),
-        Way::Mapped => (true, usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_WRITE),
+        UploadMode::Staged => (false, usage | wgpu::BufferUsages::COPY_DST),
+        UploadMode::Mapped => (true, usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_WRITE),
     };
     let take = |(at, size): (usize, &u64)| {
         let doing = format_args!("a buffer of {size} bytes, with {taken} of {all} bytes taken");

@@ -3,7 +3,7 @@
 use crate::load::{LoadOptions, Task};
 use crate::model::{Model, Tensor};
 use crate::rules::ENDED;
-use crate::upload::Way;
+use crate::upload::UploadMode;
 use holdall::error::NOT_FOUND;
 use holdall::{Cancel, Error, File, Remedy, Result, nearest};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub fn stream_model(
     file: &File,
     options: &LoadOptions,
 ) -> Result<ModelStream> {
-    let task = Task::new(device, queue, file, options, Way::Staged)?;
+    let task = Task::new(device, queue, file, options, UploadMode::Staged)?;
     let numbers = task.tensors().iter().zip(0..).map(|(t, at)| (Arc::from(t.name()), at));
     let shared = Arc::new(Shared {
         numbers: numbers.collect(),
@@ -142,8 +142,8 @@ impl ModelStream {
     ///
     /// # Errors
     /// NotFound.
-    pub fn ready(&self, name: &str) -> Result<Ready> {
-        Ok(Ready { at: self.shared.number(name)?, shared: Arc::clone(&self.shared) })
+    pub fn ready(&self, name: &str) -> Result<TensorReady> {
+        Ok(TensorReady { at: self.shared.number(name)?, shared: Arc::clone(&self.shared) })
     }
 
     /// How many tensors are there, and how many there will be.
@@ -208,12 +208,12 @@ impl fmt::Debug for ModelStream {
 }
 
 /// A tensor on its way: [`ModelStream::ready`].
-pub struct Ready {
+pub struct TensorReady {
     at: usize,
     shared: Arc<Shared>,
 }
 
-impl Future for Ready {
+impl Future for TensorReady {
     type Output = Result<Tensor>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Tensor>> {

@@ -11,19 +11,19 @@ const SUBMIT_LEN: u64 = 4 << 20;
 
 /// How bytes come into buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum UploadMode {
     /// Through staging memory, from which the device copies them.
     Staged,
     /// Where they lie: the buffers are mapped until all is there.
     Mapped,
 }
 
-impl Way {
+impl UploadMode {
     /// Bytes that are written at a time: starts are multiples of it.
     const fn word(self) -> u64 {
         match self {
-            Way::Staged => wgpu::COPY_BUFFER_ALIGNMENT,
-            Way::Mapped => wgpu::MAP_ALIGNMENT,
+            UploadMode::Staged => wgpu::COPY_BUFFER_ALIGNMENT,
+            UploadMode::Mapped => wgpu::MAP_ALIGNMENT,
         }
     }
 }
@@ -33,7 +33,7 @@ pub(crate) struct Upload {
     device: wgpu::Device,
     queue: wgpu::Queue,
     buffers: Vec<wgpu::Buffer>,
-    way: Way,
+    way: UploadMode,
     /// Bytes that may be in staging memory.
     bound: u64,
     staging: Mutex<Staging>,
@@ -71,7 +71,7 @@ impl Upload {
         queue: &wgpu::Queue,
         buffers: Vec<wgpu::Buffer>,
         bound: u64,
-        way: Way,
+        way: UploadMode,
     ) -> Upload {
         Upload {
             device: device.clone(),
@@ -130,8 +130,8 @@ impl Upload {
                 let (own, rest) = left.split_at(now as usize);
                 let offset = spot.offset + (at - start);
                 match self.way {
-                    Way::Staged => self.send(spot.buffer, offset, own)?,
-                    Way::Mapped => self.put(spot.buffer, offset, own)?,
+                    UploadMode::Staged => self.send(spot.buffer, offset, own)?,
+                    UploadMode::Mapped => self.put(spot.buffer, offset, own)?,
                 }
                 (at, left) = (at + now, rest);
             }
@@ -188,7 +188,7 @@ impl Upload {
 
     /// Hands over the rest and waits until the device has it all.
     pub(crate) fn finish(&self) -> Result<()> {
-        if self.way == Way::Mapped {
+        if self.way == UploadMode::Mapped {
             let unmap = || self.buffers.iter().for_each(wgpu::Buffer::unmap);
             guarded(&self.device, format_args!("buffers that were written"), unmap)?;
         }

@@ -157,9 +157,9 @@ fn what_has_no_shader_is_said() {
 }
 
 /// Bits, elements and words of a block, the type of its words, the name of the packing.
-type Way = (u64, u64, u64, DType, Option<&'static str>);
+type Packing = (u64, u64, u64, DType, Option<&'static str>);
 
-const WAYS: [Way; 9] = [
+const WAYS: [Packing; 9] = [
     (4, 8, 1, DType::I32, None),
     (4, 2, 1, DType::U8, Some("2_per_u8")),
     (8, 1, 1, DType::I8, Some("1_per_i8")),

@@ -7,7 +7,7 @@ mod served;
 mod server;
 
 use common::{LENS, device, name, noise, open_checked, write};
-use holdall::http::Patience;
+use holdall::http::Timeouts;
 use holdall::{Algorithm, Check, ErrorKind, OpenOptions, Role, Work};
 use holdall_gpu::{LoadOptions, ModelStream, Tensor, block_on, stream_model};
 use server::{Reply, Server, policy};
@@ -176,7 +176,7 @@ fn a_server_that_ends_ends_the_stream() {
     let path = dir.path().join("m.zt");
     write(&path, "ztensor", None, Some(Algorithm::Crc32c));
     let mut there = served::Served::new([&path]);
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     (patience.connect, patience.tries) = (Duration::from_millis(200), 1);
     let policy = served::policy().with_patience(patience);
     let file = OpenOptions::new().with_policy(policy).open(there.url("m.zt")).unwrap();

@@ -24,7 +24,7 @@ holdall_core::error::rules! {
 /// What an archive has in it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Contents {
+pub struct ArchiveContents {
     /// Where it is from, as errors say it.
     pub source: String,
     /// `tar` or `zip`.
@@ -32,13 +32,13 @@ pub struct Contents {
     /// Its bytes.
     pub len: u64,
     /// Its files, in its order.
-    pub files: Vec<Contained>,
+    pub files: Vec<ArchiveEntry>,
 }
 
 /// A file in an archive.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Contained {
+pub struct ArchiveEntry {
     /// Its path in the archive.
     pub name: String,
     /// Its bytes.
@@ -55,12 +55,12 @@ pub struct Contained {
 ///
 /// # Errors
 /// [`NO_ARCHIVE`]; what is wrong with it; Io.
-pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<Contents> {
+pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<ArchiveContents> {
     let len = source.len();
     let read = || {
         let archive = Archive::read(source, limits)?;
         let (kind, files) = archive.files(limits)?;
-        Ok(Contents { source: name.to_owned(), kind, len, files })
+        Ok(ArchiveContents { source: name.to_owned(), kind, len, files })
     };
     read().map_err(|e: Error| e.in_source(name))
 }
@@ -159,7 +159,7 @@ impl Archive {
     }
 
     /// What kind it is of, and all its files.
-    fn files(&self, limits: &Limits) -> Result<(&'static str, Vec<Contained>)> {
+    fn files(&self, limits: &Limits) -> Result<(&'static str, Vec<ArchiveEntry>)> {
         let mut left = MOST_DECODED;
         match self {
             Archive::Tar(source, members) => {
@@ -168,7 +168,7 @@ impl Archive {
                     let slice = SliceSource::new(source.clone(), member.range.clone())?;
                     let format = format_in(&slice)?;
                     let name = member.name.clone();
-                    Ok(Contained { name, len, stored_len: len, method: None, format })
+                    Ok(ArchiveEntry { name, len, stored_len: len, method: None, format })
                 };
                 Ok(("tar", members.iter().map(one).collect::<Result<_>>()?))
             }
@@ -185,7 +185,7 @@ impl Archive {
                         // What is wrong with one file is told by opening it.
                         Some(Err(_)) | None => None,
                     };
-                    Ok(Contained {
+                    Ok(ArchiveEntry {
                         name: entry.name().to_owned(),
                         len,
                         stored_len: entry.stored_len(),

@@ -2,9 +2,9 @@
 
 use crate::error::io;
 use crate::file::File;
-use crate::location::{Folder, Found};
+use crate::location::{Folder, FoundFile};
 use crate::options::OpenOptions;
-use crate::source::{ByteSource, FileSource, Terms};
+use crate::source::{ByteSource, FileSource, ReadHints};
 use bytes::Bytes;
 use holdall_core::{IndexBuilder, Result};
 use holdall_formats::shards::NO_MODEL;
@@ -28,10 +28,10 @@ impl OpenOptions {
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
         for (name, path) in arrays_in(folder)? {
-            let Found { source, name: shown, .. } = match (folder, path) {
+            let FoundFile { source, name: shown, .. } = match (folder, path) {
                 (Folder::Inside(inside), path) => inside.find(&path.to_string_lossy(), self)?,
                 (_, path) => {
-                    Found::new(Arc::new(Reopened::open(&path)?), path.display().to_string())
+                    FoundFile::new(Arc::new(Reopened::open(&path)?), path.display().to_string())
                 }
             };
             let placed = |e: holdall_core::Error| e.in_source(&shown);
@@ -159,7 +159,7 @@ impl ByteSource for Reopened {
         self.opened()?.read_into(offset, out)
     }
 
-    fn terms(&self) -> Terms {
-        Terms::DISK
+    fn terms(&self) -> ReadHints {
+        ReadHints::DISK
     }
 }

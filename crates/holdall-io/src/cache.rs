@@ -7,7 +7,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::NO_CACHE;
-use crate::source::{ByteSource, Terms, outside};
+use crate::source::{ByteSource, ReadHints, outside};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result, Warning};
@@ -291,7 +291,7 @@ impl ByteSource for CachedSource {
         self.fill(&mut [(range, out)])
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.inner.terms()
     }
 

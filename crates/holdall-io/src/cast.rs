@@ -5,10 +5,10 @@ use crate::casting::{CastPieces, Casting};
 use crate::error::{CAST_RULE, NOT_CAST, SCALED};
 use crate::file::{File, Tensor};
 use crate::glob::Glob;
-use crate::items::{Feed, Item, Keep, MadePieces};
+use crate::items::{ComponentSource, Item, CopyMode, MadePieces};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::layout::number::{Class, ElementType};
+use holdall_core::layout::number::{NumberClass, ElementType};
 use holdall_core::model::nearest;
 use holdall_core::{Component, Error, Layout, Remedy, Result, TensorSpec};
 use std::fmt;
@@ -72,7 +72,7 @@ const IN_PLACE: [&str; 2] = ["weight_scale", "scale_weight"];
 
 /// Returns why the elements of a tensor do not become `to`: they are floats of at most 8 bits, and a tensor beside it has their scale.
 pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display) -> Option<Error> {
-    if from.bits() > 8 || from.class() != Class::Float {
+    if from.bits() > 8 || from.class() != NumberClass::Float {
         return None;
     }
     let name = tensor.name();
@@ -125,7 +125,7 @@ impl Casts {
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
         let Some((Some(to), by_name)) = self.rules.lookup(tensor.name()) else { return Ok(None) };
         let from = of_dense(&item.spec).filter(|from| match by_name {
-            true => from.class() == Class::Float && from.is_known(),
+            true => from.class() == NumberClass::Float && from.is_known(),
             false => FloatType::from_dtype(from.dtype, from.logical_type.as_ref()).is_some(),
         });
         let Some(from) = from else {
@@ -152,10 +152,10 @@ impl Casts {
         let caster = Caster::new(from.dtype, from.logical_type.clone(), count, to, overflow);
         let counter = overflowed.clone();
         let feeds = std::mem::take(&mut item.feeds);
-        let cast = |feed: Feed| match feed {
-            Feed::Component(feed) => {
+        let cast = |feed: ComponentSource| match feed {
+            ComponentSource::Component(feed) => {
                 let (tensor, component) = *feed;
-                Feed::Cast(Box::new(Casting {
+                ComponentSource::Cast(Box::new(Casting {
                     tensor,
                     component,
                     to,
@@ -164,7 +164,7 @@ impl Casts {
                     refused: None,
                 }))
             }
-            Feed::Made(make) => Feed::Made(Box::new(move || {
+            ComponentSource::Made(make) => ComponentSource::Made(Box::new(move || {
                 let (pieces, caster) = (make()?, Some(caster));
                 let made: MadePieces = Box::new(CastPieces { pieces, caster, overflowed: counter });
                 Ok(made)
@@ -172,7 +172,7 @@ impl Casts {
             other => other,
         };
         item.feeds = feeds.into_iter().next().map(cast).into_iter().collect();
-        item.keep = Keep::Nothing;
+        item.keep = CopyMode::Nothing;
         Ok(Some(CastCount { from, to, overflowed }))
     }
 }
@@ -221,7 +221,7 @@ fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
     }
 }
 
-impl Feed {
+impl ComponentSource {
     /// The elements of a component, floats of a type that is known, rounded into another. `refused` is the error for numbers
     /// that are beyond it; it comes when all are written. `None` for other elements.
     pub fn cast(
@@ -229,7 +229,7 @@ impl Feed {
         component: Component,
         to: FloatType,
         refused: fn(u64, FloatType) -> Error,
-    ) -> Option<Feed> {
+    ) -> Option<ComponentSource> {
         let logical = component.logical_type.as_ref();
         FloatType::from_dtype(component.dtype, logical)?;
         let count = component.decoded_len? / component.dtype.width();
@@ -237,6 +237,6 @@ impl Feed {
         let caster = Caster::new(dtype, logical, count, to, Overflow::Infinite);
         let (tensor, overflowed) = (tensor.clone(), Arc::default());
         let refused = Some(refused);
-        Some(Feed::Cast(Box::new(Casting { tensor, component, to, caster, overflowed, refused })))
+        Some(ComponentSource::Cast(Box::new(Casting { tensor, component, to, caster, overflowed, refused })))
     }
 }

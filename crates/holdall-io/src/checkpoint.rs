@@ -1,7 +1,7 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
 use crate::file::File;
-use crate::location::{Folder, Found, Location};
+use crate::location::{Folder, FoundFile, Location};
 use crate::model::{FileRole, ModelFile};
 use crate::options::OpenOptions;
 use crate::shards::MANY;
@@ -21,7 +21,7 @@ const FIRST: u64 = 1 << 10;
 impl OpenOptions {
     /// The checkpoint in that folder.
     pub(crate) fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
-        let Found { source, name: shown, .. } = folder.find(self, NAME, false)?;
+        let FoundFile { source, name: shown, .. } = folder.find(self, NAME, false)?;
         let limits = self.limits();
         let checkpoint = self.read_checkpoint(&*source).map_err(|e| e.in_source(&shown))?;
         folder.check_links(NAME, checkpoint.files(), &SHARD_OUTSIDE)?;
@@ -33,7 +33,7 @@ impl OpenOptions {
         }
         let files = checkpoint.files().iter().zip(of_file).collect();
         let opened = folder.each(files, |(name, own)| {
-            let Found { source, name: shown, .. } = folder.find(self, name, is_many)?;
+            let FoundFile { source, name: shown, .. } = folder.find(self, name, is_many)?;
             let mut found = Vec::with_capacity(own.len());
             for some in own.chunks(TOGETHER) {
                 let ranges: Vec<Range<u64>> =

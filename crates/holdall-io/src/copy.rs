@@ -16,7 +16,7 @@ const TOUCH_LEN: u64 = 64 << 10;
 
 /// How much of a component stays as it is in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum CopyMode {
     /// Nothing but what it decodes to.
     Nothing,
     /// Its encoding, if it is compressed.
@@ -44,22 +44,22 @@ impl<'a> Copier<'a> {
         writer: &mut Writer<S>,
         tensor: &Tensor,
         c: &Component,
-        keep: Keep,
+        keep: CopyMode,
     ) -> Result<()> {
         tensor.file().compare_covering(c)?;
         let is_coded = c.encoding != Encoding::Raw;
         let as_is = |writer: &mut Writer<S>| {
-            let digest = (keep == Keep::All).then(|| c.digest.clone());
+            let digest = (keep == CopyMode::All).then(|| c.digest.clone());
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
         // What becomes words of the target, or other bytes.
         let is_other = writer.states() || !writer.can_encode(c.encoding);
-        let keep = if is_other { Keep::Nothing } else { keep };
-        if is_coded && keep == Keep::Encoding && !writer.takes_frames() {
+        let keep = if is_other { CopyMode::Nothing } else { keep };
+        if is_coded && keep == CopyMode::Encoding && !writer.takes_frames() {
             writer.compressed(c.encoding);
             return self.decoded(writer, tensor, c);
         }
-        if c.turned_len() > 1 || (is_coded && keep == Keep::Nothing) {
+        if c.turned_len() > 1 || (is_coded && keep == CopyMode::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if is_coded {
@@ -77,7 +77,7 @@ impl<'a> Copier<'a> {
             }
             return Ok(());
         }
-        if keep == Keep::All {
+        if keep == CopyMode::All {
             as_is(writer)?;
         }
         match c.stored.is_empty() {

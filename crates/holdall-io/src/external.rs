@@ -14,7 +14,7 @@ use holdall_core::Limits;
 use holdall_core::Stop;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result, Rule, Window};
-use holdall_formats::Beside;
+use holdall_formats::ExternalFiles;
 #[cfg(feature = "onnx")]
 use holdall_formats::onnx::{EXTERNAL, Graph, locations};
 use holdall_formats::shards;
@@ -104,7 +104,7 @@ impl OpenOptions {
     /// Returns a file with those beside it that it names, if it names some.
     pub(crate) fn with_external(&self, file: File, site: &Site) -> Result<File> {
         let beside = holdall_formats::by_name(file.format()).and_then(|format| format.beside);
-        let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
+        let Some(ExternalFiles { outside, names, path: path_of, decode, .. }) = beside else {
             return Ok(file);
         };
         if !shards::is_away(file.index()) {

@@ -4,7 +4,7 @@
 pub use crate::casting::Casting;
 use crate::checked::Check;
 use crate::copy::Copier;
-pub use crate::copy::Keep;
+pub use crate::copy::CopyMode;
 use crate::error::SAME_NAME;
 use crate::file::Tensor;
 use crate::sink::Sink;
@@ -54,13 +54,13 @@ pub struct Item {
     /// What it will be.
     pub spec: TensorSpec,
     /// One for each component of `spec`.
-    pub feeds: Vec<Feed>,
+    pub feeds: Vec<ComponentSource>,
     /// What becomes of the encoding and the digest of components of open files.
-    pub keep: Keep,
+    pub keep: CopyMode,
 }
 
 /// Where a component's bytes come from.
-pub enum Feed {
+pub enum ComponentSource {
     /// A component of an open file.
     Component(Box<(Tensor, Component)>),
     /// A component of an open file, its elements rounded into another float type.
@@ -74,26 +74,26 @@ pub enum Feed {
 /// Bytes that are made, in pieces.
 pub type MadePieces = Box<dyn Iterator<Item = Result<Bytes>>>;
 
-impl Feed {
+impl ComponentSource {
     /// Bytes that are made at once when their turn comes.
-    pub fn bytes(make: impl FnOnce() -> Result<Bytes> + Send + 'static) -> Feed {
-        Feed::Made(Box::new(move || {
+    pub fn bytes(make: impl FnOnce() -> Result<Bytes> + Send + 'static) -> ComponentSource {
+        ComponentSource::Made(Box::new(move || {
             let one: MadePieces = Box::new(std::iter::once(Ok(make()?)));
             Ok(one)
         }))
     }
 
     /// The elements of a tensor as those of a dense one.
-    pub fn dense(tensor: &Tensor) -> Feed {
+    pub fn dense(tensor: &Tensor) -> ComponentSource {
         let tensor = tensor.clone();
-        Feed::Made(Box::new(move || {
+        ComponentSource::Made(Box::new(move || {
             let pieces: MadePieces = Box::new(tensor.dense_pieces(Check::All)?);
             Ok(pieces)
         }))
     }
 
-    pub(crate) fn component(tensor: &Tensor, component: Component) -> Feed {
-        Feed::Component(Box::new((tensor.clone(), component)))
+    pub(crate) fn component(tensor: &Tensor, component: Component) -> ComponentSource {
+        ComponentSource::Component(Box::new((tensor.clone(), component)))
     }
 }
 
@@ -109,9 +109,9 @@ pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
         if c.decoded_len.is_none() {
             spec.decoded_len = measure(tensor, &c)?;
         }
-        feeds.push(Feed::component(tensor, c));
+        feeds.push(ComponentSource::component(tensor, c));
     }
-    Ok(Item { spec, feeds, keep: Keep::Nothing })
+    Ok(Item { spec, feeds, keep: CopyMode::Nothing })
 }
 
 /// Refuses a tensor of a package whose file is only linked to, and was not fetched: without its bytes it would be written as a
@@ -252,9 +252,9 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     let decoded_len = item.spec.components[at].decoded_len;
     let feed = &item.feeds[at];
     let (tensor, c, to) = match feed {
-        Feed::Component(feed) => (&feed.0, &feed.1, None),
-        Feed::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
-        Feed::Made(_) | Feed::Reader(_) => return Ok(None),
+        ComponentSource::Component(feed) => (&feed.0, &feed.1, None),
+        ComponentSource::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
+        ComponentSource::Made(_) | ComponentSource::Reader(_) => return Ok(None),
     };
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
@@ -277,15 +277,15 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
 }
 
 /// What will be written of a component of an open file, in pieces.
-fn feed_pieces(feed: &Feed) -> Result<Option<MadePieces>> {
+fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
     Ok(match feed {
-        Feed::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
-        Feed::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
-        Feed::Made(_) | Feed::Reader(_) => None,
+        ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
+        ComponentSource::Cast(of) => Some(Box::new(of.pieces(Arc::default())?)),
+        ComponentSource::Made(_) | ComponentSource::Reader(_) => None,
     })
 }
 
-fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
+fn same_bytes(a: &ComponentSource, b: &ComponentSource, sharing: Sharing) -> Result<bool> {
     if sharing == Sharing::Keep {
         return Ok(true);
     }
@@ -320,7 +320,7 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
         writer.tensor(spec)?;
         for (feed, _) in feeds.into_iter().zip(given).filter(|(_, given)| *given) {
             match feed {
-                Feed::Component(feed) => {
+                ComponentSource::Component(feed) => {
                     let (tensor, c) = *feed;
                     copier.copy(writer, &tensor, &c, keep).map_err(|e| {
                         if e.source_name().is_some_and(|name| name != tensor.file().name()) {
@@ -331,15 +331,15 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                         e.at(c.stored.range()).in_source(tensor.file().name())
                     })?;
                 }
-                Feed::Cast(of) => of.write(writer, work)?,
-                Feed::Made(make) => {
+                ComponentSource::Cast(of) => of.write(writer, work)?,
+                ComponentSource::Made(make) => {
                     for piece in make()? {
                         let piece = piece?;
                         writer.write(&piece)?;
                         work.advance(piece.len() as u64)?;
                     }
                 }
-                Feed::Reader(from) => {
+                ComponentSource::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }
             }

@@ -6,7 +6,7 @@ use crate::executor::Sources;
 use crate::external::is_away;
 use crate::file::File;
 use crate::index::decode_index;
-use crate::location::{Found, Location, Member, Site};
+use crate::location::{FoundFile, Location, Member, Site};
 use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
 use crate::options::{Faults, Io, OpenOptions};
@@ -98,7 +98,7 @@ impl OpenOptions {
     /// Opens one file, whatever it is a part of.
     fn open_one(&self, site: &Site) -> Result<File> {
         let Location::Path(path) = &site.location else {
-            let Found { source, name, io } = site.find(self)?;
+            let FoundFile { source, name, io } = site.find(self)?;
             return self.decode(source, name, io);
         };
         let name = path.display().to_string();

@@ -39,7 +39,7 @@ impl Recovered {
 
 /// What the headers of entries say.
 #[derive(Debug, Default)]
-pub struct Entries {
+pub struct RecoveredEntries {
     /// Those whose bytes are whole, in their order.
     pub entries: Vec<Recovered>,
     /// What is wrong with the others, and where nothing tells what was there.
@@ -75,8 +75,8 @@ pub fn has_directory(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
 ///
 /// # Errors
 /// Io.
-pub fn entries(source: &Arc<dyn ByteSource>, limits: &Limits, work: &Work) -> Result<Entries> {
-    let mut out = Entries::default();
+pub fn entries(source: &Arc<dyn ByteSource>, limits: &Limits, work: &Work) -> Result<RecoveredEntries> {
+    let mut out = RecoveredEntries::default();
     let mut names: HashSet<String> = HashSet::new();
     let mut at = 0;
     while (out.entries.len() + out.lost.len()) as u64 <= limits.files {

@@ -6,7 +6,7 @@ use crate::error::io as failed;
 use crate::file::File;
 use crate::index::decode_index;
 use crate::journal;
-use crate::location::{Folder, Found, Location, Site};
+use crate::location::{Folder, FoundFile, Location, Site};
 use crate::lock::Stamp;
 use crate::model::{FileRole, ModelFile};
 use crate::open::ATTEMPTS;
@@ -15,7 +15,7 @@ use crate::source::ByteSource;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
 use holdall_core::{Error, Remedy, Result};
-use holdall_formats::folders::{self, Chosen, FOLDERS, chosen};
+use holdall_formats::folders::{self, ModelFiles, FOLDERS, chosen};
 pub use holdall_formats::shards::part_name;
 use holdall_formats::shards::{self, Map, NO_MODEL, PartName, SHARD_OUTSIDE, Shard, Split};
 use std::path::{Path, PathBuf};
@@ -43,14 +43,14 @@ pub fn is_model_folder(path: &Path) -> bool {
 pub fn model_file(folder: &Path) -> Result<PathBuf> {
     let all = files(folder)?;
     let name = match chosen(&all) {
-        Chosen::Index(name, _) | Chosen::Whole(name, _) => name,
-        Chosen::File(name) | Chosen::Root(name, _) | Chosen::Checkpoint(name) => name,
-        Chosen::Shards(names) => {
+        ModelFiles::Index(name, _) | ModelFiles::Whole(name, _) => name,
+        ModelFiles::File(name) | ModelFiles::Root(name, _) | ModelFiles::Checkpoint(name) => name,
+        ModelFiles::Shards(names) => {
             let count = names.len();
             let message = format!("the model is {count} files, and none of them names the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
-        Chosen::Arrays if arrays::has_arrays(folder) => {
+        ModelFiles::Arrays if arrays::has_arrays(folder) => {
             let e =
                 NO_MODEL.broken("the folder has `.npy` files, of which none is the whole model");
             let e = e.with_hint("`holdall convert` makes one file of them; or name one of them");
@@ -97,11 +97,11 @@ fn own_files(folder: &Path) -> Result<Vec<String>> {
 
 /// Says why a folder is not one model.
 #[cold]
-fn no_model(chosen: &Chosen<'_>) -> Error {
+fn no_model(chosen: &ModelFiles<'_>) -> Error {
     match chosen {
-        Chosen::Several(names) | Chosen::Root(_, names) => folders::too_many(names),
-        Chosen::Variants(names) => folders::variants(names),
-        Chosen::Incomplete(names) => folders::missing(names),
+        ModelFiles::Several(names) | ModelFiles::Root(_, names) => folders::too_many(names),
+        ModelFiles::Variants(names) => folders::variants(names),
+        ModelFiles::Incomplete(names) => folders::missing(names),
         _ => NO_MODEL.broken("the folder has no file of tensors, and no index of them"),
     }
 }
@@ -130,7 +130,7 @@ impl OpenOptions {
         let mut shards = Vec::with_capacity(paths.len());
         for path in paths {
             let location = Location::new(path);
-            let Found { source, name, .. } = Site::new(self, &location)?.find(self)?;
+            let FoundFile { source, name, .. } = Site::new(self, &location)?.find(self)?;
             let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(&name))?;
             shards.push((Shard::new(name, index), source, location));
         }
@@ -148,10 +148,10 @@ impl OpenOptions {
         let Some(entry) = folders::by_entry(&site.name) else { return Ok(None) };
         match entry {
             _ if site.folder.has(&site.name) == Some(false) => Ok(None),
-            Chosen::Index(name, more) => {
+            ModelFiles::Index(name, more) => {
                 self.open_index_file(&site.folder, name, more, None).map(Some)
             }
-            Chosen::Checkpoint(_) => self.open_checkpoint(&site.folder).map(Some),
+            ModelFiles::Checkpoint(_) => self.open_checkpoint(&site.folder).map(Some),
             _ => Ok(None),
         }
     }
@@ -174,20 +174,20 @@ impl OpenOptions {
         }
         let shown = folder.shown();
         match chosen(&all) {
-            Chosen::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
-            Chosen::Whole(name, warning) => self.open_shards(folder, &[name], vec![warning], shown),
-            Chosen::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
-            Chosen::Checkpoint(_) => self.open_checkpoint(folder),
-            Chosen::File(name) => self.open_in(folder, name),
+            ModelFiles::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
+            ModelFiles::Whole(name, warning) => self.open_shards(folder, &[name], vec![warning], shown),
+            ModelFiles::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
+            ModelFiles::Checkpoint(_) => self.open_checkpoint(folder),
+            ModelFiles::File(name) => self.open_in(folder, name),
             // All the others are what it names.
-            Chosen::Root(root, names) => match self.open_in(folder, root) {
+            ModelFiles::Root(root, names) => match self.open_in(folder, root) {
                 Ok(file) if names.iter().all(|name| file.is_made_of(&folder.locate(name))) => {
                     Ok(file)
                 }
                 _ => Err(folders::too_many(&names).in_source(shown)),
             },
             // Which may be in folders of it.
-            Chosen::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
+            ModelFiles::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
             other => Err(no_model(&other).in_source(shown)),
         }
     }
@@ -242,7 +242,7 @@ impl OpenOptions {
         more: Option<Warning>,
         shown: Option<String>,
     ) -> Result<File> {
-        let Found { source, name: own, .. } = folder.find(self, name, false)?;
+        let FoundFile { source, name: own, .. } = folder.find(self, name, false)?;
         let shown = shown.unwrap_or(own);
         let placed = |e: Error| e.in_source(folder.locate(name));
         let len = source.len();
@@ -293,7 +293,7 @@ impl OpenOptions {
 
     /// Opens a file of a model.
     fn shard(&self, folder: &Folder, name: &str) -> Result<Sourced> {
-        let Found { source, name: shown, .. } = folder.find(self, name, false)?;
+        let FoundFile { source, name: shown, .. } = folder.find(self, name, false)?;
         let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
         Ok((Shard::new(name, index), source, folder.locate(name)))
     }

@@ -32,7 +32,7 @@ impl File {
         &self,
         names: impl IntoIterator<Item = &'a str>,
         options: &LoadOptions,
-    ) -> Result<Arriving> {
+    ) -> Result<TensorStream> {
         let infos = names.into_iter().map(|name| Ok(self.tensor(name)?.info().clone()));
         let infos = infos.collect::<Result<Vec<TensorInfo>>>()?;
         if let Some(e) = infos.iter().find_map(TensorInfo::fault) {
@@ -54,7 +54,7 @@ impl File {
         };
         let work = options.work.clone();
         let mut arriving =
-            Arriving { shared: Arc::clone(&shared), ended, work, threads: Vec::new() };
+            TensorStream { shared: Arc::clone(&shared), ended, work, threads: Vec::new() };
         for number in 0..count {
             arriving.threads.push(start(number)?);
         }
@@ -63,7 +63,7 @@ impl File {
 }
 
 /// Tensors on their way: an iterator over them as they come. Dropping it ends what brings them.
-pub struct Arriving {
+pub struct TensorStream {
     shared: Arc<Shared>,
     ended: Cancel,
     /// The caller's.
@@ -73,12 +73,12 @@ pub struct Arriving {
 
 /// A tensor that is there.
 #[derive(Clone)]
-pub struct Arrived {
+pub struct StreamedTensor {
     loaded: Arc<Loaded>,
     at: usize,
 }
 
-impl Arrived {
+impl StreamedTensor {
     /// Its bytes, and what is known about it.
     pub fn tensor(&self) -> LoadedTensor<'_> {
         self.loaded.at(self.at)
@@ -90,7 +90,7 @@ impl Arrived {
     }
 }
 
-impl fmt::Debug for Arrived {
+impl fmt::Debug for StreamedTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Arrived({})", self.name())
     }
@@ -109,7 +109,7 @@ struct State {
     queue: VecDeque<Batch>,
     /// What is being loaded, and from where.
     under_way: Vec<(u64, Batch, File)>,
-    ready: VecDeque<Arrived>,
+    ready: VecDeque<StreamedTensor>,
     /// Batches that were begun.
     begun: u64,
     /// Bytes that were begun and not taken.
@@ -170,7 +170,7 @@ impl Shared {
                 Ok(loaded) => {
                     let loaded = Arc::new(loaded);
                     let all =
-                        (0..loaded.len()).map(|at| Arrived { loaded: Arc::clone(&loaded), at });
+                        (0..loaded.len()).map(|at| StreamedTensor { loaded: Arc::clone(&loaded), at });
                     state.ready.extend(all);
                 }
                 Err(e) => {
@@ -204,7 +204,7 @@ impl Shared {
     }
 }
 
-impl Arriving {
+impl TensorStream {
     /// Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
     ///
     /// # Errors
@@ -255,10 +255,10 @@ impl Arriving {
     }
 }
 
-impl Iterator for Arriving {
-    type Item = Result<Arrived>;
+impl Iterator for TensorStream {
+    type Item = Result<StreamedTensor>;
 
-    fn next(&mut self) -> Option<Result<Arrived>> {
+    fn next(&mut self) -> Option<Result<StreamedTensor>> {
         // Nobody else takes the received bytes then.
         while !self.wait(LOOK) {}
         let mut state = self.shared.state();
@@ -289,7 +289,7 @@ impl Iterator for Arriving {
 /// How often who waits looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Drop for Arriving {
+impl Drop for TensorStream {
     fn drop(&mut self) {
         self.ended.cancel();
         self.shared.state().is_ended = true;
@@ -301,7 +301,7 @@ impl Drop for Arriving {
     }
 }
 
-impl fmt::Debug for Arriving {
+impl fmt::Debug for TensorStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Arriving({} left)", self.left())
     }

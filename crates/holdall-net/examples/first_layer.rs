@@ -4,8 +4,8 @@
 //! `cargo run --release --package holdall-net --features quic --example first_layer -- 1024` makes a model of 1024 MiB, serves it,
 //! and prints when each layer came.
 
-use holdall::http::{Hosts, Patience, Policy};
-use holdall::serve::{Files, Identity, Over, ServeOptions, Service, Serving};
+use holdall::http::{Hosts, Timeouts, Policy};
+use holdall::serve::{Files, Identity, Protocols, ServeOptions, Service, Serving};
 use holdall::{
     Algorithm, DType, Error, LoadOptions, OpenOptions, Result, Role, TensorSpec, WriteOptions,
     Writer,
@@ -104,7 +104,7 @@ fn write(path: &Path, len: u64) -> Result<()> {
 
 fn serve(path: &Path, listen: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let files = Arc::new(Files::new([path])?);
-    let options = ServeOptions::new().with_listen(listen).with_over(Over::Quic);
+    let options = ServeOptions::new().with_listen(listen).with_over(Protocols::Quic);
     Serving::start(&Service::new(files), &options.with_identity(Arc::clone(identity)))
 }
 
@@ -123,7 +123,7 @@ fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Servin
 
 /// A server of this machine, which is taken for gone when it says nothing for a second.
 fn options() -> OpenOptions {
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     patience.stall = Duration::from_secs(1);
     OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_patience(patience))
 }

@@ -30,7 +30,7 @@ mod shelf;
 mod wait;
 
 pub use service::Service;
-pub use shelf::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};
+pub use shelf::{Access, ServerLimits, RequestOutcome, Entry, Log, ServedFile, FileCatalog, Tokens};
 
 use holdall_core::Rule;
 

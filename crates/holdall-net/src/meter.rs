@@ -2,7 +2,7 @@
 
 use crate::protocol::FileId;
 use crate::rules::NO_FILE;
-use crate::shelf::{Done, Entry, Served, Shelf};
+use crate::shelf::{RequestOutcome, Entry, ServedFile, FileCatalog};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result};
@@ -94,11 +94,11 @@ impl Meter {
         self.counts(by).sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn done(&self, by: By, done: Done) {
+    pub(crate) fn done(&self, by: By, done: RequestOutcome) {
         let how = match done {
-            Done::Whole => "whole",
-            Done::Left => "left",
-            Done::Refused(code) => code,
+            RequestOutcome::Whole => "whole",
+            RequestOutcome::Left => "left",
+            RequestOutcome::Refused(code) => code,
         };
         let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         *all.entry((by, how)).or_default() += 1;
@@ -159,8 +159,8 @@ impl<F: Fn() -> String> Numbers<F> {
     }
 }
 
-impl<F: Fn() -> String + Send + Sync> Shelf for Numbers<F> {
-    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+impl<F: Fn() -> String + Send + Sync> FileCatalog for Numbers<F> {
+    fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
         match name == NAME {
             true => Ok(Arc::new(Text(Bytes::from((self.0)())))),
             false => Err(NO_FILE.broken("there are numbers alone")),
@@ -174,7 +174,7 @@ impl<F: Fn() -> String + Send + Sync> Shelf for Numbers<F> {
 
 struct Text(Bytes);
 
-impl Served for Text {
+impl ServedFile for Text {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }

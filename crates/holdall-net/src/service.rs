@@ -2,7 +2,7 @@
 
 use crate::meter::{By, Meter, Numbers};
 use crate::pace::Pace;
-use crate::shelf::{Access, Bounds, Done, Log, Shelf, Tokens};
+use crate::shelf::{Access, ServerLimits, RequestOutcome, Log, FileCatalog, Tokens};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// share its bounds and numbers.
 #[derive(Clone)]
 pub struct Service {
-    pub(crate) shelf: Arc<dyn Shelf>,
+    pub(crate) shelf: Arc<dyn FileCatalog>,
     pub(crate) tokens: Tokens,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: ServerLimits,
     log: Log,
     shared: Arc<Shared>,
 }
@@ -37,13 +37,13 @@ const PIECES: u64 = 16;
 
 impl Service {
     /// What is on `shelf`, to anybody, under the usual bounds.
-    pub fn new(shelf: Arc<dyn Shelf>) -> Service {
-        let (tokens, bounds) = (Tokens::default(), Bounds::default());
+    pub fn new(shelf: Arc<dyn FileCatalog>) -> Service {
+        let (tokens, bounds) = (Tokens::default(), ServerLimits::default());
         Service { shelf, tokens, bounds, log: Arc::new(|_| {}), shared: Arc::default() }
     }
 
     /// What is served.
-    pub fn shelf(&self) -> &Arc<dyn Shelf> {
+    pub fn shelf(&self) -> &Arc<dyn FileCatalog> {
         &self.shelf
     }
 
@@ -59,7 +59,7 @@ impl Service {
     }
 
     /// How much clients may have.
-    pub fn with_bounds(mut self, bounds: Bounds) -> Service {
+    pub fn with_bounds(mut self, bounds: ServerLimits) -> Service {
         self.bounds = bounds;
         self
     }
@@ -72,7 +72,7 @@ impl Service {
 
     /// A shelf with one file, `metrics`: clients, requests and bytes of this service as Prometheus reads them, as they
     /// are when it is opened. Neither names of files nor addresses of clients are among them.
-    pub fn metrics(&self) -> Arc<dyn Shelf> {
+    pub fn metrics(&self) -> Arc<dyn FileCatalog> {
         let shared = Arc::clone(&self.shared);
         Arc::new(Numbers::new(move || shared.meter.text()))
     }
@@ -138,7 +138,7 @@ impl Visit {
 
     /// Bytes that are read at a time for one of its answers.
     pub(crate) fn piece(&self) -> u64 {
-        let Bounds { rate, rate_of_all, .. } = self.service.bounds;
+        let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
         let slowest = rate.into_iter().chain(rate_of_all).min();
         let paced = slowest.map_or(PIECE, |rate| (rate.get() / PIECES).max(1 << 10));
         (self.share() / 8).clamp(PIECE_MIN, PIECE).min(paced)
@@ -147,7 +147,7 @@ impl Visit {
     /// So many bytes are to be sent: how long it is until they may.
     pub(crate) fn delay(&self, bytes: u64) -> Duration {
         let now = Instant::now();
-        let Bounds { rate, rate_of_all, .. } = self.service.bounds;
+        let ServerLimits { rate, rate_of_all, .. } = self.service.bounds;
         let own = rate.map_or(Duration::ZERO, |rate| self.pace.delay(bytes, rate, now));
         let all = &self.service.shared.pace;
         let all = rate_of_all.map_or(Duration::ZERO, |rate| all.delay(bytes, rate, now));
@@ -166,7 +166,7 @@ impl Visit {
     }
 
     /// What was asked for, and how it ended.
-    pub(crate) fn tell(&self, name: &str, sent: u64, done: Done) {
+    pub(crate) fn tell(&self, name: &str, sent: u64, done: RequestOutcome) {
         self.service.shared.meter.done(self.by, done);
         let (client, by) = (self.client, self.by.name());
         (self.service.log)(&Access { client, by, name, sent, done });

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The files that a server has, by name: parts with `/` between them, and none before the first.
-pub trait Shelf: Send + Sync {
+pub trait FileCatalog: Send + Sync {
     /// The file of that name, as it is now.
     ///
     /// # Errors
     /// `net/no-file` for every name that is not served, whatever the reason; Io.
-    fn open(&self, name: &str) -> Result<Arc<dyn Served>>;
+    fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>>;
 
     /// Every file, in the order of names.
     ///
@@ -27,7 +27,7 @@ pub trait Shelf: Send + Sync {
 }
 
 /// A file that is served: the bytes of one version of it.
-pub trait Served: Send + Sync {
+pub trait ServedFile: Send + Sync {
     /// Bytes in all.
     fn len(&self) -> u64;
 
@@ -137,7 +137,7 @@ impl fmt::Debug for Tokens {
 /// How much clients may have of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Bounds {
+pub struct ServerLimits {
     /// Clients at once, over each protocol.
     pub clients: usize,
     /// Files that a client has open at once.
@@ -156,9 +156,9 @@ pub struct Bounds {
     pub patience: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        ServerLimits {
             clients: 256,
             files: 1024,
             requests: 16,
@@ -183,7 +183,7 @@ pub struct Access<'a> {
     /// Bytes that were sent.
     pub sent: u64,
     /// How it ended.
-    pub done: Done,
+    pub done: RequestOutcome,
 }
 
 /// Who is told what was asked for, and how it ended. Called from any thread.
@@ -191,7 +191,7 @@ pub type Log = Arc<dyn Fn(&Access<'_>) + Send + Sync>;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub enum RequestOutcome {
     /// All that was asked for was sent.
     Whole,
     /// The client left before that.
@@ -200,12 +200,12 @@ pub enum Done {
     Refused(&'static str),
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for RequestOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Done::Whole => "whole",
-            Done::Left => "left",
-            Done::Refused(code) => code,
+            RequestOutcome::Whole => "whole",
+            RequestOutcome::Left => "left",
+            RequestOutcome::Refused(code) => code,
         })
     }
 }

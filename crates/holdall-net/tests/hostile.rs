@@ -3,9 +3,9 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::Result;
-use holdall_net::protocol::{Arrival, Client, FileId, PROTOCOL, Why};
-use holdall_net::quic::{Address, Identity, Patience, Remote, Server, Urgency};
-use holdall_net::{Bounds, Entry, Log, Served, Service, Shelf};
+use holdall_net::protocol::{PendingResponse, Client, FileId, PROTOCOL, RefusalReason};
+use holdall_net::quic::{Address, Identity, QuicTimeouts, Remote, Server, Priority};
+use holdall_net::{ServerLimits, Entry, Log, ServedFile, Service, FileCatalog};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// A file of so many zeros, and how many of them were read.
 struct Zeros(u64, Arc<AtomicU64>);
 
-impl Served for Zeros {
+impl ServedFile for Zeros {
     fn len(&self) -> u64 {
         self.0
     }
@@ -41,8 +41,8 @@ impl Served for Zeros {
 
 struct Only(Arc<AtomicU64>);
 
-impl Shelf for Only {
-    fn open(&self, _: &str) -> Result<Arc<dyn Served>> {
+impl FileCatalog for Only {
+    fn open(&self, _: &str) -> Result<Arc<dyn ServedFile>> {
         Ok(Arc::new(Zeros(1 << 40, Arc::clone(&self.0))))
     }
 
@@ -69,7 +69,7 @@ fn world(clients: usize) -> World {
         let ended = Arc::clone(&ended);
         Arc::new(move |access| ended.lock().unwrap().push(access.done.to_string()))
     };
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     (bounds.patience, bounds.in_flight, bounds.clients) = (PATIENCE, 1 << 20, clients);
     bounds.requests = 4;
     let any = "127.0.0.1:0".parse().unwrap();
@@ -89,7 +89,7 @@ impl World {
         let at = self.address();
         let pin = self.identity.pin().unwrap();
         let address = Address::parse(&format!("holdall://{at}/x#sha256={pin}")).unwrap();
-        let patience = Patience {
+        let patience = QuicTimeouts {
             connect: Duration::from_secs(5),
             stall: Duration::from_secs(5),
             tries: 4,
@@ -102,7 +102,7 @@ impl World {
             came += piece.bytes.len();
             Ok(())
         };
-        remote.fetch(&[5..100_005], &Urgency::new(0), count).unwrap();
+        remote.fetch(&[5..100_005], &Priority::new(0), count).unwrap();
         assert_eq!(came, 100_000);
     }
 }
@@ -183,10 +183,10 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), future).await }).unwrap()
 }
 
-fn why(e: &ConnectionError) -> Option<Why> {
+fn why(e: &ConnectionError) -> Option<RefusalReason> {
     match e {
         ConnectionError::ApplicationClosed(closed) => {
-            Why::from_number(closed.error_code.into_inner())
+            RefusalReason::from_number(closed.error_code.into_inner())
         }
         _ => None,
     }
@@ -204,10 +204,10 @@ fn garbage_ends_the_connection_with_its_reason() {
         assert!(connect(at, b"h3").await.is_err(), "another protocol");
         // On the control stream.
         for (garbage, reason) in [
-            (vec![0xff; 100], Why::Frame),
-            (vec![1, 255, 255, 255, 255], Why::Frame),
-            (vec![3, 4, 0, 0, 0, 0, 0, 0, 0], Why::Frame),
-            (vec![1, 2, 0, 0, 0, 9, 0], Why::Version),
+            (vec![0xff; 100], RefusalReason::Frame),
+            (vec![1, 255, 255, 255, 255], RefusalReason::Frame),
+            (vec![3, 4, 0, 0, 0, 0, 0, 0, 0], RefusalReason::Frame),
+            (vec![1, 2, 0, 0, 0, 9, 0], RefusalReason::Version),
         ] {
             let (_endpoint, connection) = connect(at, PROTOCOL).await.unwrap();
             let (mut send, _receive) = connection.open_bi().await.unwrap();
@@ -220,7 +220,7 @@ fn garbage_ends_the_connection_with_its_reason() {
             let (mut send, _receive) = connection.open_bi().await.unwrap();
             send.write_all(&garbage).await.unwrap();
             send.finish().unwrap();
-            assert_eq!(why(&connection.closed().await), Some(Why::Frame), "{garbage:?}");
+            assert_eq!(why(&connection.closed().await), Some(RefusalReason::Frame), "{garbage:?}");
         }
     });
     world.works();
@@ -233,7 +233,7 @@ fn ranges_outside_and_files_that_are_not_open_are_refused() {
         let (_endpoint, connection, ..) = opened(world.address()).await;
         for (file, range) in [(0, 0..(1 << 40) + 1), (1, 0..1), (0, u64::MAX - 5..u64::MAX)] {
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
-            let mut arrival = Arrival::new(vec![range]);
+            let mut arrival = PendingResponse::new(vec![range]);
             send.write_all(&arrival.request(file, 0).unwrap()).await.unwrap();
             send.finish().unwrap();
             let answer = receive.read_to_end(1000).await.unwrap();
@@ -253,7 +253,7 @@ fn who_asks_and_never_reads_is_cut_off_and_costs_little() {
         let mut held = Vec::new();
         for _ in 0..16 {
             let (mut send, receive) = connection.open_bi().await.unwrap();
-            let request = Arrival::new(vec![0..1 << 40]).request(0, 0).unwrap();
+            let request = PendingResponse::new(vec![0..1 << 40]).request(0, 0).unwrap();
             send.write_all(&request).await.unwrap();
             send.finish().unwrap();
             held.push((send, receive));
@@ -339,7 +339,7 @@ fn a_server_that_ends_lets_answers_end() {
         run(async {
             let (_endpoint, connection, ..) = opened(at).await;
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
-            let mut arrival = Arrival::new(vec![0..30 << 20]);
+            let mut arrival = PendingResponse::new(vec![0..30 << 20]);
             send.write_all(&arrival.request(0, 0).unwrap()).await.unwrap();
             send.finish().unwrap();
             let mut is_told = false;
@@ -351,7 +351,7 @@ fn a_server_that_ends_lets_answers_end() {
                 }
             }
             arrival.finish().unwrap();
-            assert_eq!(why(&connection.closed().await), Some(Why::Ending));
+            assert_eq!(why(&connection.closed().await), Some(RefusalReason::Ending));
         });
     });
     is_begun.recv().unwrap();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use holdall_net::http::{HttpOptions, HttpServer, PlainHttp};
 use holdall_net::quic::Identity;
-use holdall_net::{Bounds, Service, Tokens};
+use holdall_net::{ServerLimits, Service, Tokens};
 use shelf::{Files, server, start};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -16,17 +16,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Status, headers but for those of a connection, and body.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-impl Said {
-    fn new(status: u16, headers: impl Iterator<Item = (String, String)>, body: Vec<u8>) -> Said {
+impl Response {
+    fn new(status: u16, headers: impl Iterator<Item = (String, String)>, body: Vec<u8>) -> Response {
         let mut headers: Vec<_> = headers.filter(|(name, _)| name != "connection").collect();
         headers.sort();
-        Said { status, headers, body }
+        Response { status, headers, body }
     }
 }
 
@@ -60,7 +60,7 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> http::Request<
     request.body(()).unwrap()
 }
 
-async fn ask(client: &SendRequest<Bytes>, asked: http::Request<()>) -> Result<Said, h2::Error> {
+async fn ask(client: &SendRequest<Bytes>, asked: http::Request<()>) -> Result<Response, h2::Error> {
     let mut client = client.clone().ready().await?;
     let (answer, _) = client.send_request(asked, true)?;
     let answer = answer.await?;
@@ -74,11 +74,11 @@ async fn ask(client: &SendRequest<Bytes>, asked: http::Request<()>) -> Result<Sa
     let text = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
     };
-    Ok(Said::new(head.status.as_u16(), head.headers.iter().map(text), bytes))
+    Ok(Response::new(head.status.as_u16(), head.headers.iter().map(text), bytes))
 }
 
 /// The same over HTTP/1.1.
-fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Said {
+fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
     let mut stream = TcpStream::connect(at).unwrap();
     let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     for (name, value) in headers {
@@ -95,7 +95,7 @@ fn ask_first(at: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)])
         let (name, value) = line.split_once(": ").unwrap();
         (name.to_ascii_lowercase(), value.to_owned())
     };
-    Said::new(status, lines.map(pair), all[end + 4..].to_vec())
+    Response::new(status, lines.map(pair), all[end + 4..].to_vec())
 }
 
 /// A client that says what it likes, and frames of it.
@@ -124,7 +124,7 @@ fn get_large(stream: u32) -> Vec<u8> {
 fn answers_are_those_of_http_1() {
     let mut options = HttpOptions::default();
     options.cors = Some("https://app.example".to_owned());
-    let (server, _) = server(Bounds::default(), options);
+    let (server, _) = server(ServerLimits::default(), options);
     let at = server.address();
     let etag = ask_first(at, "GET", "/digits", &[]);
     let etag = etag.headers.iter().find(|(name, _)| name == "etag").unwrap().1.clone();
@@ -170,7 +170,7 @@ fn answers_are_those_of_http_1() {
 
 #[test]
 fn many_ranges_come_at_once() {
-    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     block_on(async {
         let client = connect(server.address()).await;
         // By then it knows how many requests it may have at once: more of them are refused.
@@ -220,7 +220,7 @@ fn both_versions_are_spoken_over_tls() {
     let mut options = HttpOptions::default();
     let identity = Arc::new(Identity::generate().unwrap());
     options.identity = Some(Arc::clone(&identity));
-    let (server, _) = server(Bounds::default(), options);
+    let (server, _) = server(ServerLimits::default(), options);
     let at = server.address();
     let shown = identity.certificates().next().unwrap().to_vec();
     block_on(async {
@@ -250,7 +250,7 @@ fn plain_text_is_refused_where_tls_is_demanded() {
     let identity = Arc::new(Identity::generate().unwrap());
     options.identity = Some(Arc::clone(&identity));
     options.plain = PlainHttp::Refuse;
-    let (server, seen) = server(Bounds::default(), options);
+    let (server, seen) = server(ServerLimits::default(), options);
     let at = server.address();
     let said = ask_first(at, "GET", "/digits", &[("authorization", "Bearer secret")]);
     assert_eq!(said.status, 400);
@@ -283,15 +283,15 @@ fn is_up(server: &HttpServer) {
     assert_eq!(ask_first(server.address(), "GET", "/digits", &[]).status, 200);
 }
 
-fn impatient() -> Bounds {
-    let mut bounds = Bounds::default();
+fn impatient() -> ServerLimits {
+    let mut bounds = ServerLimits::default();
     bounds.patience = Duration::from_millis(400);
     bounds
 }
 
 #[test]
 fn requests_that_are_taken_back_at_once_end_the_connection() {
-    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     let mut stream = raw(server.address());
     let mut said = frame(4, 0, 0, &[]);
     for at in 0..10_000 {
@@ -391,7 +391,7 @@ fn no_more_is_read_than_a_client_has_room_for() {
 
 #[test]
 fn answers_on_their_way_are_sent_to_the_end() {
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     bounds.rate = std::num::NonZeroU64::new(2_000_000);
     let (server, seen) = server(bounds, HttpOptions::default());
     let at = server.address();
@@ -424,7 +424,7 @@ fn answers_on_their_way_are_sent_to_the_end() {
 
 #[test]
 fn a_file_that_cannot_be_read_to_its_end_ends_its_stream_alone() {
-    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     block_on(async {
         let client = connect(server.address()).await;
         let e = ask(&client, request("GET", "/torn", &[])).await.unwrap_err();
@@ -436,7 +436,7 @@ fn a_file_that_cannot_be_read_to_its_end_ends_its_stream_alone() {
 
 #[test]
 fn a_client_that_leaves_is_told_so() {
-    let (server, seen) = server(Bounds::default(), HttpOptions::default());
+    let (server, seen) = server(ServerLimits::default(), HttpOptions::default());
     let mut stream = raw(server.address());
     stream.write_all(&[frame(4, 0, 0, &[]), get_large(1)].concat()).unwrap();
     stream.read_exact(&mut [0; 1000]).unwrap();

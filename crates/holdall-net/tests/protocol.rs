@@ -3,10 +3,10 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_net::protocol::{
-    Answering, Arrival, Client, FileId, GROUP, INDEX_MAX, Order, Prover, Refusal, Requesting, Root,
-    Server, ServerFrame, Step, Told, Tree, Why, proven_len, total,
+    ResponseStream, PendingResponse, Client, FileId, GROUP, INDEX_MAX, ServerAction, Prover, Refusal, PendingRequest, Root,
+    Server, ServerFrame, Step, ServerMessage, Tree, RefusalReason, proven_len, total,
 };
-use holdall_net::{Bounds, Tokens};
+use holdall_net::{ServerLimits, Tokens};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ struct Stream {
     of: usize,
     up: Pipe,
     down: Pipe,
-    requesting: Option<Requesting>,
-    answering: Option<Answering>,
+    requesting: Option<PendingRequest>,
+    answering: Option<ResponseStream>,
     is_done: bool,
 }
 
@@ -83,10 +83,10 @@ impl World {
         self.tree.as_ref().map(|tree| tree.root())
     }
 
-    fn arrival(&self, ranges: &[Range<u64>]) -> Arrival {
+    fn arrival(&self, ranges: &[Range<u64>]) -> PendingResponse {
         match self.root() {
-            Some(root) => Arrival::proven(ranges.to_vec(), self.file.len() as u64, root),
-            None => Arrival::new(ranges.to_vec()),
+            Some(root) => PendingResponse::proven(ranges.to_vec(), self.file.len() as u64, root),
+            None => PendingResponse::new(ranges.to_vec()),
         }
     }
 
@@ -125,7 +125,7 @@ impl Connection {
         let (file, open) = client.open("m.zt", known, root).unwrap();
         let up = Pipe { bytes: hello.into_iter().chain(open).collect(), is_ended: false };
         Connection {
-            server: Server::new(tokens.clone(), &Bounds::default()),
+            server: Server::new(tokens.clone(), &ServerLimits::default()),
             client,
             up,
             down: Pipe::default(),
@@ -136,11 +136,11 @@ impl Connection {
     }
 
     /// Opens a stream for what is missing of an arrival.
-    fn ask(&mut self, of: usize, arrival: &mut Arrival, priority: i32) {
+    fn ask(&mut self, of: usize, arrival: &mut PendingResponse, priority: i32) {
         let Some(request) = arrival.request(self.file, priority) else { return };
         let number = 4 * (self.streams.len() as u64 + 1);
         let up = Pipe { bytes: request.into(), is_ended: true };
-        let requesting = Some(Requesting::default());
+        let requesting = Some(PendingRequest::default());
         let down = Pipe::default();
         let stream = Stream { of, up, down, requesting, answering: None, is_done: false };
         self.streams.insert(number, stream);
@@ -150,7 +150,7 @@ impl Connection {
     fn step(
         &mut self,
         world: &World,
-        arrivals: &mut [Arrival],
+        arrivals: &mut [PendingResponse],
         out: &mut [Vec<Vec<u8>>],
         chance: &mut Chance,
     ) -> usize {
@@ -161,8 +161,8 @@ impl Connection {
                 let bytes = self.up.take(count);
                 for order in self.server.control(&bytes).unwrap() {
                     match order {
-                        Order::Send(bytes) => self.down.bytes.extend(bytes),
-                        Order::Open { file, path, is_proven } => {
+                        ServerAction::Send(bytes) => self.down.bytes.extend(bytes),
+                        ServerAction::Open { file, path, is_proven } => {
                             assert_eq!(path, "m.zt");
                             assert_eq!(is_proven, world.tree.is_some());
                             let found = (world.id, world.file.len() as u64, world.index.clone());
@@ -170,7 +170,7 @@ impl Connection {
                             self.down.bytes.extend(frame);
                             self.down.bytes.extend(world.spell(&index.next(u64::MAX)));
                         }
-                        Order::Close { .. } | Order::Priority { .. } => {}
+                        ServerAction::Close { .. } | ServerAction::Priority { .. } => {}
                     }
                 }
                 bytes.len()
@@ -179,13 +179,13 @@ impl Connection {
                 let bytes = self.down.take(count);
                 for told in self.client.control(&bytes).unwrap() {
                     match told {
-                        Told::Welcome { requests } => assert_eq!(requests, 16),
-                        Told::Opened { id, len, index, .. } => {
+                        ServerMessage::Welcome { requests } => assert_eq!(requests, 16),
+                        ServerMessage::Opened { id, len, index, .. } => {
                             assert_eq!(len, world.file.len() as u64);
                             let index = index.into_iter().map(|(at, b)| (at, b.to_vec()));
                             self.opened = Some((id, index.collect()));
                         }
-                        Told::Refused { refusal, .. } => panic!("{refusal:?}"),
+                        ServerMessage::Refused { refusal, .. } => panic!("{refusal:?}"),
                     }
                 }
                 bytes.len()
@@ -229,7 +229,7 @@ impl Stream {
     /// The client's end.
     fn arrive(
         &mut self,
-        arrivals: &mut [Arrival],
+        arrivals: &mut [PendingResponse],
         out: &mut [Vec<Vec<u8>>],
         count: usize,
     ) -> usize {
@@ -257,7 +257,7 @@ fn read(
     seed: u64,
 ) -> usize {
     let mut chance = Chance(seed);
-    let mut arrivals: Vec<Arrival> = wanted.iter().map(|r| world.arrival(r)).collect();
+    let mut arrivals: Vec<PendingResponse> = wanted.iter().map(|r| world.arrival(r)).collect();
     let mut out: Vec<Vec<Vec<u8>>> = wanted.iter().map(|r| vec![Vec::new(); r.len()]).collect();
     let mut known = None;
     for number in 0.. {
@@ -265,7 +265,7 @@ fn read(
         let mut connection = Connection::new(known, world.root(), "", &Tokens::default());
         let mut left = lives(number);
         let mut is_asked = false;
-        while left > 0 && !arrivals.iter().all(Arrival::is_whole) {
+        while left > 0 && !arrivals.iter().all(PendingResponse::is_whole) {
             if let (Some((id, index)), false) = (&connection.opened, is_asked) {
                 assert_eq!(index.is_empty(), known == Some(*id), "the index comes once");
                 for (at, bytes) in index {
@@ -281,7 +281,7 @@ fn read(
             left =
                 left.saturating_sub(connection.step(world, &mut arrivals, &mut out, &mut chance));
         }
-        if arrivals.iter().all(Arrival::is_whole) {
+        if arrivals.iter().all(PendingResponse::is_whole) {
             for ((ranges, arrival), out) in wanted.iter().zip(&arrivals).zip(&out) {
                 assert_eq!(arrival.bytes_received(), total(ranges).unwrap(), "no byte twice");
                 for (range, out) in ranges.iter().zip(out) {
@@ -348,7 +348,7 @@ fn who_has_no_token_gets_nothing() {
 }
 
 fn hello() -> (Server, Client) {
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     let (client, hello) = Client::new("");
     assert_eq!(server.control(&hello).unwrap().len(), 1);
     (server, client)
@@ -357,11 +357,11 @@ fn hello() -> (Server, Client) {
 #[test]
 fn a_client_says_hello_first_and_once() {
     let (_, open) = Client::new("").0.open("x", None, None).unwrap();
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     assert_eq!(server.control(&open).unwrap_err().code(), "net/frame");
     let (mut server, _) = hello();
     assert_eq!(server.control(&Client::new("").1).unwrap_err().code(), "net/frame");
-    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let mut server = Server::new(Tokens::default(), &ServerLimits::default());
     assert_eq!(server.control(&[1, 2, 0, 0, 0, 9, 9]).unwrap_err().code(), "net/version");
     assert_eq!(
         Client::new("").0.open(&"x".repeat(5000), None, None).unwrap_err().code(),
@@ -371,18 +371,18 @@ fn a_client_says_hello_first_and_once() {
 
 #[test]
 fn files_are_bounded_and_have_one_number_each() {
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     bounds.files = 2;
     let mut server = Server::new(Tokens::default(), &bounds);
     let (mut client, hello) = Client::new("");
     server.control(&hello).unwrap();
     let mut open = || server.control(&client.open("x", None, None).unwrap().1).unwrap();
-    assert!(matches!(open()[..], [Order::Open { file: 0, .. }]));
-    assert!(matches!(open()[..], [Order::Open { file: 1, .. }]));
-    let [Order::Send(refused)] = &open()[..] else { panic!("a third is refused") };
-    assert_eq!(refused[9], Why::Busy.number() as u8);
+    assert!(matches!(open()[..], [ServerAction::Open { file: 0, .. }]));
+    assert!(matches!(open()[..], [ServerAction::Open { file: 1, .. }]));
+    let [ServerAction::Send(refused)] = &open()[..] else { panic!("a third is refused") };
+    assert_eq!(refused[9], RefusalReason::Busy.number() as u8);
     let close = Client::close(0);
-    assert_eq!(server.control(&close).unwrap(), [Order::Close { file: 0 }]);
+    assert_eq!(server.control(&close).unwrap(), [ServerAction::Close { file: 0 }]);
     // What was closed while it was opened is not told of.
     assert!(server.opened(0, Ok((FileId([0; 32]), 1, vec![]))).is_none());
     let twice = [2, 6, 0, 0, 0, 1, 0, 0, 0, 0, b'x'];
@@ -395,22 +395,22 @@ fn requests_stay_inside_the_file() {
     let (file, open) = client.open("m", None, None).unwrap();
     server.control(&open).unwrap();
     let ask = |server: &Server, file, ranges: Vec<Range<u64>>| {
-        let mut requesting = Requesting::default();
-        requesting.push(&Arrival::new(ranges).request(file, 0).unwrap()).unwrap();
+        let mut requesting = PendingRequest::default();
+        requesting.push(&PendingResponse::new(ranges).request(file, 0).unwrap()).unwrap();
         server.admit(&requesting.finish().unwrap()).map(|_| ()).map_err(|r| r.why)
     };
-    assert_eq!(ask(&server, file, vec![0..1]), Err(Why::Request), "it is not open yet");
+    assert_eq!(ask(&server, file, vec![0..1]), Err(RefusalReason::Request), "it is not open yet");
     server.opened(file, Ok((FileId([0; 32]), 100, vec![])));
     assert_eq!(ask(&server, file, vec![0..100]), Ok(()));
-    assert_eq!(ask(&server, file, vec![0..101]), Err(Why::Request));
-    assert_eq!(ask(&server, file, vec![0..60, 30..80]), Err(Why::Request), "more than it has");
-    assert_eq!(ask(&server, file, vec![0..1, u64::MAX - 1..u64::MAX]), Err(Why::Request));
-    assert_eq!(ask(&server, file + 1, vec![0..1]), Err(Why::Request));
-    let mut requesting = Requesting::default();
-    let request = Arrival::new(vec![0..1]).request(file, 0).unwrap();
+    assert_eq!(ask(&server, file, vec![0..101]), Err(RefusalReason::Request));
+    assert_eq!(ask(&server, file, vec![0..60, 30..80]), Err(RefusalReason::Request), "more than it has");
+    assert_eq!(ask(&server, file, vec![0..1, u64::MAX - 1..u64::MAX]), Err(RefusalReason::Request));
+    assert_eq!(ask(&server, file + 1, vec![0..1]), Err(RefusalReason::Request));
+    let mut requesting = PendingRequest::default();
+    let request = PendingResponse::new(vec![0..1]).request(file, 0).unwrap();
     requesting.push(&request).unwrap();
     assert_eq!(requesting.push(&[0]).unwrap_err().code(), "net/frame");
-    let mut requesting = Requesting::default();
+    let mut requesting = PendingRequest::default();
     requesting.push(&request[..9]).unwrap();
     assert_eq!(requesting.finish().unwrap_err().code(), "net/frame");
 }
@@ -422,7 +422,7 @@ fn a_server_is_not_believed_what_it_was_not_asked() {
     let told = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
     let refused = ServerFrame::Refused {
         file: 7,
-        refusal: Refusal { why: Why::NoFile, text: String::new() },
+        refusal: Refusal { why: RefusalReason::NoFile, text: String::new() },
     };
     for (what, frames) in [
         ("no welcome", vec![told(vec![])]),
@@ -453,11 +453,11 @@ fn a_server_is_not_believed_what_it_was_not_asked() {
 #[test]
 fn answers_of_other_lengths_are_refused() {
     let fresh = || {
-        let mut arrival = Arrival::new(vec![0..10]);
+        let mut arrival = PendingResponse::new(vec![0..10]);
         arrival.request(0, 0).unwrap();
         arrival
     };
-    let push = |arrival: &mut Arrival, bytes: &[u8]| arrival.push(bytes, |_| Ok(()));
+    let push = |arrival: &mut PendingResponse, bytes: &[u8]| arrival.push(bytes, |_| Ok(()));
     let head = |len| ServerFrame::Answer { len }.encode();
     for wrong in [0, 9, 11, u64::MAX] {
         assert_eq!(push(&mut fresh(), &head(wrong)).unwrap_err().code(), "net/answer");
@@ -469,7 +469,7 @@ fn answers_of_other_lengths_are_refused() {
     push(&mut arrival, &[0]).unwrap();
     arrival.finish().unwrap();
     assert_eq!(push(&mut arrival, &[0]).unwrap_err().code(), "net/answer", "one too many");
-    let refusal = Refusal { why: Why::Changed, text: "gone \u{1b}[31m".into() };
+    let refusal = Refusal { why: RefusalReason::Changed, text: "gone \u{1b}[31m".into() };
     let refused = ServerFrame::Refused { file: 0, refusal }.encode();
     let e = push(&mut fresh(), &refused).unwrap_err();
     assert_eq!(e.code(), "net/changed");
@@ -479,13 +479,13 @@ fn answers_of_other_lengths_are_refused() {
 }
 
 /// The whole answer to one request, as it is sent, and what a client makes of it.
-fn proof(world: &World, range: Range<u64>) -> (Vec<u8>, Arrival) {
+fn proof(world: &World, range: Range<u64>) -> (Vec<u8>, PendingResponse) {
     let (mut server, _) = hello();
     let (file, open) = Client::new("").0.open("m", None, world.root()).unwrap();
     server.control(&open).unwrap();
     server.opened(file, Ok((world.id, world.file.len() as u64, vec![])));
     let mut arrival = world.arrival(&[range]);
-    let mut requesting = Requesting::default();
+    let mut requesting = PendingRequest::default();
     requesting.push(&arrival.request(file, 0).unwrap()).unwrap();
     let mut answering = server.admit(&requesting.finish().unwrap()).unwrap();
     let mut sent = answering.head();

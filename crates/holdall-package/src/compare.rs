@@ -24,12 +24,12 @@ pub struct Comparison {
     /// is, and where a number was expected to be zero and is not.
     pub max_rel: f64,
     /// The first that is too far.
-    pub first: Option<First>,
+    pub first: Option<FirstMismatch>,
 }
 
 /// The first element that is too far from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct First {
+pub struct FirstMismatch {
     /// Which tensor of a nested one.
     pub part: Option<usize>,
     /// Place along each dimension; empty for a scalar.
@@ -89,7 +89,7 @@ fn one(
             }
         }
         (TensorValue::Numbers { ty, data: a, shape }, TensorValue::Numbers { data: b, .. }) => {
-            let at = Place { part, shape };
+            let at = ElementLocation { part, shape };
             match ty {
                 ValueType::Float32 => {
                     let text = |x| f32::from_le_bytes(x).to_string();
@@ -131,7 +131,7 @@ fn one(
 }
 
 /// Which tensor the elements are of.
-struct Place<'a> {
+struct ElementLocation<'a> {
     part: Option<usize>,
     shape: &'a [u64],
 }
@@ -140,7 +140,7 @@ fn floats<const W: usize>(
     a: &[u8],
     b: &[u8],
     tolerance: &Tolerance,
-    place: &Place<'_>,
+    place: &ElementLocation<'_>,
     out: &mut Comparison,
     read: impl Fn([u8; W]) -> f64,
     text: impl Fn([u8; W]) -> String,
@@ -177,7 +177,7 @@ fn integers<const W: usize>(
     a: &[u8],
     b: &[u8],
     tolerance: &Tolerance,
-    place: &Place<'_>,
+    place: &ElementLocation<'_>,
     out: &mut Comparison,
     read: impl Fn([u8; W]) -> i128,
 ) {
@@ -218,7 +218,7 @@ impl Comparison {
         if self.first.is_none() {
             let (found, expected) = texts();
             let at = u64::try_from(at).unwrap_or(u64::MAX);
-            self.first = Some(First { part, index: index_of(at, shape), found, expected });
+            self.first = Some(FirstMismatch { part, index: index_of(at, shape), found, expected });
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::description::{Description, Reference};
 use crate::fields::Warnings;
 use crate::links::Links;
 use crate::manifest::Manifest;
-use crate::paths::Twins;
+use crate::paths::ConflictingPaths;
 use crate::rules::*;
 use crate::tensors::{self, TensorKind, TensorRow};
 use crate::{
@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 /// A file that was found, in a zip or on a disk; folders are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct FoundPath<'a> {
     /// Path in the package, parts separated by `/`.
     pub path: Cow<'a, str>,
     /// Its bytes; of a symbolic link anything.
@@ -51,7 +51,7 @@ pub struct Texts {
 /// Everything that a package says of itself. Its files are those found and those that `LINKS` has.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Contents {
+pub struct PackageContents {
     /// What `carton.toml` says.
     pub description: Description,
     /// The model's hash: SHA-256 of the `MANIFEST`'s bytes. A folder may have no `MANIFEST`.
@@ -63,7 +63,7 @@ pub struct Contents {
     /// All files, in the order of the bytes of their paths.
     pub files: Vec<PackedFile>,
     /// Files and folders that are one on some systems.
-    pub twins: Vec<Twins>,
+    pub twins: Vec<ConflictingPaths>,
     /// What is odd, and harmless.
     pub warnings: Vec<Warning>,
 }
@@ -84,13 +84,13 @@ pub struct PackedFile {
     pub found: Option<usize>,
 }
 
-impl Contents {
+impl PackageContents {
     /// Puts together what was found, and checks it: the one way to make a package, from a zip or a
     /// folder.
     ///
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
-    pub fn new(found: Vec<Found<'_>>, texts: &Texts, limits: &Limits) -> Result<Contents> {
+    pub fn new(found: Vec<FoundPath<'_>>, texts: &Texts, limits: &Limits) -> Result<PackageContents> {
         let parse = match texts.are_unpacked {
             true => Description::parse_own,
             false => Description::parse,
@@ -100,12 +100,12 @@ impl Contents {
         let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
         let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
         let manifest = manifest.transpose()?;
-        let mut contents = Contents {
+        let mut contents = PackageContents {
             description,
             hash: texts.manifest.as_deref().map(sha256),
             links: links.transpose()?.unwrap_or_default(),
             warnings,
-            ..Contents::default()
+            ..PackageContents::default()
         };
         contents.files = gather(manifest, found, &contents.links, limits)?;
         // What `MANIFEST` lists was checked with its lines.
@@ -259,7 +259,7 @@ impl Contents {
 /// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
 fn gather(
     manifest: Option<Manifest>,
-    mut found: Vec<Found<'_>>,
+    mut found: Vec<FoundPath<'_>>,
     links: &Links,
     limits: &Limits,
 ) -> Result<Vec<PackedFile>> {

@@ -41,16 +41,16 @@ pub struct Description {
     /// Ours: path in the package of a bill of materials, `[sbom] file`.
     pub sbom: Option<String>,
     /// Keys of the top that are not known.
-    pub other: Other,
+    pub other: UnknownKeys,
     /// Those of `[lineage]`.
-    pub other_lineage: Other,
+    pub other_lineage: UnknownKeys,
     /// Those of `[sbom]`.
-    pub other_sbom: Other,
+    pub other_sbom: UnknownKeys,
 }
 
 /// Keys of a table that are not known, each with its value as TOML has it on one line. They say nothing here and are
 /// written again.
-pub type Other = Vec<(String, String)>;
+pub type UnknownKeys = Vec<(String, String)>;
 
 /// One declared input or output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +67,14 @@ pub struct ValueSpec {
     /// For the runner: the name of a node in the model.
     pub internal_name: Option<String>,
     /// Keys that are not known.
-    pub other: Other,
+    pub other: UnknownKeys,
 }
 
 impl ValueSpec {
     /// An input or output without a description.
     pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
         let name = name.into();
-        ValueSpec { name, ty, shape, description: None, internal_name: None, other: Other::new() }
+        ValueSpec { name, ty, shape, description: None, internal_name: None, other: UnknownKeys::new() }
     }
 }
 
@@ -137,9 +137,9 @@ pub struct SelfTest {
     /// Ours: `[self_test.compare]`.
     pub tolerance: Tolerance,
     /// Keys that are not known.
-    pub other: Other,
+    pub other: UnknownKeys,
     /// Those of `[self_test.compare]`.
-    pub other_compare: Other,
+    pub other_compare: UnknownKeys,
 }
 
 /// How far an output may be from the expected one: `|out - expected| <= atol + rtol * |expected|`.
@@ -174,7 +174,7 @@ pub struct Example {
     /// By name.
     pub outputs: Vec<(String, Reference)>,
     /// Keys that are not known.
-    pub other: Other,
+    pub other: UnknownKeys,
 }
 
 /// What an example shows.
@@ -199,7 +199,7 @@ pub struct Runner {
     /// For the runner, in the file's order.
     pub options: Vec<(String, OptionValue)>,
     /// Keys that are not known.
-    pub other: Other,
+    pub other: UnknownKeys,
 }
 
 /// The value of a runner's option: any value of TOML.

@@ -71,7 +71,7 @@ pub mod write;
 mod zipped;
 
 pub use compare::{Comparison, compare};
-pub use contents::{Contents, Found, PackedFile, Texts, sha256, wrong_hash};
+pub use contents::{PackageContents, FoundPath, PackedFile, Texts, sha256, wrong_hash};
 pub use demands::{percent_decoded, unmet};
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
@@ -81,7 +81,7 @@ pub use links::Links;
 pub use manifest::Manifest;
 pub use revise::revise;
 pub use rules::{RULES, warnings};
-pub use sum::{Sum, hash_of};
+pub use sum::{FileHasher, hash_of};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
 pub use zipped::{FetchedTexts, is_package, read as read_zip, texts as zip_texts};

@@ -110,7 +110,7 @@ impl Declared {
 
 /// What a message of an ONNX file is, as far as others are in it.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum MessageKind {
     Model,
     Operators,
     Graph,
@@ -132,29 +132,29 @@ enum Part {
     Opaque,
 }
 
-impl Part {
+impl MessageKind {
     /// What the bytes of a field are.
-    fn field(self, number: u64) -> Part {
+    fn field(self, number: u64) -> MessageKind {
         match (self, number) {
-            (Part::Model, 7) | (Part::Attribute, 6 | 11) => Part::Graph,
-            (Part::Model, 8) => Part::Operators,
-            (Part::Graph, 1) => Part::Node,
-            (Part::Graph, 5) | (Part::Attribute, 5 | 10) | (Part::SparseTensor, 1 | 2) => {
-                Part::Tensor
+            (MessageKind::Model, 7) | (MessageKind::Attribute, 6 | 11) => MessageKind::Graph,
+            (MessageKind::Model, 8) => MessageKind::Operators,
+            (MessageKind::Graph, 1) => MessageKind::Node,
+            (MessageKind::Graph, 5) | (MessageKind::Attribute, 5 | 10) | (MessageKind::SparseTensor, 1 | 2) => {
+                MessageKind::Tensor
             }
-            (Part::Graph, 15) | (Part::Attribute, 22 | 23) => Part::SparseTensor,
-            (Part::Graph, 11..=13) => Part::ValueInfo,
-            (Part::Node, 5) => Part::Attribute,
-            (Part::ValueInfo, 2) | (Part::Attribute, 14 | 15) => Part::Type,
-            (Part::Type, 1 | 8) => Part::TensorType,
-            (Part::Type, 4 | 9) => Part::Sequence,
-            (Part::Sequence, 1) => Part::Type,
-            (Part::TensorType, 2) => Part::Shape,
-            (Part::Shape, 1) | (Part::Tensor, 13) => Part::Flat,
-            (Part::Tensor, 1 | 5 | 7 | 11) | (Part::Attribute, 8) | (Part::SparseTensor, 3) => {
-                Part::Numbers
+            (MessageKind::Graph, 15) | (MessageKind::Attribute, 22 | 23) => MessageKind::SparseTensor,
+            (MessageKind::Graph, 11..=13) => MessageKind::ValueInfo,
+            (MessageKind::Node, 5) => MessageKind::Attribute,
+            (MessageKind::ValueInfo, 2) | (MessageKind::Attribute, 14 | 15) => MessageKind::Type,
+            (MessageKind::Type, 1 | 8) => MessageKind::TensorType,
+            (MessageKind::Type, 4 | 9) => MessageKind::Sequence,
+            (MessageKind::Sequence, 1) => MessageKind::Type,
+            (MessageKind::TensorType, 2) => MessageKind::Shape,
+            (MessageKind::Shape, 1) | (MessageKind::Tensor, 13) => MessageKind::Flat,
+            (MessageKind::Tensor, 1 | 5 | 7 | 11) | (MessageKind::Attribute, 8) | (MessageKind::SparseTensor, 3) => {
+                MessageKind::Numbers
             }
-            _ => Part::Opaque,
+            _ => MessageKind::Opaque,
         }
     }
 }
@@ -169,8 +169,8 @@ pub fn check(bytes: &[u8]) -> Result<()> {
 }
 
 /// Goes through all messages, and shows each field with the message that it is in.
-fn walk(bytes: &[u8], each: &mut dyn FnMut(Part, u64, Field<'_>)) -> Result<()> {
-    let mut open = vec![(Part::Model, Fields::new(bytes))];
+fn walk(bytes: &[u8], each: &mut dyn FnMut(MessageKind, u64, Field<'_>)) -> Result<()> {
+    let mut open = vec![(MessageKind::Model, Fields::new(bytes))];
     while let Some((part, fields)) = open.last_mut() {
         let part = *part;
         let Some((number, field)) = fields.next()? else {
@@ -180,8 +180,8 @@ fn walk(bytes: &[u8], each: &mut dyn FnMut(Part, u64, Field<'_>)) -> Result<()> 
         each(part, number, field);
         let Some(inner) = field.bytes() else { continue };
         match part.field(number) {
-            Part::Opaque => {}
-            Part::Numbers => varints(inner)?,
+            MessageKind::Opaque => {}
+            MessageKind::Numbers => varints(inner)?,
             _ if open.len() == MAX_DEPTH => {
                 let e = format!("messages are more than {MAX_DEPTH} deep in each other");
                 return Err(NOT_A_MODEL.broken(e));
@@ -199,7 +199,7 @@ fn walk(bytes: &[u8], each: &mut dyn FnMut(Part, u64, Field<'_>)) -> Result<()> 
 pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
     let mut found = false;
     walk(bytes, &mut |part, number, field| {
-        let is_type = matches!((part, number), (Part::Tensor, 2) | (Part::TensorType, 1));
+        let is_type = matches!((part, number), (MessageKind::Tensor, 2) | (MessageKind::TensorType, 1));
         found |= is_type && field.varint() == Some(DOUBLE);
     })?;
     Ok(found)

@@ -1,7 +1,7 @@
 //! `carton.toml`, from its text.
 
 use crate::description::{
-    Description, DimSpec, Example, OptionValue, Other, Reference, Runner, SelfTest, ShapeSpec,
+    Description, DimSpec, Example, OptionValue, UnknownKeys, Reference, Runner, SelfTest, ShapeSpec,
     Tolerance, ValueSpec,
 };
 use crate::fields::{self, Fields, Warnings};
@@ -44,14 +44,14 @@ const KNOWN: [&str; 16] = [
 ];
 
 /// The keys of a table that are not among those.
-fn other(table: &Table, known: &[&str]) -> Other {
+fn other(table: &Table, known: &[&str]) -> UnknownKeys {
     let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     unknown.map(|(key, value)| (key.clone(), crate::write::value(value))).collect()
 }
 
 /// The same of a table that is there, perhaps.
-fn other_in(table: &Table, key: &str, known: &[&str]) -> Other {
-    table.get(key).and_then(Value::as_table).map_or_else(Other::new, |table| other(table, known))
+fn other_in(table: &Table, key: &str, known: &[&str]) -> UnknownKeys {
+    table.get(key).and_then(Value::as_table).map_or_else(UnknownKeys::new, |table| other(table, known))
 }
 
 impl Description {

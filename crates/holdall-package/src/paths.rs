@@ -85,14 +85,14 @@ const MODEL: &str = "model/";
 
 /// Two files or folders of a package that are one on systems which ignore case or the form of Unicode: their paths, up
 /// to where these differ.
-pub type Twins = (String, String);
+pub type ConflictingPaths = (String, String);
 
 /// Finds the paths of a package, or of their folders, that are one on some systems. The names of the texts and of the
 /// model's folder are paths in this.
 ///
 /// # Errors
 /// [`COLLISION`], where a file is in the place of a folder, or of another.
-pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<Twins>> {
+pub(super) fn check_apart(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
     if are_usual(paths) {
         return Ok(Vec::new());
     }
@@ -135,7 +135,7 @@ fn are_usual(paths: &[&str]) -> bool {
 ///
 /// # Errors
 /// [`COLLISION`].
-pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<Twins>> {
+pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<ConflictingPaths>> {
     let mut text = Vec::new();
     let mut ends = Vec::new();
     for path in paths {
@@ -189,7 +189,7 @@ fn differ_where_keys_do(a: &(&[u8], &str), b: &(&[u8], &str)) -> bool {
 }
 
 /// Compares two paths, with their keys, part by part: where the keys are the same, the paths should be.
-fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<Option<Twins>> {
+fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<Option<ConflictingPaths>> {
     fn parts<'k>(key: &(&'k [u8], &str)) -> impl Iterator<Item = &'k [u8]> + use<'k> {
         key.0.split(|byte| *byte == 0)
     }
@@ -219,7 +219,7 @@ fn file_and_folder(a: &str, b: &str) -> Error {
 }
 
 /// The message about two twins.
-pub(super) fn conflict_message((a, b): &Twins) -> String {
+pub(super) fn conflict_message((a, b): &ConflictingPaths) -> String {
     let what = "are one on systems that ignore case or Unicode form";
     format!("{} and {} {what}", shown(a), shown(b))
 }
@@ -261,7 +261,7 @@ fn shown(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check_all(paths: &[&str]) -> Result<Vec<Twins>> {
+    fn check_all(paths: &[&str]) -> Result<Vec<ConflictingPaths>> {
         paths.iter().try_for_each(|path| check(path))?;
         check_apart(paths)
     }

@@ -7,18 +7,18 @@ use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_core::wire::zip::CRC32;
 
 /// What `MANIFEST` and the zip say of a file is compared with this.
-pub struct Sum {
+pub struct FileHasher {
     hasher: Hasher,
     crc: Crc32,
 }
 
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::zip() }
+impl Default for FileHasher {
+    fn default() -> FileHasher {
+        FileHasher { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::zip() }
     }
 }
 
-impl Sum {
+impl FileHasher {
     /// Takes the next decoded bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
         // In pieces that stay in the processor's cache for the second of them.

@@ -5,7 +5,7 @@
 //! example.
 
 use crate::description::{
-    Description, DimSpec, Example, OptionValue, Other, Reference, SelfTest, ShapeSpec, Tolerance,
+    Description, DimSpec, Example, OptionValue, UnknownKeys, Reference, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,
 };
 use crate::links::Links;
@@ -65,7 +65,7 @@ pub fn description(d: &Description) -> String {
 }
 
 /// Keys that are not known, as they were.
-fn others(out: &mut String, others: &Other) {
+fn others(out: &mut String, others: &UnknownKeys) {
     for (name, value) in others {
         put(out, &key(name), value);
     }

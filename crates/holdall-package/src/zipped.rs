@@ -1,6 +1,6 @@
 //! A package in a zip: which entries are its texts and its files.
 
-use crate::contents::{Contents, Found, Texts};
+use crate::contents::{PackageContents, FoundPath, Texts};
 use crate::fields::Warnings;
 use crate::rules::*;
 use crate::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
@@ -30,7 +30,7 @@ pub fn read(
     window: &Window,
     limits: &Limits,
     fetched: &FetchedTexts,
-) -> Result<Option<Contents>, Stop> {
+) -> Result<Option<PackageContents>, Stop> {
     check_names(directory)?;
     let texts = texts(directory);
     let is_link = |entry: &Entry<'_>| entry.kind() == EntryKind::Symlink;
@@ -68,14 +68,14 @@ pub fn read(
             EntryKind::Symlink => Some(target(entry, next(Some(entry)).unwrap_or_default())?),
             _ => None,
         };
-        found.push(Found {
+        found.push(FoundPath {
             path: path_of(entry.name()).into(),
             len: entry.decoded_len(),
             target,
             at: entry.position(),
         });
     }
-    let mut contents = Contents::new(found, &texts, limits)?;
+    let mut contents = PackageContents::new(found, &texts, limits)?;
     let is_rooted = |entry: &Entry<'_>| path_of(entry.name()) != entry.name();
     if let Some(first) = directory.entries().find(is_rooted) {
         let mut noted = Warnings(std::mem::take(&mut contents.warnings));

@@ -89,8 +89,8 @@ macro_rules! released {
 }
 
 released!(
-    CSchema by release_schema of Kept<CSchema>,
-    CArray by release_array of Kept<CArray>,
+    CSchema by release_schema of ExportedMemory<CSchema>,
+    CArray by release_array of ExportedMemory<CArray>,
     CStream by release_stream of Batches
 );
 
@@ -110,7 +110,7 @@ impl Lent {
 }
 
 /// What the pointers of a struct point at.
-struct Kept<T> {
+struct ExportedMemory<T> {
     texts: Vec<CString>,
     metadata: Vec<u8>,
     lent: Vec<Option<Lent>>,
@@ -119,7 +119,7 @@ struct Kept<T> {
     dictionary: *mut T,
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for ExportedMemory<T> {
     fn drop(&mut self) {
         for pointer in self.pointers.drain(..).chain([self.dictionary]) {
             if !pointer.is_null() {
@@ -131,17 +131,17 @@ impl<T> Drop for Kept<T> {
 }
 
 /// Children, which `Kept` drops also where one of them cannot be made.
-fn children<T>(all: impl Iterator<Item = PyResult<T>>, kept: &mut Kept<T>) -> PyResult<()> {
+fn children<T>(all: impl Iterator<Item = PyResult<T>>, kept: &mut ExportedMemory<T>) -> PyResult<()> {
     for made in all {
         kept.pointers.push(Box::into_raw(Box::new(made?)));
     }
     Ok(())
 }
 
-fn kept<T>() -> Kept<T> {
+fn kept<T>() -> ExportedMemory<T> {
     let (texts, metadata, lent) = Default::default();
     let (buffers, pointers) = Default::default();
-    Kept { texts, metadata, lent, buffers, pointers, dictionary: null_mut() }
+    ExportedMemory { texts, metadata, lent, buffers, pointers, dictionary: null_mut() }
 }
 
 fn schema(field: &Field) -> PyResult<CSchema> {

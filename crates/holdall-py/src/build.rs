@@ -7,7 +7,7 @@ use crate::options::Writing;
 use crate::schemas::{Filling, Given, Source, document};
 use crate::work::run_with;
 use holdall::records::rules::WHICH_CONTENT;
-use holdall::records::{BlobWriter, Build, DatasetWriter, Part};
+use holdall::records::{BlobWriter, Build, DatasetWriter, FinishedTensor};
 use holdall::schema::{Content, Reading, TensorDType};
 use holdall::{Limits, TensorSpec, Work};
 use pyo3::prelude::*;
@@ -123,7 +123,7 @@ pub(crate) fn encode_records(
         let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
         let filled = source.rows(work).and_then(|rows| dataset.fill(rows, &filling));
         filled.map_err(|e| e.in_tensor(name))?;
-        Ok(Part::from(dataset))
+        Ok(FinishedTensor::from(dataset))
     })?;
     NativePart::new(py, part)
 }
@@ -146,7 +146,7 @@ pub(crate) fn encode_runs(
         let blob = BlobWriter::new(name, content, &folder, &limits);
         let mut blob = if dedup { blob.with_dedup() } else { blob };
         runs.fill(&mut blob, work).map_err(|e| e.in_tensor(name))?;
-        Ok(Part::from(blob))
+        Ok(FinishedTensor::from(blob))
     })?;
     NativePart::new(py, part)
 }
@@ -217,7 +217,7 @@ pub(crate) struct NativePart {
 }
 
 impl NativePart {
-    fn new(py: Python<'_>, part: Part) -> PyResult<NativePart> {
+    fn new(py: Python<'_>, part: FinishedTensor) -> PyResult<NativePart> {
         let spec = part.spec();
         let readers = py.detach(|| part.into_readers()).raise(py)?;
         let readers = readers.into_iter().map(|r| Box::new(r) as Box<dyn Read + Send>).collect();

@@ -2,7 +2,7 @@
 
 use crate::arrays::{ElementType, ElementTypes};
 use crate::errors::{Raise, misuse};
-use crate::memory::{Buffer, Lent};
+use crate::memory::{Buffer, BorrowedBuffer};
 use crate::options::{Converting, Writing};
 use crate::source::PythonSource;
 use crate::stream::NativeArriving;
@@ -363,7 +363,7 @@ impl NativeFile {
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        let mut lent = Lent::writable(buffer)?;
+        let mut lent = BorrowedBuffer::writable(buffer)?;
         let out = lent.bytes_mut();
         run(py, len, |_| tensor.read_into(&role, out))
     }
@@ -561,7 +561,7 @@ impl NativeFile {
         let mut lent = Vec::with_capacity(buffers.len());
         for (at, role, buffer) in &buffers {
             let name = self.tensor(py, *at)?.name().to_owned();
-            lent.push((name, Role::from_name(role), Lent::writable(buffer)?));
+            lent.push((name, Role::from_name(role), BorrowedBuffer::writable(buffer)?));
         }
         let mut taken: Vec<_> = lent.iter().map(|(_, _, l)| l.addresses()).collect();
         taken.retain(|range| !range.is_empty());

@@ -163,14 +163,14 @@ impl Buffer {
 }
 
 /// Memory of a Python object, held in place while this is.
-pub(crate) struct Lent(PyUntypedBuffer);
+pub(crate) struct BorrowedBuffer(PyUntypedBuffer);
 
-impl Lent {
+impl BorrowedBuffer {
     /// The bytes of an object that lends them in one row-major piece.
-    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<BorrowedBuffer> {
         let buffer = PyUntypedBuffer::get(object)?;
         if buffer.is_c_contiguous() {
-            return Ok(Lent(buffer));
+            return Ok(BorrowedBuffer(buffer));
         }
         let hint = "pass a contiguous one, for example numpy.ascontiguousarray(x)";
         let message = "the buffer is not in one row-major piece";
@@ -178,8 +178,8 @@ impl Lent {
     }
 
     /// The bytes of an object that lets them be written to.
-    pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
-        let lent = Lent::from_object(object)?;
+    pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<BorrowedBuffer> {
+        let lent = BorrowedBuffer::from_object(object)?;
         if !lent.0.readonly() {
             return Ok(lent);
         }

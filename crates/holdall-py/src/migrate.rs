@@ -4,7 +4,7 @@ use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::options::Writing;
 use crate::plain;
-use crate::schemas::{Given, Own, Raised, document, first_of};
+use crate::schemas::{Given, Own, FirstException, document, first_of};
 use crate::work::{run_apart, run_with};
 use holdall::error::io;
 use holdall::json::parse;
@@ -89,7 +89,7 @@ pub(crate) fn schema_migrate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let file = file.get(py)?;
     let options = writing.options(py)?;
-    let raised = Raised::default();
+    let raised = FirstException::default();
     let schema = document(py, &schema, Reading::ByContent)?;
     let schema = schema.with_vocabulary(own.vocabulary(&raised)).raise(py)?;
     let migration = evolution.migration(py, schema)?;

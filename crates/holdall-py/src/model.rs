@@ -6,7 +6,7 @@ use crate::{describe, plain, values};
 use holdall::carton::{Package, TensorValue};
 use holdall::{Cancel, Result, Work};
 use holdall_run::self_test::{Override, self_tests};
-use holdall_run::{LogLine, Model, Named, Settings, rules};
+use holdall_run::{LogLine, Model, NamedValues, Settings, rules};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
@@ -306,7 +306,7 @@ impl Drop for NativeModel {
 
 /// Outputs on their way from a call, and what ends it.
 struct Taken {
-    answers: Mutex<Option<Receiver<Result<Named>>>>,
+    answers: Mutex<Option<Receiver<Result<NamedValues>>>>,
     cancel: Cancel,
     /// Who began to take them.
     thread: ThreadId,
@@ -382,7 +382,7 @@ impl Drop for NativeAnswers {
 }
 
 /// The inputs of a call; values without names are the declared inputs in their order.
-fn inputs(model: &Model, names: Option<Vec<String>>, given: Vec<TensorValue>) -> Result<Named> {
+fn inputs(model: &Model, names: Option<Vec<String>>, given: Vec<TensorValue>) -> Result<NamedValues> {
     match names {
         Some(names) => Ok(names.into_iter().zip(given).collect()),
         None => model.in_order(given),

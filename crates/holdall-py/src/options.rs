@@ -5,7 +5,7 @@ use crate::value;
 use holdall::convert::Convert;
 use holdall::{
     Algorithm, Cast, Check, Durability, EncodeOptions, Encoding, ExternalData, Io, Layouts, Limit,
-    Limits, NameCase, OpenOptions, Overflow, Reform, Rename, Select, Sharing, Work, WriteOptions,
+    Limits, NameCase, OpenOptions, Overflow, FormRule, Rename, Select, Sharing, Work, WriteOptions,
     formats,
 };
 use pyo3::prelude::*;
@@ -188,7 +188,7 @@ impl Writing<'_> {
         let casts = how.dtypes.iter().map(|rule| Cast::new(rule));
         let casts = casts.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_dtypes(casts.map_err(|e| crate::errors::raise(py, &e))?);
-        let forms = how.forms.iter().map(|rule| Reform::new(rule));
+        let forms = how.forms.iter().map(|rule| FormRule::new(rule));
         let forms = forms.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_forms(forms.map_err(|e| crate::errors::raise(py, &e))?);
         if let Some(size) = &how.max_shard_size {

@@ -7,7 +7,7 @@ use crate::work::run_with;
 use crate::{describe, plain, values};
 use holdall::carton::links::{self, Shrink};
 use holdall::carton::rules::PART;
-use holdall::carton::{Content, Follow, Packing, Prepared, Recipe, Take, package_path};
+use holdall::carton::{FileContent, SymlinkPolicy, Packing, Prepared, Recipe, FileSelection, package_path};
 use holdall::plain::ToPlain as _;
 use holdall::{FileSink, fields};
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// What a caller says of a package that is made.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Said<'py> {
+pub(crate) struct PackOptions<'py> {
     name: Option<String>,
     short_description: Option<String>,
     description: Option<String>,
@@ -35,9 +35,9 @@ pub(crate) struct Said<'py> {
     from_toml: Option<PathBuf>,
 }
 
-impl Said<'_> {
+impl PackOptions<'_> {
     /// The same as the library has it.
-    fn recipe(self, py: Python<'_>, follow: Follow, take: Take) -> PyResult<Recipe> {
+    fn recipe(self, py: Python<'_>, follow: SymlinkPolicy, take: FileSelection) -> PyResult<Recipe> {
         let mut recipe = Recipe::new();
         recipe.name = self.name;
         recipe.short_description = self.short_description;
@@ -70,7 +70,7 @@ pub(crate) fn pack<'py>(
     py: Python<'py>,
     model: PathBuf,
     to: Option<PathBuf>,
-    said: Said<'py>,
+    said: PackOptions<'py>,
     tensors: Vec<(String, Bound<'py, PyAny>)>,
     misc: Vec<(String, PathBuf)>,
     compress: Option<&str>,
@@ -88,8 +88,8 @@ pub(crate) fn pack<'py>(
             return Err(misuse(py, "python/option", &message, None));
         }
     };
-    let follow = if follow_links { Follow::All } else { Follow::Inside };
-    let take = if all_files { Take::All } else { Take::Usual };
+    let follow = if follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
+    let take = if all_files { FileSelection::All } else { FileSelection::Usual };
     let to = to.unwrap_or_else(|| package_path(&model));
     let recipe = said.recipe(py, follow, take)?;
     let Prepared { packer, mut warnings, undeclared, .. } =
@@ -99,7 +99,7 @@ pub(crate) fn pack<'py>(
         packer = packer.with_tensor(name, values::from_python(&value)?);
     }
     for (name, path) in misc {
-        packer = packer.with_file(format!("misc/{name}"), Content::Path(path));
+        packer = packer.with_file(format!("misc/{name}"), FileContent::Path(path));
     }
     let report = run_with(py, u64::MAX, None, progress, |work| {
         packer.with_work(work).write(&to, overwrite)

@@ -10,7 +10,7 @@ use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageVerifyOptions, PageForm, Place, Recipe, Strictness, TensorRow, UnpackOptions,
+    Package, PackageVerifyOptions, PageForm, FileLocation, Recipe, Strictness, TensorRow, UnpackOptions,
     hex,
 };
 use holdall::plain::ToPlain as _;
@@ -185,8 +185,8 @@ impl NativePackage {
         let out = PyList::empty(py);
         for file in package.files() {
             let place = match file.place {
-                Place::Zip => "zip",
-                Place::Disk => "disk",
+                FileLocation::Zip => "zip",
+                FileLocation::Disk => "disk",
                 _ => "links",
             };
             let urls = file.sha256.and_then(|of| {

@@ -4,12 +4,12 @@ use crate::decode::{Decode, too_large};
 use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::kinds::Table;
-use crate::memory::{Buffer, Lent};
+use crate::memory::{Buffer, BorrowedBuffer};
 use crate::schemas::outline;
 use crate::work::run;
 use holdall::json::parse;
-use holdall::records::gather::{Chosen, Data, Gathered, Values};
-use holdall::records::{At, Iter, Record, Sample};
+use holdall::records::gather::{RowSelection, ColumnBytes, Gathered, Values};
+use holdall::records::{RecordsAt, Iter, Record, Sample};
 use holdall::schema::rules::ACCESS;
 use holdall::schema::{Accessor, Kind, Schema};
 use holdall::{Limits, Records, Result, TensorRecords as _, Work};
@@ -102,7 +102,7 @@ impl NativeRecords {
 /// Records one after the other.
 enum All<'r> {
     Range(Iter<'r>),
-    At(At<'r>),
+    At(RecordsAt<'r>),
 }
 
 impl<'r> Iterator for All<'r> {
@@ -411,7 +411,7 @@ impl<'py> FromPyObject<'_, 'py> for Picked {
         if let Ok((start, stop)) = of.extract::<(u64, u64)>() {
             return Ok(Picked::Range(start..stop));
         }
-        let lent = Lent::from_object(&of)?;
+        let lent = BorrowedBuffer::from_object(&of)?;
         let places = lent.bytes().as_chunks().0;
         Ok(Picked::At(places.iter().map(|place| u64::from_ne_bytes(*place)).collect()))
     }
@@ -432,10 +432,10 @@ impl Picked {
         }
     }
 
-    fn chosen(&self) -> Chosen<'_, '_> {
+    fn chosen(&self) -> RowSelection<'_, '_> {
         match self {
-            Picked::Range(range) => Chosen::Range(range.clone()),
-            Picked::At(places) => Chosen::At(places),
+            Picked::Range(range) => RowSelection::Range(range.clone()),
+            Picked::At(places) => RowSelection::At(places),
         }
     }
 }
@@ -461,8 +461,8 @@ impl NativeColumn {
             _ => return Err(PyValueError::new_err("a column of other values than numbers")),
         };
         let data = match data {
-            Data::Own(memory) => Buffer::writable(memory),
-            Data::Shared(bytes) => Buffer::frozen(bytes),
+            ColumnBytes::Own(memory) => Buffer::writable(memory),
+            ColumnBytes::Shared(bytes) => Buffer::frozen(bytes),
         };
         Ok((data, there.map(Buffer::frozen)))
     }

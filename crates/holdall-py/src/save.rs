@@ -5,7 +5,7 @@ use crate::arrays::{ndarray, width};
 use crate::dtype;
 use crate::errors::Raise;
 use crate::file::NativeFile;
-use crate::memory::{Elements, Lent};
+use crate::memory::{Elements, BorrowedBuffer};
 use crate::options::Writing;
 use crate::work::{Meter, part};
 use crate::writer::{Open, Spec, spec};
@@ -98,7 +98,7 @@ fn expected(keeps_attributes: bool) -> Expected {
 }
 
 /// Where a component's bytes come from.
-enum Part {
+enum ComponentData {
     /// From memory, as they are.
     Elements(Elements),
     /// From an object of the Python half, in chunks.
@@ -117,7 +117,7 @@ struct Given<'py> {
     dtypes: Vec<(Bound<'py, PyAny>, Known)>,
     specs: Vec<TensorSpec>,
     /// Of each tensor, one for each component.
-    parts: Vec<Vec<Part>>,
+    parts: Vec<Vec<ComponentData>>,
     /// What tensors have in common with the same array elsewhere, where the Python half says it.
     identities: Vec<(usize, Bound<'py, PyAny>)>,
 }
@@ -147,7 +147,7 @@ impl<'py> Given<'py> {
                 attributes: holdall::Attributes::new(),
                 components: vec![data],
             });
-            self.parts.push(vec![Part::Elements(elements)]);
+            self.parts.push(vec![ComponentData::Elements(elements)]);
             return Ok(());
         }
         self.add_described(name, value)
@@ -189,7 +189,7 @@ impl<'py> Given<'py> {
             }
             let elements = array.and_then(|array| Elements::from_array(&array));
             let whole = elements.filter(|e| e.bytes().len() as u64 == component.decoded_len);
-            parts.push(whole.map_or_else(|| Part::Chunks(part.unbind()), Part::Elements));
+            parts.push(whole.map_or_else(|| ComponentData::Chunks(part.unbind()), ComponentData::Elements));
         }
         self.specs.push(spec);
         self.parts.push(parts);
@@ -221,7 +221,7 @@ impl<'py> Given<'py> {
         for (at, (spec, parts)) in self.specs.iter().zip(&self.parts).enumerate() {
             if described.next_if_eq(&at).is_none()
                 && spec.layout == Layout::Dense
-                && let [Part::Elements(elements)] = &parts[..]
+                && let [ComponentData::Elements(elements)] = &parts[..]
                 && !elements.bytes().is_empty()
             {
                 starts.push((elements.start(), at));
@@ -248,7 +248,7 @@ impl<'py> Given<'py> {
                 (self.specs[at].components.first_mut(), &mut self.parts[at][..])
             {
                 data.shares = Some(shares);
-                *part = Part::Shared;
+                *part = ComponentData::Shared;
             }
         }
         Ok(())
@@ -281,7 +281,7 @@ impl Write<'_, '_> {
         py: Python<'_>,
         writer: &mut Open,
         specs: Vec<TensorSpec>,
-        parts: &[Vec<Part>],
+        parts: &[Vec<ComponentData>],
     ) -> PyResult<()> {
         py.detach(|| writer.declare(&specs)).raise(py)?;
         let tell = |bytes: usize| -> PyResult<()> {
@@ -301,7 +301,7 @@ impl Write<'_, '_> {
                 Then::More => {}
                 Then::Chunks(part) => {
                     for chunk in part.bind(py).call_method0("chunks")?.try_iter()? {
-                        let chunk = Lent::from_object(&chunk?)?;
+                        let chunk = BorrowedBuffer::from_object(&chunk?)?;
                         let bytes = chunk.bytes();
                         let run = || writer.write(bytes);
                         match self.quick {
@@ -320,7 +320,7 @@ impl Write<'_, '_> {
 /// The tensor whose parts are being written: those left, and how much of the first was written.
 #[derive(Default)]
 struct Lending<'p> {
-    parts: &'p [Part],
+    parts: &'p [ComponentData],
     written: usize,
 }
 
@@ -336,7 +336,7 @@ impl<'p> Lending<'p> {
     fn write(
         &mut self,
         writer: &mut Open,
-        specs: &mut impl Iterator<Item = (TensorSpec, &'p Vec<Part>)>,
+        specs: &mut impl Iterator<Item = (TensorSpec, &'p Vec<ComponentData>)>,
     ) -> holdall::Result<(usize, Then<'p>)> {
         let mut bytes = 0;
         loop {
@@ -348,7 +348,7 @@ impl<'p> Lending<'p> {
                     }
                     None => return Ok((bytes, Then::End)),
                 },
-                [Part::Elements(elements), rest @ ..] => {
+                [ComponentData::Elements(elements), rest @ ..] => {
                     let left = &elements.bytes()[self.written..];
                     let now = &left[..left.len().min(CHUNK - bytes)];
                     writer.write(now)?;
@@ -361,11 +361,11 @@ impl<'p> Lending<'p> {
                         return Ok((bytes, Then::More));
                     }
                 }
-                [Part::Chunks(part), rest @ ..] => {
+                [ComponentData::Chunks(part), rest @ ..] => {
                     (self.parts, self.written) = (rest, 0);
                     return Ok((bytes, Then::Chunks(part)));
                 }
-                [Part::Shared, rest @ ..] => (self.parts, self.written) = (rest, 0),
+                [ComponentData::Shared, rest @ ..] => (self.parts, self.written) = (rest, 0),
             }
         }
     }

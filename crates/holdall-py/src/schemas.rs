@@ -5,10 +5,10 @@ use crate::file::NativeFile;
 use crate::work::run_with;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, CheckReport, FillOptions, RecordForm, Rows, RowsOptions, SchemaOrFile, Where,
+    self, CheckReport, FillOptions, RecordForm, Rows, RowsOptions, SchemaOrFile, FindingLocation,
 };
 use holdall::schema::{
-    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, There,
+    Base, Bump, Document, InferOptions, Lang, Null, OutlineRow, Path, Reading, Symbols, RowPresence,
     Unknown, Vocabulary, Width,
 };
 use holdall::{Limits, OpenOptions, Work, convert};
@@ -234,9 +234,9 @@ pub(crate) fn outline<'py>(py: Python<'py>, rows: Vec<OutlineRow>) -> PyResult<B
             Base::Heap => "heap",
         };
         let (optional, bit) = match row.there {
-            There::Always => (false, None),
-            There::Optional => (true, None),
-            There::Bit(bit) => (true, Some((bit.byte, bit.bit))),
+            RowPresence::Always => (false, None),
+            RowPresence::Optional => (true, None),
+            RowPresence::Bit(bit) => (true, Some((bit.byte, bit.bit))),
         };
         let at = (row.offset, row.size, row.stride, row.align);
         out.append((row.path.to_string(), row.kind, base, at, optional, bit))?;
@@ -287,7 +287,7 @@ pub(crate) fn schema_diff<'py>(
 }
 
 /// The first exception that a function of Python's raised where it should have said whether a value is one.
-pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type FirstException = Arc<Mutex<Option<PyErr>>>;
 
 /// Formats and keywords of the caller's: names, and functions of JSON text that say whether a value is one.
 #[derive(FromPyObject)]
@@ -298,7 +298,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    pub(crate) fn vocabulary(self, raised: &Raised) -> Vocabulary {
+    pub(crate) fn vocabulary(self, raised: &FirstException) -> Vocabulary {
         let mut vocabulary = Vocabulary::new();
         for (name, check) in self.formats {
             let raised = Arc::clone(raised);
@@ -315,12 +315,12 @@ impl Own {
     }
 }
 
-pub(crate) fn first_of(raised: &Raised) -> Option<PyErr> {
+pub(crate) fn first_of(raised: &FirstException) -> Option<PyErr> {
     raised.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Whether a function of Python's says so. What it raises is kept, and counts as a no.
-fn ask_python(raised: &Raised, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
+fn ask_python(raised: &FirstException, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
     Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
         Ok(said) => said,
         Err(e) => {
@@ -345,7 +345,7 @@ pub(crate) fn schema_check<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let limits = Limits::default().of_schemas();
-    let raised = Raised::default();
+    let raised = FirstException::default();
     let vocabulary = own.vocabulary(&raised);
     let schema = match given(py, &schema, Reading::ByContent) {
         Ok(SchemaOrFile::Schema(schema)) => *schema,
@@ -372,7 +372,7 @@ pub(crate) fn schema_check<'py>(
     let report = run_with(py, u64::MAX, None, progress, |work| {
         if let Err(e) = records::check_schema(&schema, &limits) {
             let mut report = CheckReport::default();
-            report.add(Where::Whole, e);
+            report.add(FindingLocation::Whole, e);
             return Ok(report);
         }
         let file = match &source {
@@ -402,8 +402,8 @@ fn report_of<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, 
     let findings = PyList::empty(py);
     for finding in &report.findings {
         let (line, record) = match finding.at {
-            Where::Line(line) => (Some(line), None),
-            Where::Record(record) => (None, Some(record)),
+            FindingLocation::Line(line) => (Some(line), None),
+            FindingLocation::Record(record) => (None, Some(record)),
             _ => (None, None),
         };
         findings.append((line, record, raise(py, &finding.error).into_value(py)))?;

@@ -4,7 +4,7 @@ use crate::errors::{Raise, misuse};
 use holdall::Result;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
-    self, Access, Bounds, Files, Over, ServeOptions, Service, Serving, Shelf as _, Tokens,
+    self, Access, ServerLimits, Files, Protocols, ServeOptions, Service, Serving, FileCatalog as _, Tokens,
 };
 use pyo3::prelude::*;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// What a caller says of a server, under the names of the Python half.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct How {
+pub(crate) struct ServeArgs {
     listen: String,
     only: Option<String>,
     identity: Option<PathBuf>,
@@ -44,7 +44,7 @@ fn seconds(py: Python<'_>, of: f64) -> PyResult<Duration> {
     })
 }
 
-impl How {
+impl ServeArgs {
     /// Serves the files at these paths.
     fn start(
         self,
@@ -55,8 +55,8 @@ impl How {
         let mut options = ServeOptions::new().with_listen(address(py, "listen", &self.listen)?);
         options = match self.only.as_deref() {
             None => options,
-            Some("quic") => options.with_over(Over::Quic),
-            Some("http") => options.with_over(Over::Http),
+            Some("quic") => options.with_over(Protocols::Quic),
+            Some("http") => options.with_over(Protocols::Http),
             Some(other) => {
                 let message = format!("only is \"quic\", \"http\" or None, not {other:?}");
                 return Err(misuse(py, "python/option", &message, None));
@@ -76,7 +76,7 @@ impl How {
         if self.hash {
             options = options.with_hashes();
         }
-        let mut bounds = Bounds::default();
+        let mut bounds = ServerLimits::default();
         (bounds.clients, bounds.files, bounds.requests) = (self.clients, self.files, self.requests);
         (bounds.in_flight, bounds.patience) = (self.in_flight, seconds(py, self.patience)?);
         (bounds.rate, bounds.rate_of_all) =
@@ -161,7 +161,7 @@ impl NativeServer {
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
-        how: How,
+        how: ServeArgs,
         log: Option<Py<PyAny>>,
     ) -> PyResult<NativeServer> {
         let (files, serving) = how.start(py, paths, log)?;

@@ -1,9 +1,9 @@
 //! Bytes that an object of Python's gives: files of fsspec, object stores, whatever can be read by position.
 
-use crate::memory::Lent;
+use crate::memory::BorrowedBuffer;
 use bytes::Bytes;
 use holdall::source::check_range;
-use holdall::{ByteSource, Result, Terms};
+use holdall::{ByteSource, Result, ReadHints};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
@@ -15,14 +15,14 @@ pub(crate) struct PythonSource {
     read: Py<PyAny>,
     len: u64,
     name: String,
-    terms: Terms,
+    terms: ReadHints,
 }
 
 impl PythonSource {
     /// `is_far` says whether a read waits for another machine.
     pub(crate) fn new(read: Py<PyAny>, len: u64, name: String, is_far: bool) -> PythonSource {
         // One thread of Python's at a time: more of them at once would wait for each other.
-        let terms = if is_far { Terms::REMOTE } else { Terms::DISK };
+        let terms = if is_far { ReadHints::REMOTE } else { ReadHints::DISK };
         PythonSource { read, len, name, terms }
     }
 
@@ -78,7 +78,7 @@ impl ByteSource for PythonSource {
         self.with(ranges, |given, wanted| {
             let bytes = match given.cast::<PyBytes>() {
                 Ok(bytes) => Bytes::from_owner(PyBackedBytes::from(bytes.clone())),
-                Err(_) => Bytes::copy_from_slice(Lent::from_object(given)?.bytes()),
+                Err(_) => Bytes::copy_from_slice(BorrowedBuffer::from_object(given)?.bytes()),
             };
             check(bytes.len(), wanted).map(|()| bytes)
         })
@@ -87,7 +87,7 @@ impl ByteSource for PythonSource {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
         let read = self.with(std::slice::from_ref(&range), |given, wanted| {
-            let lent = Lent::from_object(given)?;
+            let lent = BorrowedBuffer::from_object(given)?;
             check(lent.len(), wanted)?;
             out.copy_from_slice(lent.bytes());
             Ok(())
@@ -95,7 +95,7 @@ impl ByteSource for PythonSource {
         read.map(drop)
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.terms
     }
 }

@@ -4,19 +4,19 @@ use crate::dtype;
 use crate::errors::Raise;
 use crate::memory::Buffer;
 use crate::work::LOOK;
-use holdall::{Arriving, Layout, LoadOptions, TensorInfo};
+use holdall::{TensorStream, Layout, LoadOptions, TensorInfo};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::sync::{Mutex, PoisonError};
 
 /// Tensors on their way.
 #[pyclass(frozen, name = "Arriving", module = "holdall._holdall")]
-pub(crate) struct NativeArriving(Mutex<Option<Arriving>>);
+pub(crate) struct NativeArriving(Mutex<Option<TensorStream>>);
 
 /// A component that is there: role, element type, storage element type, and its bytes.
-type Part = (String, String, &'static str, Buffer);
+type StreamedComponent = (String, String, &'static str, Buffer);
 /// A tensor that is there: name, shape, whether it is dense, and its components.
-type Here<'py> = (Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<Part>);
+type Here<'py> = (Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<StreamedComponent>);
 
 impl NativeArriving {
     /// Begins to load tensors of a file.
@@ -34,7 +34,7 @@ impl NativeArriving {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        with: impl FnOnce(&mut Arriving) -> T + Send,
+        with: impl FnOnce(&mut TensorStream) -> T + Send,
     ) -> Option<T> {
         py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(with))
     }

@@ -4,10 +4,10 @@
 //! list of such tuples.
 
 use crate::errors::{Raise, misuse};
-use crate::memory::{Buffer, Lent};
+use crate::memory::{Buffer, BorrowedBuffer};
 use bytes::Bytes;
 use holdall::carton::{TensorValue, ValueType};
-use holdall_run::Named;
+use holdall_run::NamedValues;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -35,7 +35,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &TensorValue) -> PyResult<B
 }
 
 /// Values by name, in their order.
-pub(crate) fn named<'py>(py: Python<'py>, all: &Named) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn named<'py>(py: Python<'py>, all: &NamedValues) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for (name, value) in all {
         out.set_item(name, to_python(py, value)?)?;
@@ -59,7 +59,7 @@ fn tensor(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     match ty_of(py, &ty)? {
         ValueType::String => TensorValue::strings(shape, data.extract()?),
         ty => {
-            let bytes = Bytes::copy_from_slice(Lent::from_object(&data)?.bytes());
+            let bytes = Bytes::copy_from_slice(BorrowedBuffer::from_object(&data)?.bytes());
             TensorValue::numbers(ty, shape, bytes)
         }
     }

@@ -1,7 +1,7 @@
 //! Writing a file tensor by tensor, to a path or to a Python object with `write`.
 
 use crate::errors::{Raise, misuse};
-use crate::memory::Lent;
+use crate::memory::BorrowedBuffer;
 use crate::options::Writing;
 use crate::work::part;
 use crate::{dtype, value};
@@ -226,7 +226,7 @@ impl NativeWriter {
 
     /// Takes the next bytes.
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
-        let lent = Lent::from_object(bytes)?;
+        let lent = BorrowedBuffer::from_object(bytes)?;
         let bytes = lent.bytes();
         let waits = |open: &mut Open| Ok(open.may_wait(bytes.len()));
         if !self.with(py, waits)? {

@@ -19,7 +19,7 @@ pub(super) const HEAP: u64 = 16 << 20;
 const ROUNDS: usize = 4;
 
 /// Records at some places: see [`Records::at`].
-pub struct At<'r> {
+pub struct RecordsAt<'r> {
     records: &'r Records,
     places: Places,
     parts: Vec<Accessor>,
@@ -74,14 +74,14 @@ pub(super) fn ensure_arrived(done: Result<()>, tensor: &Tensor) -> Result<()> {
 impl Records {
     /// The records at these places, in this order. Those that are not at hand are read together, in as few reads as their source likes:
     /// as many as are worth a read, at most 4,096.
-    pub fn at(&self, places: Vec<u64>) -> At<'_> {
-        At { records: self, places: Places::new(places), parts: Vec::new(), most: RECORDS }
+    pub fn at(&self, places: Vec<u64>) -> RecordsAt<'_> {
+        RecordsAt { records: self, places: Places::new(places), parts: Vec::new(), most: RECORDS }
     }
 }
 
-impl<'r> At<'r> {
+impl<'r> RecordsAt<'r> {
     /// What these parts of the records point at is read with them, up to 16 MiB at a time.
-    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Accessor>) -> At<'r> {
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Accessor>) -> RecordsAt<'r> {
         let schema = self.records.schema();
         let has_heap = |part: &Accessor| {
             // Those of another schema are found out where they are used.
@@ -92,7 +92,7 @@ impl<'r> At<'r> {
     }
 
     /// Few records are read together at first, then more: for who may not want all of them.
-    pub(super) fn slowly(mut self) -> At<'r> {
+    pub(super) fn slowly(mut self) -> RecordsAt<'r> {
         self.most = FEW;
         self
     }
@@ -159,7 +159,7 @@ impl<'r> At<'r> {
     }
 }
 
-impl<'r> Iterator for At<'r> {
+impl<'r> Iterator for RecordsAt<'r> {
     type Item = Result<Record<'r>>;
 
     fn next(&mut self) -> Option<Result<Record<'r>>> {
@@ -174,7 +174,7 @@ impl<'r> Iterator for At<'r> {
     }
 }
 
-impl std::fmt::Debug for At<'_> {
+impl std::fmt::Debug for RecordsAt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("At").field("left", &self.places.len()).finish_non_exhaustive()
     }

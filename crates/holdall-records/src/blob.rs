@@ -6,7 +6,7 @@ use super::rules::{CONTENT, INDEX};
 use super::store::Store;
 use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use bytes::Bytes;
-use holdall_core::layout::records::Runs;
+use holdall_core::layout::records::BlobLayout;
 use holdall_core::{Error, Result, Role};
 use holdall_io::{Check, Tensor};
 use holdall_json::parse;
@@ -23,7 +23,7 @@ pub struct Blob(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     tensor: Tensor,
-    pub(super) runs: Runs,
+    pub(super) runs: BlobLayout,
     pub(super) limits: SchemaLimits,
     pub(super) entries: Store,
     pub(super) heap: Store,
@@ -35,7 +35,7 @@ pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     check_layout(tensor, BLOB)?;
     let limits = tensor.file().limits().of_schemas();
     let schema = Schema::compile(&schema_of(tensor, &limits)?, &limits)?;
-    let runs = Runs::new(tensor.info(), &schema)?;
+    let runs = BlobLayout::new(tensor.info(), &schema)?;
     let entries = Store::open(tensor, &Role::from_name(ENTRIES))?;
     runs.check_len(entries.len())?;
     let heap = Store::open(tensor, &Role::from_name(HEAP))?;

@@ -37,7 +37,7 @@ pub struct CheckReport {
 #[non_exhaustive]
 pub struct Finding {
     /// Where it is.
-    pub at: Where,
+    pub at: FindingLocation,
     /// What is wrong.
     pub error: Error,
 }
@@ -45,7 +45,7 @@ pub struct Finding {
 /// Where something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Where {
+pub enum FindingLocation {
     /// In the schema, or in the header of a file.
     Whole,
     /// In this line of a text, from 1.
@@ -64,7 +64,7 @@ impl CheckReport {
     }
 
     /// Adds something that was found.
-    pub fn add(&mut self, at: Where, error: Error) {
+    pub fn add(&mut self, at: FindingLocation, error: Error) {
         self.found += 1;
         if self.findings.len() < MOST {
             self.findings.push(Finding { at, error });
@@ -112,7 +112,7 @@ pub fn check_rows(
     if schema.schema.extent(ty).map_err(own)?.stride == 0 {
         // No dataset has such records.
         let e = SIZE.broken("records of 0 bytes");
-        report.add(Where::Whole, own(e));
+        report.add(FindingLocation::Whole, own(e));
         return Ok(report);
     }
     if let Some(batches) = rows.take_batches() {
@@ -128,7 +128,7 @@ pub fn check_rows(
     while let Some((line, row)) = rows.next()? {
         report.records += 1;
         if let Err(e) = fill.check(&columns, row) {
-            report.add(Where::Line(line), rows.at_line(e, line));
+            report.add(FindingLocation::Line(line), rows.at_line(e, line));
         }
     }
     Ok(report)
@@ -156,7 +156,7 @@ pub fn check_file(
         Root::References(_) => {
             report.tensors = Some(file.len() as u64);
             if let Err(e) = header(file, schema, limits)? {
-                report.add(Where::Whole, e.in_source(file.name()));
+                report.add(FindingLocation::Whole, e.in_source(file.name()));
             }
             let is_wanted = |name: &str| path.is_none_or(|path| path == name);
             for tensor in file.tensors().filter(|t| *t.layout() == Layout::Records) {
@@ -196,12 +196,12 @@ fn check_records(
     let mut reread = match &resolved {
         Ok((_, resolution)) => {
             if let Err(e) = resolution.keeps_all() {
-                report.add(Where::Whole, own(e));
+                report.add(FindingLocation::Whole, own(e));
             }
             Some(Reread::new(records, resolution, &converters, limits).map_err(own)?)
         }
         Err(e) => {
-            report.add(Where::Whole, own(e.clone()));
+            report.add(FindingLocation::Whole, own(e.clone()));
             None
         }
     };
@@ -219,7 +219,7 @@ fn check_records(
         let found = value
             .and_then(|value| checker.one_record(value).map_err(|e| records.in_record(e, index)));
         if let Err(e) = found {
-            report.add(Where::Record(index), e);
+            report.add(FindingLocation::Record(index), e);
         }
         work.advance(records.extent().stride)?;
     }

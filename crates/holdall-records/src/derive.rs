@@ -8,7 +8,7 @@ use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
 use holdall_schema::{Kind, Len, PlaceWidth, Scalar, Schema, TensorDType, TypeId};
 
 /// A type of a schema, and the way there.
-pub struct Place<'s> {
+pub struct TypePath<'s> {
     schema: &'s Schema,
     ty: TypeId,
     path: String,
@@ -19,7 +19,7 @@ pub struct Field {
     name: &'static str,
     offset: usize,
     size: usize,
-    check: fn(&Place<'_>) -> Result<()>,
+    check: fn(&TypePath<'_>) -> Result<()>,
 }
 
 impl Field {
@@ -29,9 +29,9 @@ impl Field {
     }
 }
 
-impl Place<'_> {
-    pub(super) fn new(schema: &Schema, ty: TypeId) -> Place<'_> {
-        Place { schema, ty, path: String::new() }
+impl TypePath<'_> {
+    pub(super) fn new(schema: &Schema, ty: TypeId) -> TypePath<'_> {
+        TypePath { schema, ty, path: String::new() }
     }
 
     /// Compares a struct with the members of this one.
@@ -54,7 +54,7 @@ impl Place<'_> {
             if member.presence.is_some() {
                 return Err(wrong(&path, "a field in Rust, an optional member in the schema"));
             }
-            let place = Place { schema: self.schema, ty: member.ty, path };
+            let place = TypePath { schema: self.schema, ty: member.ty, path };
             (field.check)(&place)?;
             let offset = member.offset.unwrap_or(0);
             if offset != field.offset as u64 {
@@ -93,7 +93,7 @@ impl Place<'_> {
         match self.kind() {
             Kind::Array(array) if array.len == Len::Fixed(len as u64) => {
                 let path = format!("{}[]", self.path);
-                let items = Place { schema: self.schema, ty: array.items, path };
+                let items = TypePath { schema: self.schema, ty: array.items, path };
                 T::check(&items)?;
                 let stride = self.schema.extent(array.items)?.stride;
                 if stride != size_of::<T>() as u64 {
@@ -202,7 +202,7 @@ numbers! {
 impl FromRecord for bool {
     const DTYPE: Option<TensorDType> = Some(TensorDType::Bool);
 
-    fn check(place: &Place<'_>) -> Result<()> {
+    fn check(place: &TypePath<'_>) -> Result<()> {
         place.number("bool", &[Scalar::Boolean], None)
     }
 
@@ -221,7 +221,7 @@ impl<T: FromRecord, const N: usize> FromRecord for [T; N] {
     const DTYPE: Option<TensorDType> = T::DTYPE;
     const COUNT: u64 = T::COUNT * N as u64;
 
-    fn check(place: &Place<'_>) -> Result<()> {
+    fn check(place: &TypePath<'_>) -> Result<()> {
         place.array::<T>(N)
     }
 

@@ -1,6 +1,6 @@
 //! Records as Rust structs that mirror them.
 
-use super::derive::{Place, wrong};
+use super::derive::{TypePath, wrong};
 use super::{Records, placed};
 use bytemuck::AnyBitPattern;
 use holdall_core::Result;
@@ -35,7 +35,7 @@ pub trait FromRecord: Copy + 'static {
     /// # Errors
     /// `records/derive`.
     #[doc(hidden)]
-    fn check(place: &Place<'_>) -> Result<()>;
+    fn check(place: &TypePath<'_>) -> Result<()>;
 
     /// The value of its bytes.
     ///
@@ -58,7 +58,7 @@ impl Records {
     /// # Errors
     /// `records/derive`, naming the field and what both sides say.
     pub fn structs<T: FromRecord>(&self) -> Result<Structs<T>> {
-        let place = Place::new(self.schema(), self.ty());
+        let place = TypePath::new(self.schema(), self.ty());
         T::check(&place).map_err(|e| placed(e, self.tensor()))?;
         if size_of::<T>() > self.0.size {
             let (own, schema) = (size_of::<T>(), self.0.size);

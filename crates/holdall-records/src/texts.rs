@@ -14,14 +14,14 @@ use std::borrow::Cow;
 /// it is asked for.
 #[derive(Clone)]
 pub struct Texts<'t> {
-    of: Of<'t>,
+    of: TextSource<'t>,
     count: u64,
     /// All of them; none where one is not sound.
     all: Vec<&'t str>,
 }
 
 #[derive(Clone)]
-enum Of<'t> {
+enum TextSource<'t> {
     Blob(&'t Blob),
     Records(&'t Records, Accessor),
 }
@@ -37,7 +37,7 @@ impl Blob {
             return Ok(None);
         };
         self.compare()?;
-        Ok(Some(Texts::new(Of::Blob(self), self.len(), entries, Entry::LEN, heap)))
+        Ok(Some(Texts::new(TextSource::Blob(self), self.len(), entries, Entry::LEN, heap)))
     }
 }
 
@@ -60,7 +60,7 @@ impl Records {
         };
         self.compare()?;
         let entries = entries.get(part.offset()..).unwrap_or_default();
-        let of = Of::Records(self, part);
+        let of = TextSource::Records(self, part);
         Ok(Some(Texts::new(of, self.len(), entries, self.0.stride, heap)))
     }
 }
@@ -81,7 +81,7 @@ fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<V
 }
 
 impl<'t> Texts<'t> {
-    fn new(of: Of<'t>, count: u64, entries: &[u8], stride: usize, heap: &'t [u8]) -> Texts<'t> {
+    fn new(of: TextSource<'t>, count: u64, entries: &[u8], stride: usize, heap: &'t [u8]) -> Texts<'t> {
         let text = std::str::from_utf8(heap).unwrap_or_default();
         let all = all(entries, stride, count, text).unwrap_or_default();
         Texts { of, count, all }
@@ -112,8 +112,8 @@ impl<'t> Texts<'t> {
     #[inline(never)]
     fn checked(&self, index: u64) -> Result<&'t str> {
         let (tensor, found) = match &self.of {
-            Of::Blob(blob) => (blob.tensor(), blob.str(index)?),
-            Of::Records(records, part) => {
+            TextSource::Blob(blob) => (blob.tensor(), blob.str(index)?),
+            TextSource::Records(records, part) => {
                 let found = records.record(index)?.string(part)?;
                 (records.tensor(), found.unwrap_or_default())
             }

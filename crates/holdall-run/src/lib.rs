@@ -68,7 +68,7 @@ pub use config::Config;
 pub use model::Model;
 #[cfg(unix)]
 pub use process::program::Program;
-pub use runner::{Load, Loaded, Named, Runner};
+pub use runner::{Load, Loaded, NamedValues, Runner};
 pub use runner_settings::{Cancelled, Log, LogLine, RunnerSettings};
 pub use runners::Runners;
 pub use self_test::{OutputReport, TestReport, self_tests};

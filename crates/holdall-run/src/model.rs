@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use crate::requirements::{check_compat, platform, version};
 use crate::rules::{CLOSED, NOTHING, PLATFORM, REQUIREMENT};
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
 use crate::runner_settings::Span;
 use crate::settings::Settings;
 use holdall::carton::signature::{self, Call};
@@ -92,7 +92,7 @@ impl Model {
     ///
     /// # Errors
     /// `signature/position`
-    pub fn in_order(&self, values: Vec<TensorValue>) -> Result<Named> {
+    pub fn in_order(&self, values: Vec<TensorValue>) -> Result<NamedValues> {
         signature::in_order(&self.description.inputs, values)
     }
 
@@ -100,7 +100,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::run_streaming`].
-    pub fn run(&mut self, inputs: Named) -> Result<Named> {
+    pub fn run(&mut self, inputs: NamedValues) -> Result<NamedValues> {
         let mut last = None;
         self.call(inputs, Span::Whole, &mut |outputs| {
             last = Some(outputs);
@@ -114,7 +114,7 @@ impl Model {
     /// # Errors
     /// `run/nothing` where it gives none at all, `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
     /// runner, and what `each` gave. After a failure of the runner itself the model must be loaded again.
-    pub fn run_streaming(&mut self, inputs: Named, each: Each<'_>) -> Result<()> {
+    pub fn run_streaming(&mut self, inputs: NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut gave = false;
         self.call(inputs, Span::Answer, &mut |outputs| {
             gave = true;
@@ -128,11 +128,11 @@ impl Model {
     ///
     /// # Errors
     /// `signature/…`
-    pub fn check_inputs(description: &Description, inputs: &Named) -> Result<()> {
+    pub fn check_inputs(description: &Description, inputs: &NamedValues) -> Result<()> {
         bound(description, inputs).map(|_| ())
     }
 
-    fn call(&mut self, inputs: Named, span: Span, each: Each<'_>) -> Result<()> {
+    fn call(&mut self, inputs: NamedValues, span: Span, each: OutputSink<'_>) -> Result<()> {
         if self.process != std::process::id() {
             let e = CLOSED.broken(format!("the model was loaded in process {}", self.process));
             return Err(e.with_hint("load it in this process"));
@@ -142,7 +142,7 @@ impl Model {
         };
         let call = bound(&self.description, &inputs)?;
         let outputs = &self.description.outputs;
-        let mut hand_on = |mut given: Named| {
+        let mut hand_on = |mut given: NamedValues| {
             // Symbols of the outputs are bound anew each time: a stream's sizes may change.
             all_of(call.clone().outputs(outputs, by_ref(&given)))?;
             order(outputs, &mut given);
@@ -187,17 +187,17 @@ fn nothing() -> Error {
 }
 
 /// A call with these inputs: their symbols have sizes.
-fn bound<'a>(description: &'a Description, inputs: &Named) -> Result<Call<'a>> {
+fn bound<'a>(description: &'a Description, inputs: &NamedValues) -> Result<Call<'a>> {
     let mut call = Call::new();
     all_of(call.inputs(&description.inputs, by_ref(inputs)))?;
     Ok(call)
 }
 
-fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &TensorValue)> {
+fn by_ref(values: &NamedValues) -> impl Iterator<Item = (&str, &TensorValue)> {
     values.iter().map(|(name, value)| (name.as_str(), value))
 }
 
-fn order(declared: &[ValueSpec], given: &mut Named) {
+fn order(declared: &[ValueSpec], given: &mut NamedValues) {
     if !declared.is_empty() {
         given.sort_by_key(|(name, _)| declared.iter().position(|d| d.name == *name));
     }

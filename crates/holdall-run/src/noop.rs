@@ -1,6 +1,6 @@
 //! The runner `noop`: gives back what it is given. For trying packages, and what is around them.
 
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
 use holdall::Result;
 use semver::VersionReq;
 
@@ -39,7 +39,7 @@ impl Loaded for Echo {
         false
     }
 
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         // An output that has an input's name is that input; the others take them in order.
         let by_name = |name: &str| inputs.iter().find(|(n, _)| n == name);
         if self.outputs.is_empty() {

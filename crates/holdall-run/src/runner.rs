@@ -7,10 +7,10 @@ use semver::VersionReq;
 use std::path::Path;
 
 /// Values by name: the inputs or the outputs of a call.
-pub type Named = Vec<(String, TensorValue)>;
+pub type NamedValues = Vec<(String, TensorValue)>;
 
 /// Takes the outputs of a call, once for each time that the model gives some.
-pub type Each<'a> = &'a mut dyn FnMut(Named) -> Result<()>;
+pub type OutputSink<'a> = &'a mut dyn FnMut(NamedValues) -> Result<()>;
 
 /// Loads models of one kind.
 pub trait Runner: Send + Sync {
@@ -72,14 +72,14 @@ pub trait Loaded: Send {
     ///
     /// # Errors
     /// What went wrong, and what `each` gave.
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()>;
+    fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()>;
 
     /// Runs it as `run` does, with nobody waiting for what it gives on the way: all of it ends within the time
     /// limit, not each answer.
     ///
     /// # Errors
     /// Those of `run`.
-    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run_whole(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.run(inputs, each)
     }
 

@@ -1,7 +1,7 @@
 //! Self-tests: a package's inputs run through its model, the outputs compared with the expected ones.
 
 use crate::model::Model;
-use crate::runner::Named;
+use crate::runner::NamedValues;
 use holdall::carton::{Comparison, compare};
 use holdall::carton::{SelfTest, TensorValue, Tolerance};
 use holdall::plain::{Plain, ToPlain};
@@ -133,7 +133,7 @@ fn one(
     value: &dyn Fn(&str) -> Result<TensorValue>,
     report: &mut TestReport,
 ) -> Result<()> {
-    let all = |named: &[(String, String)]| -> Result<Named> {
+    let all = |named: &[(String, String)]| -> Result<NamedValues> {
         named.iter().map(|(name, tensor)| Ok((name.clone(), value(tensor)?))).collect()
     };
     let inputs = all(&test.inputs)?;

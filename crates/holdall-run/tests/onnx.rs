@@ -8,7 +8,7 @@ mod models;
 use graphs::{close, declared, expected, files, folder};
 use holdall::Result;
 use holdall::carton::{Description, OptionValue, TensorValue, ValueType};
-use holdall_run::{Model, Named, Settings};
+use holdall_run::{Model, NamedValues, Settings};
 use models::{description, value};
 
 fn load(name: &str, d: Description) -> Result<Model> {
@@ -39,7 +39,7 @@ fn nothing_declared_gives_the_graphs_names_and_the_engines_types() {
     let mut model = load("xor", description("onnx", &[], &[])).unwrap();
     let given = model.run(inputs).unwrap();
     assert_eq!(given[0].0, "p");
-    let p: Named = outputs.into_iter().filter(|(name, _)| name == "p").collect();
+    let p: NamedValues = outputs.into_iter().filter(|(name, _)| name == "p").collect();
     close(&given[..1].to_vec(), &p);
     assert_eq!((given[1].0.as_str(), given[1].1.ty()), ("label", Some(ValueType::Int32)));
 }

@@ -6,7 +6,7 @@ mod models;
 
 use holdall::carton::{Description, OptionValue, TensorValue};
 use holdall::{Error, Result};
-use holdall_run::{LogLine, Model, Named, Settings};
+use holdall_run::{LogLine, Model, NamedValues, Settings};
 use models::{description, python, value};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ fn load_with(
     Model::load_folder(d, folder.path(), settings).map(|model| (folder, model))
 }
 
-fn x(value: TensorValue) -> Named {
+fn x(value: TensorValue) -> NamedValues {
     vec![("x".to_owned(), value)]
 }
 
@@ -69,7 +69,7 @@ def run(inputs):
     let big: Vec<f64> = (0..400_000).map(f64::from).collect();
     let part = |n: u64| TensorValue::from_elements(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
     let texts = ["a", "", "ü𝄞", "zero\0"].map(str::to_owned).to_vec();
-    let inputs: Named = [
+    let inputs: NamedValues = [
         ("f32", TensorValue::from_elements(vec![2, 2], &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE])),
         ("f64", TensorValue::from_elements(vec![], &[0.1f64])),
         ("i8", TensorValue::from_elements(vec![2], &[i8::MIN, 1])),
@@ -481,7 +481,7 @@ fn found(code: &str, settings: &Settings) -> Result<Vec<String>> {
         "import numpy as np, os\n{code}\ndef run(x):\n    return {{'y': np.array(ALL or [''])}}\n"
     );
     let (_folder, mut model) = load_with(any(), &code, settings)?;
-    let outputs = model.run(Named::new())?;
+    let outputs = model.run(NamedValues::new())?;
     match &outputs[0].1 {
         TensorValue::Strings { data, .. } => Ok(data.clone()),
         other => panic!("{other:?}"),

@@ -4,8 +4,8 @@ mod models;
 
 use holdall::Result;
 use holdall::carton::{OptionValue, TensorValue};
-use holdall_run::runner::Each;
-use holdall_run::{Load, Loaded, Model, Named, Runner, Runners, Settings};
+use holdall_run::runner::OutputSink;
+use holdall_run::{Load, Loaded, Model, NamedValues, Runner, Runners, Settings};
 use models::{description, value};
 use semver::VersionReq;
 
@@ -63,7 +63,7 @@ fn options_nobody_knows_are_warned_of() {
 }
 
 /// Gives what it was made with, whatever it is given.
-struct Fixed(Vec<Named>);
+struct Fixed(Vec<NamedValues>);
 
 impl Runner for Fixed {
     fn name(&self) -> &str {
@@ -86,16 +86,16 @@ impl Runner for Fixed {
 }
 
 impl Loaded for Fixed {
-    fn run(&mut self, _: &Named, each: Each<'_>) -> Result<()> {
+    fn run(&mut self, _: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.0.iter().try_for_each(|out| each(out.clone()))
     }
 }
 
-fn fixed(outputs: Vec<Named>) -> Settings {
+fn fixed(outputs: Vec<NamedValues>) -> Settings {
     Settings::default().with_runners(Runners::none().with(Fixed(outputs)))
 }
 
-fn named(of: &[(&str, TensorValue)]) -> Named {
+fn named(of: &[(&str, TensorValue)]) -> NamedValues {
     of.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
@@ -105,7 +105,7 @@ fn outputs_are_held_against_the_description() {
     let mut d = description("fixed", &[("x", "n")], &[("a", "n"), ("b", "*")]);
     d.runner.framework_version = "=2.1".to_owned();
     d.runner.options = vec![("number".to_owned(), OptionValue::String("?".to_owned()))];
-    let run = |outputs: Vec<Named>| {
+    let run = |outputs: Vec<NamedValues>| {
         let settings = fixed(outputs).with_option("number", OptionValue::Integer(7));
         let mut model = Model::load_folder(d.clone(), folder.path(), &settings).unwrap();
         assert!(model.warnings().is_empty());
@@ -154,7 +154,7 @@ fn streams_are_handed_on_one_by_one() {
     let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
     d.runner.framework_version = "*".to_owned();
     // `k` may stand for something else each time.
-    let outs: Vec<Named> = (1..4).map(|n| named(&[("a", value(&[n]))])).collect();
+    let outs: Vec<NamedValues> = (1..4).map(|n| named(&[("a", value(&[n]))])).collect();
     let mut model = Model::load_folder(d, folder.path(), &fixed(outs.clone())).unwrap();
     let input = named(&[("x", value(&[2]))]);
     let mut seen = Vec::new();

@@ -7,7 +7,7 @@ use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::refs::def_name;
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
-use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use crate::schema::{AdditionalMembers, Node, NodeId, Root, Schema};
 use crate::vocabulary::Vocabulary;
 use holdall_json::parse;
 use serde_json::{Map, Value};
@@ -306,7 +306,7 @@ impl Schema {
             (Node::Object(object), Segment::Name(name)) => match object.property(name) {
                 Some(property) => Some(property.node),
                 None => match object.additional {
-                    Additional::Node(node) => Some(node),
+                    AdditionalMembers::Node(node) => Some(node),
                     _ => None,
                 },
             },

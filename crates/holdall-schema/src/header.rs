@@ -2,7 +2,7 @@
 
 use crate::document::note_refs;
 use crate::kinds::{Dim, Len, TensorType};
-use crate::schema::{Additional, Node, NodeId, Object, Presence, Root, Schema};
+use crate::schema::{AdditionalMembers, Node, NodeId, Object, Presence, Root, Schema};
 use holdall_collections::HashMap;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ fn uses(schema: &Schema) -> HashMap<NodeId, u32> {
         match node {
             Node::Object(object) => {
                 object.properties.iter().for_each(|p| count(&p.node));
-                if let Additional::Node(id) = &object.additional {
+                if let AdditionalMembers::Node(id) = &object.additional {
                     count(id);
                 }
             }
@@ -163,9 +163,9 @@ impl Deriver<'_> {
         required.extend(object.required_others.iter().map(|name| Value::from(&**name)));
         let mut out = json!({"type": "object", "properties": properties, "required": required});
         let additional = match object.additional {
-            Additional::Forbidden => Some(Value::Bool(false)),
-            Additional::Anything => None,
-            Additional::Node(id) => Some(self.node(id)),
+            AdditionalMembers::Forbidden => Some(Value::Bool(false)),
+            AdditionalMembers::Anything => None,
+            AdditionalMembers::Node(id) => Some(self.node(id)),
         };
         if let (Some(additional), Value::Object(out)) = (additional, &mut out) {
             out.insert("additionalProperties".to_owned(), additional);

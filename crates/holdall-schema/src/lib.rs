@@ -48,8 +48,8 @@ use check::is_value;
 pub use document::{Document, Reading, record_kind, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
-    Bump, Chain, Change, Convert, Converters, Done, Filled, Kept, MemberStep, Migrator, Part,
-    Resolution, ResolveOptions, Side, Verdict, What, by_chain, by_value, changes_json, diff,
+    Bump, Chain, Change, Convert, Converters, StepKind, Filled, HeapDefaults, MemberStep, Migrator, ConversionInput,
+    Resolution, ResolveOptions, Side, Verdict, ChangeKind, by_chain, by_value, changes_json, diff,
     resolve,
 };
 pub use extent::Symbols;
@@ -63,11 +63,11 @@ pub use kinds::{
 };
 pub use layout::{LayoutItem, PresenceBit, RecordLayout};
 pub use limits::SchemaLimits;
-pub use outline::{Base, Outline, OutlineRow, There};
+pub use outline::{Base, Outline, OutlineRow, RowPresence};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
-pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+pub use schema::{AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
 pub use standard::says_more;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;

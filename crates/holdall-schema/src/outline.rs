@@ -6,7 +6,7 @@ use crate::layout::PresenceBit;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules;
-use crate::schema::{Additional, Node, NodeId, Presence, Root, Schema};
+use crate::schema::{AdditionalMembers, Node, NodeId, Presence, Root, Schema};
 use crate::{Symbols, extent};
 
 /// One path.
@@ -26,14 +26,14 @@ pub struct OutlineRow {
     /// Bytes of which its offset is a multiple.
     pub align: Option<u32>,
     /// Whether it must be there, and what says so.
-    pub there: There,
+    pub there: RowPresence,
     /// What the offset counts from.
     pub base: Base,
 }
 
 /// Whether a value is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum There {
+pub enum RowPresence {
     /// It must be there.
     Always,
     /// A member of an object of references that may be absent.
@@ -93,7 +93,7 @@ impl<'w> Outline<'w> {
     pub fn schema(&mut self, schema: &Schema) -> Result<()> {
         match schema.root() {
             Root::Record(ty) => self.record(schema, ty, &Path::root(), Base::Record),
-            Root::References(node) => self.node(schema, node, &Path::root(), There::Always),
+            Root::References(node) => self.node(schema, node, &Path::root(), RowPresence::Always),
         }
     }
 
@@ -102,7 +102,7 @@ impl<'w> Outline<'w> {
     /// # Errors
     /// As [`Outline::schema`].
     pub fn header(&mut self, path: Path, kind: String, size: Option<u64>) -> Result<()> {
-        self.push(header_row(path, kind, size, None, There::Always))
+        self.push(header_row(path, kind, size, None, RowPresence::Always))
     }
 
     /// The paths of the records of a dataset at `path`.
@@ -118,7 +118,7 @@ impl<'w> Outline<'w> {
         kind(schema, ty, self.symbols)
     }
 
-    fn node(&mut self, schema: &Schema, id: NodeId, path: &Path, there: There) -> Result<()> {
+    fn node(&mut self, schema: &Schema, id: NodeId, path: &Path, there: RowPresence) -> Result<()> {
         let row = |kind, size, align| header_row(path.clone(), kind, size, align, there);
         match schema.node(id) {
             Node::Flat { tensor, align } => {
@@ -136,20 +136,20 @@ impl<'w> Outline<'w> {
             // The depth of a schema bounds the recursion.
             Node::List { items, .. } => {
                 self.touch()?;
-                self.node(schema, *items, &path.then(Segment::Each), There::Always)
+                self.node(schema, *items, &path.then(Segment::Each), RowPresence::Always)
             }
             Node::Object(object) => {
                 self.touch()?;
                 for property in &object.properties {
                     let there = match property.presence {
-                        Presence::Required => There::Always,
-                        Presence::Optional => There::Optional,
+                        Presence::Required => RowPresence::Always,
+                        Presence::Optional => RowPresence::Optional,
                     };
                     let path = path.then(Segment::Name(property.name.clone()));
                     self.node(schema, property.node, &path, there)?;
                 }
-                if let Additional::Node(node) = object.additional {
-                    self.node(schema, node, &path.then(Segment::Each), There::Optional)?;
+                if let AdditionalMembers::Node(node) = object.additional {
+                    self.node(schema, node, &path.then(Segment::Each), RowPresence::Optional)?;
                 }
                 Ok(())
             }
@@ -175,8 +175,8 @@ impl<'w> Outline<'w> {
                 size: Some(item.range.end.saturating_sub(item.range.start)),
                 stride: Some(item.stride),
                 align: Some(item.align),
-                there: item.presence.map_or(There::Always, |bit| {
-                    There::Bit(PresenceBit { byte: bit.byte.saturating_add(shift), ..bit })
+                there: item.presence.map_or(RowPresence::Always, |bit| {
+                    RowPresence::Bit(PresenceBit { byte: bit.byte.saturating_add(shift), ..bit })
                 }),
                 base,
                 path: path.clone(),
@@ -268,7 +268,7 @@ fn header_row(
     kind: String,
     size: Option<u64>,
     align: Option<u32>,
-    there: There,
+    there: RowPresence,
 ) -> OutlineRow {
     OutlineRow { path, kind, offset: None, size, stride: None, align, there, base: Base::Header }
 }

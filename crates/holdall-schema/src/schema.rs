@@ -87,7 +87,7 @@ pub struct Object {
     /// Its members: in the order of a struct's keyword, else of their names.
     pub properties: Vec<Property>,
     /// What other members may be.
-    pub additional: Additional,
+    pub additional: AdditionalMembers,
     /// Required names that are not among `properties`.
     pub required_others: Vec<Arc<str>>,
     pub(crate) sorted: Vec<u32>,
@@ -127,7 +127,7 @@ pub enum Presence {
 
 /// What members may be that are not among the properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Additional {
+pub enum AdditionalMembers {
     /// There may be none.
     Forbidden,
     /// Plain JSON of any kind.

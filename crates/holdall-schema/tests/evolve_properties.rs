@@ -3,7 +3,7 @@
 use crate::generators::{Dice, leaf, noise, schema, value};
 use holdall_schema::{
     Change, Converters, Encoder, Kind, ResolveOptions, Scalar, Schema, SchemaLimits, TypeId,
-    Verdict, What, diff, resolve,
+    Verdict, ChangeKind, diff, resolve,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ proptest! {
         let (record, heap) = encode(&writer, from, &dice);
         let found = migrate(&writer, &reader, &record, &heap);
         // Bounds are for the values, not for the bytes.
-        let is_aside = |c: &Change| matches!(c.what, What::Removed | What::Bounds | What::Keywords);
+        let is_aside = |c: &Change| matches!(c.what, ChangeKind::Removed | ChangeKind::Bounds | ChangeKind::Keywords);
         let is_read = changes.iter().all(|c| c.verdict == Verdict::Compatible || is_aside(c));
         prop_assert_eq!(found.is_ok(), is_read, "{:?} {:?}", changes, found);
         let Ok((out, out_heap)) = found else { return Ok(()) };

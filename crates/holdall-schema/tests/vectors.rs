@@ -2,7 +2,7 @@
 
 use holdall_json::parse;
 use holdall_schema::{
-    Accessor, Additional, Dim, Encoder, Error, Kind, Node, NodeId, Path, Presence, ReadScalar,
+    Accessor, AdditionalMembers, Dim, Encoder, Error, Kind, Node, NodeId, Path, Presence, ReadScalar,
     Root, Scalar, Schema, SchemaLimits, Symbols, TypeId,
 };
 use serde_json::{Value, json};
@@ -215,9 +215,9 @@ fn node(schema: &Schema, id: NodeId) -> Value {
                 json!([*p.name, node(schema, p.node), presence])
             };
             let additional = match object.additional {
-                Additional::Forbidden => json!("forbidden"),
-                Additional::Anything => json!("any"),
-                Additional::Node(id) => node(schema, id),
+                AdditionalMembers::Forbidden => json!("forbidden"),
+                AdditionalMembers::Anything => json!("any"),
+                AdditionalMembers::Node(id) => node(schema, id),
             };
             let properties: Vec<Value> = object.properties.iter().map(property).collect();
             let mut found = json!({"object": properties, "additional": additional});

@@ -352,7 +352,7 @@ fn source() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(feature = "carton")]
 fn packages() -> holdall::Result<()> {
-    use holdall::carton::{Content, Description, Package, Packer, Runner, TensorValue};
+    use holdall::carton::{FileContent, Description, Package, Packer, Runner, TensorValue};
     let mut description = Description::default();
     description.model_name = Some("Tiny".into());
     description.runner = Runner::default();
@@ -360,7 +360,7 @@ fn packages() -> holdall::Result<()> {
     description.runner.framework_version = "=1.0.0".into();
     let x = TensorValue::from_elements(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     let report = Packer::new(description)
-        .with_file("model/model.zt", Content::Path("model.zt".into()))
+        .with_file("model/model.zt", FileContent::Path("model.zt".into()))
         .with_tensor("x", x)
         .write("model.carton", false)?;
 

@@ -1,3 +1,3 @@
 //! What tar archives and zips contain.
 
-pub use holdall_io::archive::{Contained, Contents, contents};
+pub use holdall_io::archive::{ArchiveEntry, ArchiveContents, contents};

@@ -5,10 +5,10 @@
 //! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
 
 pub use holdall_carton::{
-    Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, IGNORE_FILE,
+    FileContent, Description, Difference, DimSpec, Example, Fetcher, FileReader, SymlinkPolicy, IGNORE_FILE,
     Inferred, Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile,
-    PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing, PageForm, Place, Prepared,
-    Recipe, Reference, Runner, SelfTest, ShapeSpec, Strictness, Take, TensorKind, TensorRow,
+    PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing, PageForm, FileLocation, Prepared,
+    Recipe, Reference, Runner, SelfTest, ShapeSpec, Strictness, FileSelection, TensorKind, TensorRow,
     TensorValue, Tolerance, UnpackOptions, ValueSpec, ValueType, declared, hex, links, mapped,
     onnx, onnx_files, package_diff, package_path,
 };

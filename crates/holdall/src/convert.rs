@@ -9,7 +9,7 @@ mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
-use crate::form::{Form, Forming, Reform, Reformed, Reforms};
+use crate::form::{TensorForm, Forming, FormRule, ReformedTensor, Reforms};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
 use holdall_core::error::Shown as _;
@@ -23,7 +23,7 @@ use holdall_core::{
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
 use holdall_io::error::{CANNOT_HOLD, SCALED, SHARDS_PLACE};
-use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
@@ -129,14 +129,14 @@ impl Convert {
     /// least two dimensions. Other tensors, and those that a pattern of [`Convert::with_forms`] matches, stay as
     /// they are. Tensors are converted piece by piece; a tensor that becomes sparse is read several times. The
     /// report says what became of them, with the error of quantizing.
-    pub fn with_form(self, to: Form) -> Convert {
-        self.with_forms([Reform::all(to)])
+    pub fn with_form(self, to: TensorForm) -> Convert {
+        self.with_forms([FormRule::all(to)])
     }
 
     /// Writes tensors in the forms that these rules give: the first rule whose pattern matches the tensor's name in
     /// the source applies, otherwise the one without a pattern. Patterns skip what [`Convert::with_form`] leaves
     /// alone; a tensor that is given by its name gets the form, or is an error.
-    pub fn with_forms(mut self, rules: impl IntoIterator<Item = Reform>) -> Convert {
+    pub fn with_forms(mut self, rules: impl IntoIterator<Item = FormRule>) -> Convert {
         self.reforms.extend(rules);
         self
     }
@@ -257,7 +257,7 @@ pub struct ConvertReport {
     /// The tensors that contain them.
     pub overflows: Vec<Overflowed>,
     /// Tensors that became sparse or quantized; for a dry run, without the errors.
-    pub reformed: Vec<Reformed>,
+    pub reformed: Vec<ReformedTensor>,
     /// The names of the files in the folder that was written, or of an ONNX model and the file beside it; empty for
     /// a single file.
     pub files: Vec<String>,
@@ -467,7 +467,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     items::check_names(&items).map_err(|e| e.in_source(file.name()))?;
     if options.keep_encoding && encoder.can_compress() {
-        items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
+        items.iter_mut().for_each(|item| item.keep = CopyMode::Encoding);
     }
     let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
     let items = items::arrange(items, &*encoder, options.sharing)?;
@@ -636,7 +636,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
         }
     }
     spec.attributes = attributes_of_elements(tensor);
-    Ok(Item { spec, feeds: vec![Feed::dense(tensor)], keep: Keep::Nothing })
+    Ok(Item { spec, feeds: vec![ComponentSource::dense(tensor)], keep: CopyMode::Nothing })
 }
 
 /// Takes away the attributes that the target cannot hold.

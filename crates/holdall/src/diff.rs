@@ -7,7 +7,7 @@ mod jobs;
 mod schemas;
 
 pub use holdall_core::diff::{
-    AttributeDiff, ComponentDiff, Diff, Differing, TensorDiff, ValueDiff,
+    AttributeDiff, ComponentDiff, Diff, DifferingElement, TensorDiff, ValueDiff,
 };
 pub use schemas::{SchemaDiff, diff_schemas};
 
@@ -67,7 +67,7 @@ pub fn diff(a: &File, b: &File, options: &DiffOptions) -> Result<Diff> {
         // Says what was looked for in vain, if anything was.
         options.select.tensors(a)?;
     }
-    let with_files = |pair: holdall_core::diff::Pair| {
+    let with_files = |pair: holdall_core::diff::TensorPair| {
         let (x, y) = (a.tensor(pair.a.name())?, b.tensor(pair.b.name())?);
         Ok(jobs::Pair { a: x, b: y, diff: pair.diff })
     };

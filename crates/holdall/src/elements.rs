@@ -22,10 +22,10 @@ pub(crate) struct Elements {
     pub(crate) of: ElementType,
     /// How many there are; `None` where only decoding tells.
     pub(crate) count: Option<u64>,
-    place: Place,
+    place: ElementSource,
 }
 
-enum Place {
+enum ElementSource {
     /// In a component of a file.
     File(Box<InFile>),
     Memory(Bytes),
@@ -70,7 +70,7 @@ impl Elements {
         Ok(Elements {
             of,
             count,
-            place: Place::File(Box::new(InFile { tensor, component, table })),
+            place: ElementSource::File(Box::new(InFile { tensor, component, table })),
         })
     }
 
@@ -79,7 +79,7 @@ impl Elements {
         let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
         let bytes = dense.into_bytes();
         let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
-        Elements { of, count, place: Place::Memory(bytes) }
+        Elements { of, count, place: ElementSource::Memory(bytes) }
     }
 
     /// Those of a tensor whose layout computes them.
@@ -87,7 +87,7 @@ impl Elements {
         Elements {
             of: ElementType::new(DType::F32, None),
             count: Some(computed.count()),
-            place: Place::Computed(computed),
+            place: ElementSource::Computed(computed),
         }
     }
 
@@ -101,15 +101,15 @@ impl Elements {
         Ok(Elements {
             of: ElementType::new(of.dtype(), of.logical_type()),
             count: Some(described.count()),
-            place: Place::Described(Box::new((tensor.clone(), described))),
+            place: ElementSource::Described(Box::new((tensor.clone(), described))),
         })
     }
 
     /// Whether any range can be had without what lies before it.
     pub(crate) fn is_random(&self) -> bool {
         match &self.place {
-            Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
-            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => true,
+            ElementSource::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
+            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => true,
         }
     }
 
@@ -117,11 +117,11 @@ impl Elements {
     /// way would fetch or decode the bytes twice.
     pub(crate) fn is_summed(&self) -> bool {
         match &self.place {
-            Place::File(f) => {
+            ElementSource::File(f) => {
                 (f.is_remote() || !self.is_random())
                     && f.tensor.file().check().algorithm(&f.component).is_some()
             }
-            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => false,
+            ElementSource::Memory(_) | ElementSource::Computed(_) | ElementSource::Described(_) => false,
         }
     }
 
@@ -131,7 +131,7 @@ impl Elements {
     /// Io, Integrity.
     pub(crate) fn compare(&self) -> Result<()> {
         match &self.place {
-            Place::File(f) if !self.is_summed() => f.tensor.checked().compare(&f.component.role),
+            ElementSource::File(f) if !self.is_summed() => f.tensor.checked().compare(&f.component.role),
             _ => Ok(()),
         }
     }
@@ -154,8 +154,8 @@ impl Elements {
     ) -> Result<T> {
         let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
         match &self.place {
-            Place::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
-            Place::Computed(q) => {
+            ElementSource::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
+            ElementSource::Computed(q) => {
                 let mut values = vec![0f32; (range.end - range.start) as usize];
                 q.dequantize_range(range, &mut values)?;
                 memory.resize(4 * values.len(), 0);
@@ -164,7 +164,7 @@ impl Elements {
                 }
                 work(memory)
             }
-            Place::Described(both) => {
+            ElementSource::Described(both) => {
                 let (tensor, described) = &**both;
                 memory.clear();
                 described
@@ -172,7 +172,7 @@ impl Elements {
                     .map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))?;
                 work(memory)
             }
-            Place::File(f) => f.with(bytes, memory, work),
+            ElementSource::File(f) => f.with(bytes, memory, work),
         }
     }
 
@@ -182,7 +182,7 @@ impl Elements {
     /// Limit, when what is compressed decodes to more than is allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let pieces = match &self.place {
-            Place::File(f) if !self.is_random() || f.is_remote() => {
+            ElementSource::File(f) if !self.is_random() || f.is_remote() => {
                 Some(f.tensor.checked().component_pieces(f.component.clone())?)
             }
             _ => None,
@@ -193,7 +193,7 @@ impl Elements {
     /// The least bytes that are worth reading at a time.
     pub(crate) fn least(&self) -> u64 {
         match &self.place {
-            Place::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
+            ElementSource::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
             _ => 0,
         }
     }

@@ -9,7 +9,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::number::{Class, ElementType};
+use holdall_core::layout::number::{NumberClass, ElementType};
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::{DENSE_LIMIT, errors_of};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
@@ -17,17 +17,17 @@ use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec, Warning,
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
-use holdall_io::items::{Feed, Item, Keep, MadePieces};
+use holdall_io::items::{ComponentSource, Item, CopyMode, MadePieces};
 use holdall_io::select::{ByName, Glob};
 use holdall_io::{Check, DensePieces, File, Tensor, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use stored::What;
+use stored::NonzeroContent;
 
 /// A form that a tensor can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum TensorForm {
     /// Sparse, by compressed rows.
     Csr,
     /// Sparse, by coordinates.
@@ -39,34 +39,34 @@ pub enum Form {
 }
 
 /// `csr`, `coo`, `group:4:128`, `group:4:-1` for a group of each row, `q8_0`.
-impl fmt::Display for Form {
+impl fmt::Display for TensorForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Form::Csr => f.write_str("csr"),
-            Form::Coo => f.write_str("coo"),
-            Form::Group(of) => match of.size() {
+            TensorForm::Csr => f.write_str("csr"),
+            TensorForm::Coo => f.write_str("coo"),
+            TensorForm::Group(of) => match of.size() {
                 Some(size) => write!(f, "group:{}:{size}", of.bits()),
                 None => write!(f, "group:{}:-1", of.bits()),
             },
-            Form::Blocks(of) => write!(f, "{of}"),
+            TensorForm::Blocks(of) => write!(f, "{of}"),
         }
     }
 }
 
-impl Form {
+impl TensorForm {
     /// The form of that name.
     ///
     /// # Errors
     /// Misuse for another name; Unsupported and Malformed for bits and sizes that cannot be.
-    pub fn new(name: &str) -> Result<Form> {
+    pub fn new(name: &str) -> Result<TensorForm> {
         match name {
-            "csr" => return Ok(Form::Csr),
-            "coo" => return Ok(Form::Coo),
+            "csr" => return Ok(TensorForm::Csr),
+            "coo" => return Ok(TensorForm::Coo),
             _ => {}
         }
         if let Some(of) = BlockType::by_name(name) {
             if can_quantize(of) {
-                return Ok(Form::Blocks(of));
+                return Ok(TensorForm::Blocks(of));
             }
             let made = BLOCK_TYPES.iter().filter(|of| can_quantize(of)).map(BlockType::as_str);
             let made = made.collect::<Vec<_>>().join(", ");
@@ -86,45 +86,45 @@ impl Form {
             );
             return Err(FORM_RULE.broken(message));
         };
-        Ok(Form::Group(Grouping::new(bits, size)?))
+        Ok(TensorForm::Group(Grouping::new(bits, size)?))
     }
 
     /// Whether it is a sparse one.
     pub fn is_sparse(self) -> bool {
-        matches!(self, Form::Csr | Form::Coo)
+        matches!(self, TensorForm::Csr | TensorForm::Coo)
     }
 }
 
 /// One rule about the form that tensors are written in: `FORM` for all, or `PATTERN=FORM` for those whose names match the
 /// [`Glob`]. FORM is a [`Form`] by its name, or `keep`.
 #[derive(Debug, Clone)]
-pub struct Reform {
+pub struct FormRule {
     glob: Option<Glob>,
     /// None where tensors stay what they are.
-    to: Option<Form>,
+    to: Option<TensorForm>,
 }
 
-impl Reform {
+impl FormRule {
     /// Reads a rule. What is before the last `=` is the pattern.
     ///
     /// # Errors
     /// As [`Form::new`]; Misuse for a pattern that cannot be read.
-    pub fn new(rule: &str) -> Result<Reform> {
+    pub fn new(rule: &str) -> Result<FormRule> {
         let (glob, name) = match rule.rsplit_once('=') {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
             None => (None, rule),
         };
-        let to = if name == "keep" { None } else { Some(Form::new(name)?) };
-        Ok(Reform { glob, to })
+        let to = if name == "keep" { None } else { Some(TensorForm::new(name)?) };
+        Ok(FormRule { glob, to })
     }
 
     /// All tensors that no other rule is about.
-    pub fn all(to: Form) -> Reform {
-        Reform { glob: None, to: Some(to) }
+    pub fn all(to: TensorForm) -> FormRule {
+        FormRule { glob: None, to: Some(to) }
     }
 
     /// The form; none where tensors stay what they are.
-    pub fn to(&self) -> Option<Form> {
+    pub fn to(&self) -> Option<TensorForm> {
         self.to
     }
 }
@@ -132,11 +132,11 @@ impl Reform {
 /// A tensor that was written in another form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Reformed {
+pub struct ReformedTensor {
     /// Its name in the target.
     pub name: String,
     /// What it became.
-    pub form: Form,
+    pub form: TensorForm,
     /// Bytes that it decoded to in the source.
     pub from_len: u64,
     /// Bytes that it decodes to in the target.
@@ -149,21 +149,21 @@ pub struct Reformed {
 
 /// Rules about forms.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reforms(ByName<Option<Form>>);
+pub(crate) struct Reforms(ByName<Option<TensorForm>>);
 
 /// A tensor on its way into another form, and the error that this makes, once it is written.
 pub(crate) struct Forming {
-    form: Form,
+    form: TensorForm,
     from_len: u64,
     len: u64,
-    errors: Told,
+    errors: ErrorStats,
 }
 
 impl Forming {
     /// What is told of it.
-    pub(crate) fn report(&self, name: String) -> Reformed {
+    pub(crate) fn report(&self, name: String) -> ReformedTensor {
         let errors = *self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        Reformed {
+        ReformedTensor {
             name,
             form: self.form,
             from_len: self.from_len,
@@ -175,13 +175,13 @@ impl Forming {
 }
 
 impl Reforms {
-    pub(crate) fn extend(&mut self, rules: impl IntoIterator<Item = Reform>) {
+    pub(crate) fn extend(&mut self, rules: impl IntoIterator<Item = FormRule>) {
         rules.into_iter().for_each(|rule| self.0.push(rule.glob, rule.to));
     }
 
     /// That one rule at most is for all, and that each pattern matches a tensor.
     pub(crate) fn check(&self, file: &File) -> Result<()> {
-        let name = |form: &Option<Form>| form.map_or("keep".to_owned(), |form| form.to_string());
+        let name = |form: &Option<TensorForm>| form.map_or("keep".to_owned(), |form| form.to_string());
         self.0.check(file, |one, other| {
             let (one, other) = (name(one), name(other));
             FORM_RULE.broken(format!("`{one}` and `{other}` are both given for all tensors"))
@@ -189,13 +189,13 @@ impl Reforms {
     }
 
     /// The form that a rule wants for the tensor of this name.
-    pub(crate) fn target(&self, name: &str) -> Option<Form> {
+    pub(crate) fn target(&self, name: &str) -> Option<TensorForm> {
         self.0.lookup(name).and_then(|(form, _)| form)
     }
 
     /// What is warned of where a pattern passes over a tensor that would become blocks if its rows were whole ones.
     pub(crate) fn passed_over(&self, tensor: &Tensor) -> Option<Warning> {
-        let (Some(form @ Form::Blocks(_)), false) = self.0.lookup(tensor.name())? else { return None };
+        let (Some(form @ TensorForm::Blocks(_)), false) = self.0.lookup(tensor.name())? else { return None };
         let of = tensor.dense_type().filter(|of| is_quantizable(tensor, of))?;
         let is_over = is_simple(tensor) && !can(tensor, form, &of);
         let message = || format!("it stays as it is: {}", not_formed(tensor, form).message());
@@ -221,8 +221,8 @@ impl Reforms {
             return Err(placed(not_formed(tensor, form)));
         };
         let made = match form {
-            Form::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
-            Form::Blocks(of) => in_blocks(tensor, of, work),
+            TensorForm::Group(grouping) => quantized(tensor, grouping, work).map_err(placed)?,
+            TensorForm::Blocks(of) => in_blocks(tensor, of, work),
             _ => sparse(tensor, form, &of, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
@@ -243,30 +243,30 @@ fn is_simple(tensor: &Tensor) -> bool {
 }
 
 /// Whether it has that form already.
-fn is_of(tensor: &Tensor, form: Form) -> bool {
+fn is_of(tensor: &Tensor, form: TensorForm) -> bool {
     match tensor.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => form == Form::Csr,
-        Layout::SparseCoo | Layout::PackedCoo => form == Form::Coo,
-        Layout::Blocks(of) => form == Form::Blocks(of),
+        Layout::SparseCsr | Layout::PackedCsr => form == TensorForm::Csr,
+        Layout::SparseCoo | Layout::PackedCoo => form == TensorForm::Coo,
+        Layout::Blocks(of) => form == TensorForm::Blocks(of),
         _ => false,
     }
 }
 
 /// Whether it can have that form.
-fn can(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
+fn can(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     match form {
-        Form::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
-        Form::Coo => of.is_known() && of.bits() >= 8,
-        Form::Group(_) => of.is_known() && of.class() == Class::Float,
-        Form::Blocks(blocks) => {
+        TensorForm::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
+        TensorForm::Coo => of.is_known() && of.bits() >= 8,
+        TensorForm::Group(_) => of.is_known() && of.class() == NumberClass::Float,
+        TensorForm::Blocks(blocks) => {
             let is_whole = blocks.stored_len(tensor.shape()).is_some();
-            is_whole && of.is_known() && of.class() == Class::Float
+            is_whole && of.is_known() && of.class() == NumberClass::Float
         }
     }
 }
 
 /// Whether a pattern takes it.
-fn suits(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
+fn suits(tensor: &Tensor, form: TensorForm, of: &ElementType) -> bool {
     can(tensor, form, of) && (form.is_sparse() || is_quantizable(tensor, of))
 }
 
@@ -276,12 +276,12 @@ fn is_quantizable(tensor: &Tensor, of: &ElementType) -> bool {
 }
 
 #[cold]
-fn not_formed(tensor: &Tensor, form: Form) -> Error {
+fn not_formed(tensor: &Tensor, form: TensorForm) -> Error {
     let layout = tensor.layout().as_str().shown();
     let what = match tensor.dense_type() {
         None => format!("a tensor of layout `{layout}` has no elements to write as {form}"),
-        Some(of) if of.is_known() && of.class() == Class::Float => match form {
-            Form::Blocks(blocks) => format!(
+        Some(of) if of.is_known() && of.class() == NumberClass::Float => match form {
+            TensorForm::Blocks(blocks) => format!(
                 "rows of shape {:?} are not whole blocks of {form}, which have {} elements",
                 tensor.shape(),
                 blocks.elements
@@ -294,10 +294,10 @@ fn not_formed(tensor: &Tensor, form: Form) -> Error {
 }
 
 /// The greatest error of a quantized tensor and the root of the mean of their squares, once it is written.
-type Told = Arc<Mutex<Option<(f64, f64)>>>;
+type ErrorStats = Arc<Mutex<Option<(f64, f64)>>>;
 
 /// An item, and where the error that it makes will be.
-type Made = (Item, Told);
+type MeasuredItem = (Item, ErrorStats);
 
 /// Refuses a sparse tensor that is too large when it is dense: its zeros are nowhere, and looking at all of them might never end.
 fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
@@ -306,13 +306,13 @@ fn check_zeros(tensor: &Tensor, of: &ElementType) -> Result<()> {
     if is_sparse(tensor) && is_large { tensor.to_dense().map(drop) } else { Ok(()) }
 }
 
-fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Result<Option<Made>> {
+fn sparse(tensor: &Tensor, form: TensorForm, of: &ElementType, by_name: bool) -> Result<Option<MeasuredItem>> {
     let limits = tensor.file().limits();
     let before = of.len_of(tensor.count());
     check_zeros(tensor, of)?;
     let (count, width) = (stored::count(tensor)?, of.len_of(1).max(1));
-    let (roles, kinds): (&[Role], Vec<Vec<What>>) = match (form, tensor.shape()) {
-        (Form::Csr, &[rows, columns]) => {
+    let (roles, kinds): (&[Role], Vec<Vec<NonzeroContent>>) = match (form, tensor.shape()) {
+        (TensorForm::Csr, &[rows, columns]) => {
             // Rows without columns can be as many as they like.
             if rows.checked_mul(8).is_none_or(|len| len >= limits.decoded_len) {
                 let most = limits.decoded_len;
@@ -320,23 +320,23 @@ fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Resul
                 let e = DENSE_LIMIT.broken(message).in_tensor(tensor.name());
                 return Err(e.in_source(tensor.file().name()));
             }
-            let places = What::Places { every: 1, size: columns };
-            let kinds = vec![vec![What::Values], vec![places], vec![What::Rows { rows, columns }]];
+            let places = NonzeroContent::Places { every: 1, size: columns };
+            let kinds = vec![vec![NonzeroContent::Values], vec![places], vec![NonzeroContent::Rows { rows, columns }]];
             (&[Role::Values, Role::Indices, Role::Indptr], kinds)
         }
         (_, shape) => {
             let behind = |d: usize| shape[d + 1..].iter().fold(1, |n, size| size.saturating_mul(n));
             let dims = shape.iter().enumerate();
-            let places = dims.map(|(d, &size)| What::Places { every: behind(d), size }).collect();
-            (&[Role::Values, Role::Coords], vec![vec![What::Values], places])
+            let places = dims.map(|(d, &size)| NonzeroContent::Places { every: behind(d), size }).collect();
+            (&[Role::Values, Role::Coords], vec![vec![NonzeroContent::Values], places])
         }
     };
-    let len = |all: &Vec<What>| {
+    let len = |all: &Vec<NonzeroContent>| {
         all.iter().fold(0u64, |len, what| {
             len.saturating_add(match what {
-                What::Values => count.saturating_mul(width),
-                What::Places { .. } => count.saturating_mul(8),
-                What::Rows { rows, .. } => rows.saturating_add(1).saturating_mul(8),
+                NonzeroContent::Values => count.saturating_mul(width),
+                NonzeroContent::Places { .. } => count.saturating_mul(8),
+                NonzeroContent::Rows { rows, .. } => rows.saturating_add(1).saturating_mul(8),
             })
         })
     };
@@ -354,11 +354,11 @@ fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Resul
     let components = components.collect();
     let attributes = attributes_of_elements(tensor);
     let feeds = kinds.into_iter().map(|kind| stored::feed(tensor, kind)).collect();
-    let layout = if form == Form::Csr { Layout::SparseCsr } else { Layout::SparseCoo };
+    let layout = if form == TensorForm::Csr { Layout::SparseCsr } else { Layout::SparseCoo };
     Ok(Some((item(tensor, layout, attributes, components, feeds), Arc::default())))
 }
 
-fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<Made>> {
+fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<MeasuredItem>> {
     if let Some(of) = tensor.dense_type() {
         check_zeros(tensor, &of)?;
     }
@@ -369,16 +369,16 @@ fn quantized(tensor: &Tensor, grouping: Grouping, work: &Work) -> Result<Option<
         spec(&Role::Zeros, DType::U8, None, zeros),
     ];
     let attributes = grouping.attributes(&attributes_of_elements(tensor))?;
-    let errors = Told::default();
+    let errors = ErrorStats::default();
     let feeds = groups::feeds(tensor, grouping, [words, scales, zeros], work, &errors);
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
 }
 
-fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Made> {
+fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<MeasuredItem> {
     let len = of.stored_len(tensor.shape())?;
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
     let attributes = attributes_of_elements(tensor);
-    let errors = Told::default();
+    let errors = ErrorStats::default();
     let (from, told, work) = (tensor.clone(), errors.clone(), work.clone());
     let make = move || {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
@@ -387,7 +387,7 @@ fn in_blocks(tensor: &Tensor, of: &'static BlockType, work: &Work) -> Option<Mad
             Box::new(Quantizing { of, from, element, dense, work, most: 0., squares: 0., told });
         Ok(made)
     };
-    let feeds = vec![Feed::Made(Box::new(make))];
+    let feeds = vec![ComponentSource::Made(Box::new(make))];
     Some((item(tensor, Layout::Blocks(of), attributes, components, feeds), errors))
 }
 
@@ -401,7 +401,7 @@ struct Quantizing {
     /// The greatest error so far, and the sum of the squares of all.
     most: f64,
     squares: f64,
-    told: Told,
+    told: ErrorStats,
 }
 
 impl Iterator for Quantizing {
@@ -470,9 +470,9 @@ fn item(
     layout: Layout,
     attributes: Attributes,
     components: Vec<ComponentSpec>,
-    feeds: Vec<Feed>,
+    feeds: Vec<ComponentSource>,
 ) -> Item {
     let (name, shape) = (tensor.name().to_owned(), tensor.shape().to_vec());
     let spec = TensorSpec { name, shape, layout, attributes, components };
-    Item { spec, feeds, keep: Keep::Nothing }
+    Item { spec, feeds, keep: CopyMode::Nothing }
 }

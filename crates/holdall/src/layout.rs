@@ -6,7 +6,7 @@ pub use holdall_core::layout::blocks::{Blocks, can_quantize, grid, quantize};
 pub use holdall_core::layout::dense::{Dense, Element, row_range};
 pub use holdall_core::layout::described::{Described, Description};
 pub use holdall_core::layout::float::{decode_f32, decode_f64, into_f32};
-pub use holdall_core::layout::number::Class;
+pub use holdall_core::layout::number::NumberClass;
 pub use holdall_core::layout::quantized::{Grouping, Packing, Quantized, QuantizedParts, Scheme};
 pub use holdall_core::layout::sparse::{Coo, CooEntry, Csr, CsrEntry, Indices, Tiles};
 pub use holdall_core::layout::strided::Strided;

@@ -4,6 +4,6 @@
 //! source, before it is published.
 
 pub use holdall_core::ledger::{
-    Expected, Ledger, Loss, Lost, Record, Side, TensorChange, TieRule, compare,
+    Expected, Ledger, Loss, LossKind, Record, Side, TensorChange, TieRule, compare,
 };
 pub use holdall_io::ledger::close;

@@ -2,7 +2,7 @@
 //! anything, and from which `docs/matrix.md` is made.
 
 use holdall_core::{Result, Rule};
-use holdall_formats::folders::{self, Chosen};
+use holdall_formats::folders::{self, ModelFiles};
 use holdall_formats::shards::NO_MODEL;
 use holdall_io::Location;
 use holdall_io::error::{CANNOT_HOLD, NAMED_ELSEWHERE, PLACE, SEVERAL_FILES, TO_ADDRESS};
@@ -170,7 +170,7 @@ impl PlaceKind {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match folders::by_entry(name) {
             _ if path.is_dir() => PlaceKind::Folder,
-            Some(Chosen::Index(..)) => PlaceKind::Index,
+            Some(ModelFiles::Index(..)) => PlaceKind::Index,
             _ => PlaceKind::File,
         }
     }

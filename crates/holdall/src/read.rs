@@ -4,5 +4,5 @@
 //! who fetch the bytes themselves.
 
 pub use holdall_core::read::{
-    Arrival, Assembly, Cut, Decoded, Fetch, Part, PartDecoder, Purpose, Want,
+    DecodedPart, Assembly, FetchSizing, Decoded, Fetch, FetchPart, PartDecoder, Purpose, Want,
 };

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use holdall_core::layout::sparse::{Coo, Csr, Indices, packed_count};
 use holdall_core::layout::without_parameters;
 use holdall_core::{Attributes, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec};
-use holdall_io::items::{self, Feed, Item, MadePieces};
+use holdall_io::items::{self, ComponentSource, Item, MadePieces};
 use holdall_io::{Check, Tensor, held};
 use std::sync::{Arc, OnceLock};
 
@@ -132,18 +132,18 @@ enum View {
 
 impl Shared {
     /// The values, or indices of 64 bits, piece by piece.
-    fn feed(&self, role: Role) -> Feed {
+    fn feed(&self, role: Role) -> ComponentSource {
         let shared = self.clone();
-        Feed::Made(Box::new(move || {
+        ComponentSource::Made(Box::new(move || {
             let len = match shared.part(&role)? {
-                Part::Values(bytes) => bytes.len(),
-                Part::Indices(indices) => indices.len() * 8,
+                ComponentContent::Values(bytes) => bytes.len(),
+                ComponentContent::Indices(indices) => indices.len() * 8,
             };
             let pieces = (0..len).step_by(PIECE).map(move |start| {
                 let end = len.min(start + PIECE);
                 Ok(match shared.part(&role)? {
-                    Part::Values(bytes) => bytes.slice(start..end),
-                    Part::Indices(indices) => {
+                    ComponentContent::Values(bytes) => bytes.slice(start..end),
+                    ComponentContent::Indices(indices) => {
                         let mut bytes = vec![0; end - start];
                         let words = bytes.as_chunks_mut().0.iter_mut();
                         for (word, index) in words.zip(indices.range(start / 8..end / 8)) {
@@ -158,7 +158,7 @@ impl Shared {
         }))
     }
 
-    fn part(&self, role: &Role) -> Result<Part<'_>> {
+    fn part(&self, role: &Role) -> Result<ComponentContent<'_>> {
         let view = match self.view.get() {
             Some(view) => view,
             None => {
@@ -172,17 +172,17 @@ impl Shared {
             }
         };
         Ok(match (view, role) {
-            (View::Csr(csr), Role::Indices) => Part::Indices(csr.stored().1),
-            (View::Csr(csr), Role::Indptr) => Part::Indices(csr.stored().0),
-            (View::Coo(coo), Role::Coords) => Part::Indices(coo.indices()),
-            (View::Csr(csr), _) => Part::Values(csr.values().bytes()),
-            (View::Coo(coo), _) => Part::Values(coo.values().bytes()),
+            (View::Csr(csr), Role::Indices) => ComponentContent::Indices(csr.stored().1),
+            (View::Csr(csr), Role::Indptr) => ComponentContent::Indices(csr.stored().0),
+            (View::Coo(coo), Role::Coords) => ComponentContent::Indices(coo.indices()),
+            (View::Csr(csr), _) => ComponentContent::Values(csr.values().bytes()),
+            (View::Coo(coo), _) => ComponentContent::Values(coo.values().bytes()),
         })
     }
 }
 
 /// What a component is made of.
-enum Part<'v> {
+enum ComponentContent<'v> {
     Values(&'v Bytes),
     Indices(&'v Indices),
 }

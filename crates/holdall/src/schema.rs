@@ -4,14 +4,14 @@ pub use holdall_schema::calendar::{date_of, day_of};
 pub use holdall_schema::code::{Lang, code};
 pub use holdall_schema::record::{Null, Unknown};
 pub use holdall_schema::{
-    Accessor, Additional, Align, Array, Base, Bump, Chain, Change, Checker, Column, Content,
-    Convert, Converters, Dim, Document, Done, Elements, Encoder, Entry, Enum, Extent, Filled, Heap,
-    InferOptions, Inference, KIND_ATTRIBUTE, Kept, Kind, LayoutItem, Len, Member, MemberStep,
-    Migrator, Node, NodeId, Object, Outline, OutlineRow, Part, Path, PlaceWidth, Presence,
+    Accessor, AdditionalMembers, Align, Array, Base, Bump, Chain, Change, Checker, Column, Content,
+    Convert, Converters, Dim, Document, StepKind, Elements, Encoder, Entry, Enum, Extent, Filled, Heap,
+    InferOptions, Inference, KIND_ATTRIBUTE, HeapDefaults, Kind, LayoutItem, Len, Member, MemberStep,
+    Migrator, Node, NodeId, Object, Outline, OutlineRow, ConversionInput, Path, PlaceWidth, Presence,
     PresenceBit, Property, ReadScalar, Reading, RecordLayout, Resolution, ResolveOptions, Root,
     SCHEMA_ATTRIBUTE, Scalar, Schema, SchemaLimits, Segment, Side, Struct, Symbols, TensorDType,
-    TensorType, There, Type, TypeId, Typed, Union, VALUES_ATTRIBUTE, Values, Variant, Verdict,
-    Vocabulary, What, Width, by_value, changes_json, def_name, diff, normal, record_kind, resolve,
+    TensorType, RowPresence, Type, TypeId, Typed, Union, VALUES_ATTRIBUTE, Values, Variant, Verdict,
+    Vocabulary, ChangeKind, Width, by_value, changes_json, def_name, diff, normal, record_kind, resolve,
     write_name,
 };
 

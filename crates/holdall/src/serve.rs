@@ -13,20 +13,20 @@
 //! # }
 //! ```
 
-pub use crate::serving::{Over, ServeOptions, Serving, read_tokens};
+pub use crate::serving::{Protocols, ServeOptions, Serving, read_tokens};
 #[cfg(feature = "quic")]
 pub use crate::serving::{read_certificate, read_identity};
 pub use holdall_net::protocol::{FileId, Root, Tree};
 #[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};
-pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Service, Shelf, Tokens};
+pub use holdall_net::{Access, ServerLimits, RequestOutcome, Entry, Log, ServedFile, Service, FileCatalog, Tokens};
 /// The same files over HTTP.
 pub use holdall_net::{http, rules};
 
 use crate::Hasher;
 use crate::error::IO;
 use crate::source::FileSource;
-use crate::{Algorithm, ByteSource, Digest, Limits, Result, Terms};
+use crate::{Algorithm, ByteSource, Digest, Limits, Result, ReadHints};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_net::protocol::{INDEX_MAX, RANGES_MAX};
@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 ///
 /// # Errors
 /// Io.
-pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn Served>> {
+pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn ServedFile>> {
     Ok(Arc::new(OneFile::open(path.as_ref(), &Limits::default(), Arc::default())?))
 }
 
@@ -145,8 +145,8 @@ fn is_hidden(path: &Path) -> bool {
     path.iter().any(|part| part.as_encoded_bytes().starts_with(b"."))
 }
 
-impl Shelf for Files {
-    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+impl FileCatalog for Files {
+    fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
         let none = || NO_FILE.broken(format!("no file `{}` is served", name.shown()));
         let path = self.path_for(name).ok_or_else(none)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -337,7 +337,7 @@ fn id(meta: &Metadata) -> FileId {
     }
 }
 
-impl Served for OneFile {
+impl ServedFile for OneFile {
     fn len(&self) -> u64 {
         self.source.len()
     }
@@ -392,8 +392,8 @@ impl ByteSource for Traced {
         self.of.read(ranges)
     }
 
-    fn terms(&self) -> Terms {
-        Terms::DISK
+    fn terms(&self) -> ReadHints {
+        ReadHints::DISK
     }
 
     fn prefetched(&self) -> Vec<(u64, Bytes)> {

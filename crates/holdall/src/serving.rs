@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::error::io;
 #[cfg(feature = "quic")]
-use holdall_net::Shelf;
+use holdall_net::FileCatalog;
 use holdall_net::http::{HttpOptions, HttpServer, PlainHttp, encoded};
 #[cfg(feature = "quic")]
 use holdall_net::quic::{Identity, Server};
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Over what files are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Over {
+pub enum Protocols {
     /// QUIC and HTTP.
     #[cfg(feature = "quic")]
     #[default]
@@ -38,10 +38,10 @@ pub enum Over {
     Http,
 }
 
-impl Over {
+impl Protocols {
     #[cfg(feature = "quic")]
     fn has_quic(self) -> bool {
-        self != Over::Http
+        self != Protocols::Http
     }
 
     /// Whether it takes a certificate.
@@ -52,11 +52,11 @@ impl Over {
 
     fn has_http(self) -> bool {
         match self {
-            Over::Http => true,
+            Protocols::Http => true,
             #[cfg(feature = "quic")]
-            Over::Both => true,
+            Protocols::Both => true,
             #[cfg(feature = "quic")]
-            Over::Quic => false,
+            Protocols::Quic => false,
         }
     }
 }
@@ -65,7 +65,7 @@ impl Over {
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     listen: SocketAddr,
-    over: Over,
+    over: Protocols,
     #[cfg(feature = "quic")]
     identity: Option<Arc<Identity>>,
     #[cfg(feature = "quic")]
@@ -79,7 +79,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            over: Over::default(),
+            over: Protocols::default(),
             #[cfg(feature = "quic")]
             identity: None,
             #[cfg(feature = "quic")]
@@ -104,7 +104,7 @@ impl ServeOptions {
     }
 
     /// Serves over these protocols.
-    pub fn with_over(mut self, over: Over) -> ServeOptions {
+    pub fn with_over(mut self, over: Protocols) -> ServeOptions {
         self.over = over;
         self
     }
@@ -322,7 +322,7 @@ impl fmt::Debug for Serving {
 
 /// Hashes of all files by their names.
 #[cfg(feature = "quic")]
-fn hashes(files: &dyn Shelf) -> Result<BTreeMap<String, String>> {
+fn hashes(files: &dyn FileCatalog) -> Result<BTreeMap<String, String>> {
     let all = files.list()?.into_iter().map(|entry| {
         let tree = files.open(&entry.name).and_then(|file| file.tree());
         let root = tree.map_err(|e| e.for_source(&entry.name))?.root().to_string();

@@ -3,5 +3,5 @@
 //! Credentials are found where each store's own programs look for them, or said by [`StoreOptions`]; they stand in no message.
 
 #[cfg(feature = "stores")]
-pub use holdall_io::stores::{Listed, OPEN, Staged, StagedFolder, StoreOptions};
+pub use holdall_io::stores::{Listed, NON_SECRET_OPTIONS, Staged, StagedFolder, StoreOptions};
 pub use holdall_io::stores::{is_address, rules};

@@ -9,7 +9,7 @@ use crate::server;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
     Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
-    Role, Sharing, TensorRecords as _, Terms, VerifyOptions, WriteOptions,
+    Role, Sharing, TensorRecords as _, ReadHints, VerifyOptions, WriteOptions,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Bytes whose reads end after a number of turns that looks random, so in any order.
-struct Turns {
+struct ScriptedSource {
     bytes: Bytes,
-    terms: Terms,
+    terms: ReadHints,
     /// Reads that were begun, that are under way, and the most of those.
     begun: AtomicUsize,
     under_way: AtomicUsize,
@@ -35,12 +35,12 @@ struct Turns {
     stops: usize,
 }
 
-impl Turns {
-    fn of(bytes: impl Into<Bytes>) -> Turns {
-        let mut terms = Terms::REMOTE;
+impl ScriptedSource {
+    fn of(bytes: impl Into<Bytes>) -> ScriptedSource {
+        let mut terms = ReadHints::REMOTE;
         (terms.piece, terms.gap, terms.at_once) = (4096, 16, 8);
         let (begun, under_way, most) = Default::default();
-        Turns { bytes: bytes.into(), terms, begun, under_way, most, stops: usize::MAX }
+        ScriptedSource { bytes: bytes.into(), terms, begun, under_way, most, stops: usize::MAX }
     }
 }
 
@@ -69,7 +69,7 @@ impl Drop for Less<'_> {
     }
 }
 
-impl ByteSource for Turns {
+impl ByteSource for ScriptedSource {
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -89,13 +89,13 @@ impl ByteSource for Turns {
         })
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.terms
     }
 }
 
 /// The same bytes for threads, at the same terms.
-struct Threads(Bytes, Terms);
+struct Threads(Bytes, ReadHints);
 
 impl holdall::ByteSource for Threads {
     fn len(&self) -> u64 {
@@ -107,7 +107,7 @@ impl holdall::ByteSource for Threads {
         Ok(ranges.iter().map(part).collect())
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.1
     }
 }
@@ -119,7 +119,7 @@ fn describe<T>(found: Result<T>) -> std::result::Result<T, String> {
 
 async fn same(bytes: Bytes, check: Check, place: &str) -> usize {
     let options = OpenOptions::new().with_check(check);
-    let mut source = Turns::of(bytes.clone());
+    let mut source = ScriptedSource::of(bytes.clone());
     // Some hundred pieces of a file are enough.
     source.terms.piece = source.terms.piece.max(bytes.len() as u64 / 512);
     let source = Arc::new(source);
@@ -232,7 +232,7 @@ fn a_model_is_the_same_with_any_byte_changed_where_digests_are_not_checked() {
 fn reads_are_bounded_and_a_range_reads_no_more_than_it_must() {
     let bytes = model();
     wait(async {
-        let source = Arc::new(Turns::of(bytes));
+        let source = Arc::new(ScriptedSource::of(bytes));
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         source.most.store(0, Ordering::SeqCst);
         file.load_all(&LoadOptions::new()).await.unwrap();
@@ -264,7 +264,7 @@ fn scattered_small_tensors_are_one_read() {
     let bytes = make::bytes_of("ztensor", &Attributes::new(), &tensors);
     let names: Vec<String> = (1..40).step_by(2).map(|i| i.to_string()).collect();
     wait(async {
-        let source = Arc::new(Turns::of(bytes));
+        let source = Arc::new(ScriptedSource::of(bytes));
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
         let before = source.begun.load(Ordering::SeqCst);
         let names = names.iter().map(String::as_str);
@@ -281,7 +281,7 @@ fn scattered_small_tensors_are_one_read() {
 fn what_is_dropped_ends() {
     let bytes = model();
     wait(async {
-        let mut source = Turns::of(bytes);
+        let mut source = ScriptedSource::of(bytes);
         source.stops = 40;
         let source = Arc::new(source);
         let file = aio::open_source(source.clone(), "made", &OpenOptions::new()).await.unwrap();
@@ -344,7 +344,7 @@ fn files_verify_and_records_are_read() {
         });
         let (path, name, len) = records.expect("the corpus has records");
         let bytes = Bytes::from(std::fs::read(path).unwrap());
-        let source = Arc::new(Turns::of(bytes));
+        let source = Arc::new(ScriptedSource::of(bytes));
         let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
         let of = file.run(move |file, _| Ok(file.tensor(&name)?.records()?.len()));
         assert_eq!(of.await.unwrap(), len);
@@ -352,11 +352,11 @@ fn files_verify_and_records_are_read() {
 }
 
 /// Bytes, and which of them were read.
-struct Noted(Turns, Mutex<Vec<Range<u64>>>);
+struct Noted(ScriptedSource, Mutex<Vec<Range<u64>>>);
 
 impl Noted {
     fn of(bytes: impl Into<Bytes>) -> Arc<Noted> {
-        Arc::new(Noted(Turns::of(bytes), Mutex::default()))
+        Arc::new(Noted(ScriptedSource::of(bytes), Mutex::default()))
     }
 
     /// How often a byte was read since this was asked last.
@@ -376,7 +376,7 @@ impl ByteSource for Noted {
         self.0.read(ranges)
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.0.terms()
     }
 }
@@ -442,7 +442,7 @@ fn tied_tensors_are_decoded_once() {
     assert_eq!(report.shared, 2);
     wait(async {
         let bytes = std::fs::read(&tied).unwrap();
-        let source = Arc::new(Turns::of(bytes));
+        let source = Arc::new(ScriptedSource::of(bytes));
         let file = aio::open_source(source, "made", &OpenOptions::new()).await.unwrap();
         let all = file.load_all(&LoadOptions::new()).await.unwrap();
         let of = |name| all.get(name).unwrap().bytes(&Role::Data).unwrap();

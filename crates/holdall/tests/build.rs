@@ -102,7 +102,7 @@ fn what_was_begun_and_not_added_is_told() {
 
     // Made a part, which goes nowhere.
     let second = build(&path);
-    drop(holdall::records::Part::from(filled(&second, "train")));
+    drop(holdall::records::FinishedTensor::from(filled(&second, "train")));
     let e = second.finish().unwrap_err();
     assert_eq!(e.message(), "`train` was begun and not added to the file");
 

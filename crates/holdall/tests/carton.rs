@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, Difference, Fetcher, Follow, Links, Package, PackageVerifyOptions,
-    Packer, Packing, Place, Runner, SelfTest, Strictness, Take, TensorValue, UnpackOptions,
+    FileContent, Description, Difference, Fetcher, SymlinkPolicy, Links, Package, PackageVerifyOptions,
+    Packer, Packing, FileLocation, Runner, SelfTest, Strictness, FileSelection, TensorValue, UnpackOptions,
     package_diff,
 };
 use holdall::verify::Verdict;
@@ -38,10 +38,10 @@ fn packer() -> Packer {
     let ragged =
         [&[1i64, 2][..], &[]].map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(description)
-        .with_file("model/weights.safetensors", Content::Bytes(weights()))
-        .with_file("model/big", Content::Bytes(big()))
-        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hello\n")))
-        .with_file("misc/empty", Content::Bytes(Bytes::new()))
+        .with_file("model/weights.safetensors", FileContent::Bytes(weights()))
+        .with_file("model/big", FileContent::Bytes(big()))
+        .with_file("misc/in.txt", FileContent::Bytes(Bytes::from_static(b"hello\n")))
+        .with_file("misc/empty", FileContent::Bytes(Bytes::new()))
         .with_tensor("numbers", numbers)
         .with_tensor("words", words)
         .with_tensor("ragged", TensorValue::nested(ragged.into()).unwrap())
@@ -108,7 +108,7 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         assert_eq!(Some(report.hash), hash);
         assert!(std::fs::read(&again).unwrap() == std::fs::read(&zip).unwrap());
     }
-    let report = Packer::from_folder(&folder, Follow::Inside, Take::Usual)
+    let report = Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual)
         .unwrap()
         .write(dir.path().join("f"), false)
         .unwrap();
@@ -233,22 +233,22 @@ fn files_that_are_linked_to_are_fetched() {
     assert!(report.len < 1_000_000);
     let package = Package::open(&shrunk).unwrap();
     let file = package.file("model/big").unwrap();
-    assert_eq!((file.place, file.len), (Place::Links, None));
+    assert_eq!((file.place, file.len), (FileLocation::Links, None));
     assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
     // Its texts in a folder are not a whole package either, and are not packed as one.
     let folder = tempfile::tempdir().unwrap();
-    for file in package.files().iter().filter(|file| file.place != Place::Links) {
+    for file in package.files().iter().filter(|file| file.place != FileLocation::Links) {
         let to = folder.path().join(&file.path);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
     }
-    let e = Packer::from_folder(folder.path(), Follow::Inside, Take::Usual).unwrap_err();
+    let e = Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual).unwrap_err();
     assert!(
         e.message().contains("`model/big` is not in the folder: `LINKS` only links to it"),
         "{e}"
     );
     std::fs::write(folder.path().join("model/big"), big()).unwrap();
-    assert!(Packer::from_folder(folder.path(), Follow::Inside, Take::Usual).is_ok());
+    assert!(Packer::from_folder(folder.path(), SymlinkPolicy::Inside, FileSelection::Usual).is_ok());
     let store = tempfile::tempdir().unwrap();
     let name: String = big_hash.iter().map(|b| format!("{b:02x}")).collect();
     std::fs::write(store.path().join(&name), big()).unwrap();
@@ -295,12 +295,12 @@ fn a_linked_description_is_fetched_to_open() {
     let options = OpenOptions::new().with_fetcher(Arc::new(All(store.path().to_owned())));
     let package = Package::open_with(&shrunk, &options).unwrap();
     assert_eq!(package.description(), whole.description());
-    assert_eq!(package.file("carton.toml").unwrap().place, Place::Links);
+    assert_eq!(package.file("carton.toml").unwrap().place, FileLocation::Links);
     assert!(package.warnings().iter().all(|w| w.code != "carton/linked-description"));
     assert_eq!(package.read("carton.toml").unwrap(), whole.read("carton.toml").unwrap());
     // Its texts in a folder are the same package.
     let folder = tempfile::tempdir().unwrap();
-    for file in package.files().iter().filter(|file| file.place != Place::Links) {
+    for file in package.files().iter().filter(|file| file.place != FileLocation::Links) {
         let to = folder.path().join(&file.path);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
@@ -328,17 +328,17 @@ fn links_lead_to_what_is_elsewhere() {
     let at = corpus("accept/carton/made-linked-target.carton");
     let package = Package::open(&at).unwrap();
     let link = package.file("model/w").unwrap();
-    assert_eq!((link.target.as_deref(), link.place), (Some("model/blobs/abc"), Place::Zip));
+    assert_eq!((link.target.as_deref(), link.place), (Some("model/blobs/abc"), FileLocation::Zip));
     assert_eq!(package.read("model/w").unwrap_err().code(), "package/not-here");
-    struct One(PathBuf);
-    impl Fetcher for One {
+    struct SingleFile(PathBuf);
+    impl Fetcher for SingleFile {
         fn fetch(&self, _: [u8; 32], _: &[String], _: u64) -> holdall::Result<PathBuf> {
             Ok(self.0.join("content"))
         }
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("content"), "content").unwrap();
-    let package = package.with_fetcher(Arc::new(One(dir.path().to_owned())));
+    let package = package.with_fetcher(Arc::new(SingleFile(dir.path().to_owned())));
     assert_eq!(package.read("model/w").unwrap(), "content");
     package.unpack(dir.path().join("all")).unwrap();
     assert!(dir.path().join("all/model/w").is_symlink());
@@ -355,7 +355,7 @@ fn links_lead_to_what_is_elsewhere() {
     Packer::from_package(&whole).with_links(package.links().clone()).write(&shrunk, false).unwrap();
     let shrunk = Package::open(&shrunk).unwrap();
     assert_eq!(shrunk.file("model/w"), package.file("model/w"));
-    assert_eq!(shrunk.file("model/blobs/abc").unwrap().place, Place::Links);
+    assert_eq!(shrunk.file("model/blobs/abc").unwrap().place, FileLocation::Links);
 }
 
 /// Paths that are one on some systems are told apart where that can be.
@@ -419,8 +419,8 @@ fn what_is_different_is_told() {
     description.runner = runner();
     Packer::from_package(&Package::open(&a).unwrap())
         .with_description(description)
-        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hi\n")))
-        .with_file("misc/new.txt", Content::Bytes(Bytes::new()))
+        .with_file("misc/in.txt", FileContent::Bytes(Bytes::from_static(b"hi\n")))
+        .with_file("misc/new.txt", FileContent::Bytes(Bytes::new()))
         .write(&b, false)
         .unwrap();
     let open = |path: &Path| Package::open(path).unwrap();
@@ -495,16 +495,16 @@ fn links_out_of_a_folder_are_packed_only_when_asked_for() {
     std::fs::write(dir.path().join("secret"), b"outside").unwrap();
     std::fs::write(folder.join("model/a"), b"inside").unwrap();
     std::os::unix::fs::symlink("a", folder.join("model/b")).unwrap();
-    assert!(Packer::from_folder(&folder, Follow::Inside, Take::Usual).is_ok());
+    assert!(Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).is_ok());
     std::os::unix::fs::symlink("../../secret", folder.join("model/c")).unwrap();
-    let e = Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap_err();
+    let e = Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap_err();
     assert_eq!(e.code(), "package/link-out");
     std::fs::write(
         folder.join("carton.toml"),
         "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\nrunner_compat_version = 1\n",
     )
     .unwrap();
-    Packer::from_folder(&folder, Follow::All, Take::Usual).unwrap().write(&out, false).unwrap();
+    Packer::from_folder(&folder, SymlinkPolicy::All, FileSelection::Usual).unwrap().write(&out, false).unwrap();
     assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }
 

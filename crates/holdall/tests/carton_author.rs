@@ -2,8 +2,8 @@
 #![cfg(feature = "carton")]
 
 use holdall::carton::{
-    Fetcher, Follow, Links, OptionValue, Package, PackageVerifyOptions, Packer, Recipe, Strictness,
-    Take, TensorValue,
+    Fetcher, SymlinkPolicy, Links, OptionValue, Package, PackageVerifyOptions, Packer, Recipe, Strictness,
+    FileSelection, TensorValue,
 };
 use holdall::verify::Verdict;
 use holdall::{Convert, OpenOptions, Role, WriteOptions, convert};
@@ -72,7 +72,7 @@ fn links_resolve_for_everyone() {
     let folder = dir.path().join("folder");
     whole(&folder);
     let path = dir.path().join("whole.carton");
-    Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap().write(&path, false).unwrap();
+    Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap().write(&path, false).unwrap();
     let package = Package::open(&path).unwrap();
     let store = dir.path().join("store");
     std::fs::create_dir(&store).unwrap();
@@ -346,7 +346,7 @@ fn a_folder_says_no_more_than_its_runner_and_version() {
         );
     }
     // A zip says all of it.
-    let e = Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap();
+    let e = Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
     assert_eq!(
         e.write(dir.path().join("no.carton"), false).unwrap_err().code(),
         "carton/missing-field"
@@ -368,7 +368,7 @@ fn modes_and_links_of_a_folder_are_kept_or_named() {
     mode(&folder.join("model/w.bin"), 0o600);
     symlink("w.bin", folder.join("model/link")).unwrap();
     let out = dir.path().join("out.carton");
-    let packer = || Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap();
+    let packer = || Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
     let report = packer().write(&out, false).unwrap();
     assert_eq!(report.left_behind, ["that `model/link` is a symbolic link to `w.bin`"]);
     let package = Package::open(&out).unwrap();
@@ -379,7 +379,7 @@ fn modes_and_links_of_a_folder_are_kept_or_named() {
     assert!(executes("model/run.sh") && !executes("model/w.bin") && !executes("carton.toml"));
     // The same files are the same package, and have the same hash.
     let twice = dir.path().join("twice.carton");
-    let second = Packer::from_folder(&again, Follow::Inside, Take::Usual)
+    let second = Packer::from_folder(&again, SymlinkPolicy::Inside, FileSelection::Usual)
         .unwrap()
         .write(&twice, false)
         .unwrap();
@@ -409,8 +409,8 @@ fn secrets_and_caches_are_not_packed_unless_asked_for() {
     write(&folder, "model/keep.tmp", "c");
     write(&folder, ".holdallignore", "# mine\ndrafts/\n*.tmp\n!keep.tmp\n");
     let out = dir.path().join("out.carton");
-    let pack = |take| Packer::from_folder(&folder, Follow::Inside, take).unwrap().write(&out, true);
-    let report = pack(Take::Usual).unwrap();
+    let pack = |take| Packer::from_folder(&folder, SymlinkPolicy::Inside, take).unwrap().write(&out, true);
+    let report = pack(FileSelection::Usual).unwrap();
     let paths = || {
         let package = Package::open(&out).unwrap();
         package.files().iter().map(|f| f.path.clone()).collect::<Vec<_>>()
@@ -441,14 +441,14 @@ fn secrets_and_caches_are_not_packed_unless_asked_for() {
             "model/drafts/",
         ]
     );
-    let report = pack(Take::All).unwrap();
+    let report = pack(FileSelection::All).unwrap();
     assert!(report.left_out.is_empty());
     assert!(junk.iter().all(|path| paths().contains(&(*path).to_owned())), "{:?}", paths());
     // What the folder's own `MANIFEST` lists is of the package, whatever it is called: unpacked and packed it is the same.
     let again = dir.path().join("again");
     Package::open(&out).unwrap().unpack(&again).unwrap();
     write(&again, ".git/new", "not of the package");
-    let second = Packer::from_folder(&again, Follow::Inside, Take::Usual).unwrap();
+    let second = Packer::from_folder(&again, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
     let second = second.write(dir.path().join("twice.carton"), false).unwrap();
     assert_eq!(second.hash, report.hash);
     assert_eq!(second.left_out, [".git/new"]);
@@ -468,7 +468,7 @@ fn an_unpacked_package_packs_to_the_same_hash() {
         let folder = dir.path().join("folder");
         if package.links().urls.is_empty() && package.unpack(&folder).is_ok() {
             let out = dir.path().join("out.carton");
-            let packer = Packer::from_folder(&folder, Follow::Inside, Take::Usual).unwrap();
+            let packer = Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual).unwrap();
             match packer.write(&out, true) {
                 Ok(report) => assert_eq!(Some(report.hash), package.hash(), "{}", path.display()),
                 Err(e) => panic!("{}: {e}", path.display()),

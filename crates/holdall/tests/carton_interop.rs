@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, DimSpec, Example, OptionValue, Packer, Packing, Reference, SelfTest,
+    FileContent, Description, DimSpec, Example, OptionValue, Packer, Packing, Reference, SelfTest,
     ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 use serde_json::json;
@@ -47,8 +47,8 @@ fn packer() -> Packer {
     let ragged = [vec![1i64, 2], vec![3]];
     let ragged = ragged.iter().map(|all| TensorValue::from_elements(vec![all.len() as u64], all).unwrap());
     Packer::new(d)
-        .with_file("model/weights", Content::Bytes(Bytes::from(vec![7; 5_000_000])))
-        .with_file("misc/a b.txt", Content::Bytes(Bytes::from_static(b"hello")))
+        .with_file("model/weights", FileContent::Bytes(Bytes::from(vec![7; 5_000_000])))
+        .with_file("misc/a b.txt", FileContent::Bytes(Bytes::from_static(b"hello")))
         .with_tensor("x", TensorValue::from_elements(vec![2, 2], &[1f32, 2.0, 3.0, 4.5]).unwrap())
         .with_tensor(
             "words",

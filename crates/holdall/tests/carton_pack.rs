@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
+    FileContent, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
     ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 use holdall::{Limits, Window};
@@ -47,9 +47,9 @@ fn floats(shape: &[u64], all: &[f32]) -> TensorValue {
 
 fn packer(big: &Bytes) -> Packer {
     Packer::new(description())
-        .with_file("model/weights.bin", Content::Bytes(big.clone()))
-        .with_file("model/a/empty", Content::Bytes(Bytes::new()))
-        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hello\n")))
+        .with_file("model/weights.bin", FileContent::Bytes(big.clone()))
+        .with_file("model/a/empty", FileContent::Bytes(Bytes::new()))
+        .with_file("misc/in.txt", FileContent::Bytes(Bytes::from_static(b"hello\n")))
         .with_tensor("in", floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]))
         .with_tensor("out", floats(&[2, 2], &[2.0, 4.0, 6.0, 8.0]))
         .with_tensor(
@@ -207,7 +207,7 @@ fn keys_that_are_not_known_are_kept() {
 /// A model's file is packed with the files that it names, or not at all.
 #[cfg(all(feature = "onnx", feature = "gguf", feature = "safetensors", feature = "ztensor2"))]
 mod named {
-    use holdall::carton::{Follow, Package, Recipe};
+    use holdall::carton::{SymlinkPolicy, Package, Recipe};
     use holdall::{Convert, DType, File, TensorSpec, WriteOptions, Writer, convert, formats};
     use std::path::{Path, PathBuf};
 
@@ -293,7 +293,7 @@ mod named {
                 assert!(["package/link-out", "package/part"].contains(&e.code()), "{e}");
                 // A model whose files are elsewhere does not open, and is not packed by its links either.
                 let mut follow = recipe();
-                follow.follow = Follow::All;
+                follow.follow = SymlinkPolicy::All;
                 follow.prepare(&model).unwrap_err();
                 std::fs::remove_file(last).unwrap();
             }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, DimSpec, Example, Package, Packer, PageForm, Reference, ShapeSpec,
+    FileContent, Description, DimSpec, Example, Package, Packer, PageForm, Reference, ShapeSpec,
     TensorValue, ValueSpec, ValueType,
 };
 use std::path::Path;
@@ -31,7 +31,7 @@ fn packed(dir: &Path, text: &str) -> Package {
     example.outputs.push(("y".into(), Reference::Tensor("t".into())));
     example.outputs.push(("s".into(), Reference::Misc("song.mp3".into())));
     d.examples.push(example);
-    let file = |bytes: &'static [u8]| Content::Bytes(Bytes::from_static(bytes));
+    let file = |bytes: &'static [u8]| FileContent::Bytes(Bytes::from_static(bytes));
     let to = dir.join("page.carton");
     Packer::new(d)
         .with_file("model/w", file(b"w"))

@@ -4,7 +4,7 @@
 use crate::corpus_files;
 use holdall::layout::Grouping;
 use holdall::{
-    Check, Component, Convert, DiffOptions, ErrorKind, File, FloatType, Form, Io, LoadOptions,
+    Check, Component, Convert, DiffOptions, ErrorKind, File, FloatType, TensorForm, Io, LoadOptions,
     OpenOptions, Result, Role, Select, StatsOptions, Tensor, TensorRecords as _, VerifyOptions,
     WriteOptions, convert_to, diff, formats, stats, verify,
 };
@@ -83,15 +83,15 @@ fn readings(sound: &File) -> Vec<(&'static str, Reading<'_>)> {
     all.push(own("convert", convert(|c| c)));
     all.push(own("convert --encoding", convert(Convert::with_encoding)));
     all.push(own("convert --dense", convert(Convert::with_dense)));
-    all.push(own("convert --sparse csr", convert(|c| c.with_dense().with_form(Form::Csr))));
-    all.push(own("convert --sparse coo", convert(|c| c.with_dense().with_form(Form::Coo))));
+    all.push(own("convert --sparse csr", convert(|c| c.with_dense().with_form(TensorForm::Csr))));
+    all.push(own("convert --sparse coo", convert(|c| c.with_dense().with_form(TensorForm::Coo))));
     all.push(own(
         "convert --quantize",
-        convert(|c| c.with_dense().with_form(Form::Group(Grouping::new(4, None).unwrap()))),
+        convert(|c| c.with_dense().with_form(TensorForm::Group(Grouping::new(4, None).unwrap()))),
     ));
     all.push(own(
         "convert --quantize q8_0",
-        convert(|c| c.with_dense().with_form(Form::new("q8_0").unwrap())),
+        convert(|c| c.with_dense().with_form(TensorForm::new("q8_0").unwrap())),
     ));
     all.push(own("convert --dtype", convert(|c| c.with_dtype(FloatType::F32))));
     all.push(own("convert --sharing", convert(|c| c.with_sharing(holdall::Sharing::Dedupe))));

@@ -6,7 +6,7 @@
 mod pytorch_files;
 
 use holdall::{
-    ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, Form, Io, Layout, OpenOptions, Role,
+    ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, TensorForm, Io, Layout, OpenOptions, Role,
     StatsOptions, TensorSpec, VerifyOptions, WriteOptions, Writer, convert, diff, formats, stats,
     verify,
 };
@@ -33,12 +33,12 @@ fn source(dir: &Path, case: &str) -> (holdall::File, Convert) {
         "compressed-columns" => ("csc.pt", plain),
         "compressed-blocks" => ("bsr.pt", plain),
         "arrays-at-coordinates" => ("hybrid.pt", plain),
-        "to-csr" => ("thin.zt", plain.with_form(Form::Csr)),
-        "to-coo" => ("thin.zt", plain.with_form(Form::Coo)),
-        "groups" => ("dense.zt", plain.with_form(Form::new("group:4:128").unwrap())),
+        "to-csr" => ("thin.zt", plain.with_form(TensorForm::Csr)),
+        "to-coo" => ("thin.zt", plain.with_form(TensorForm::Coo)),
+        "groups" => ("dense.zt", plain.with_form(TensorForm::new("group:4:128").unwrap())),
         // More scales than are held, and words that no piece fills.
-        "small-groups" => ("few.zt", plain.with_form(Form::new("group:5:1").unwrap())),
-        _ => ("dense.zt", plain.with_form(Form::Blocks(BlockType::by_name("q8_0").unwrap()))),
+        "small-groups" => ("few.zt", plain.with_form(TensorForm::new("group:5:1").unwrap())),
+        _ => ("dense.zt", plain.with_form(TensorForm::Blocks(BlockType::by_name("q8_0").unwrap()))),
     };
     (holdall::open(dir.join(name)).unwrap(), options)
 }
@@ -85,7 +85,7 @@ fn conversions_take_little_memory() {
                 *whole.unwrap().bytes() == *blocks.bytes()
             }
             "groups" | "small-groups" => {
-                let Form::Group(grouping) = Form::new(match case {
+                let TensorForm::Group(grouping) = TensorForm::new(match case {
                     "groups" => "group:4:128",
                     _ => "group:5:1",
                 })
@@ -153,8 +153,8 @@ fn indices_take_little_memory() {
             };
             let options = match *target {
                 "dense" => Convert::new(plain).with_dense(),
-                "csr" => Convert::new(plain).with_form(Form::Csr),
-                "coo" => Convert::new(plain).with_form(Form::Coo),
+                "csr" => Convert::new(plain).with_form(TensorForm::Csr),
+                "coo" => Convert::new(plain).with_form(TensorForm::Coo),
                 "2" => Convert::new(plain.with_format(formats::by_name("ztensor2").unwrap())),
                 version => of("ztensor", version),
             };

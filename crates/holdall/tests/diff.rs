@@ -339,7 +339,7 @@ fn sparse_tensors_by_place() {
     assert!(diff(&old, &new, &DiffOptions::new().with_select(select)).unwrap().is_identical());
 }
 
-fn quantized(words: [u8; 4], scales: make::Part) -> Made {
+fn quantized(words: [u8; 4], scales: make::MadeComponent) -> Made {
     tensor(
         "q",
         &[2, 4],
@@ -403,7 +403,7 @@ fn complex_and_small_floats() {
 
 #[test]
 fn unknown_layouts_and_types_by_their_components() {
-    let other = |data: make::Part, extra: Option<make::Part>| {
+    let other = |data: make::MadeComponent, extra: Option<make::MadeComponent>| {
         let parts = [Some(data), extra].into_iter().flatten().collect();
         tensor("t", &[9], Layout::from_name("other"), parts)
     };

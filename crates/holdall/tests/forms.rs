@@ -2,7 +2,7 @@
 
 use crate::make::{Made, bytes_of, dense, f32s, open, part};
 use holdall::{
-    Attributes, Convert, ConvertReport, DType, File, Form, Layout, LogicalType, Reform, Role,
+    Attributes, Convert, ConvertReport, DType, File, TensorForm, Layout, LogicalType, FormRule, Role,
     Value, VerifyOptions, WriteOptions, diff, verify,
 };
 
@@ -20,7 +20,7 @@ impl Folder {
         rules: &[&str],
     ) -> holdall::Result<(File, ConvertReport)> {
         let rules =
-            rules.iter().map(|rule| Reform::new(rule)).collect::<holdall::Result<Vec<_>>>()?;
+            rules.iter().map(|rule| FormRule::new(rule)).collect::<holdall::Result<Vec<_>>>()?;
         let mut write = WriteOptions::new().with_overwrite(true);
         let (name, version) = to.split_once('@').unwrap_or((to, ""));
         if !version.is_empty() {
@@ -76,7 +76,7 @@ fn sparse_tensors_come_back_bit_for_bit() {
     // From one form into the other.
     let (out, _) = dir.convert(&[matrix()], "zt", &["csr"]).unwrap();
     let path = dir.0.path().join("other.zt");
-    let options = Convert::new(WriteOptions::new()).with_form(Form::Coo);
+    let options = Convert::new(WriteOptions::new()).with_form(TensorForm::Coo);
     holdall::convert(&out, &path, &options).unwrap();
     let other = holdall::open(path).unwrap();
     assert_eq!(other.tensor("few").unwrap().layout(), &Layout::SparseCoo);
@@ -148,9 +148,9 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
         "group:4:0",
         "group:4:",
     ] {
-        assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
+        assert_eq!(FormRule::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
-    assert_eq!(Reform::new("group:9:1").unwrap_err().code(), "quantized/bits");
+    assert_eq!(FormRule::new("group:9:1").unwrap_err().code(), "quantized/bits");
     // What cannot be held is refused before anything is written.
     assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "safetensors/layout");
 }
@@ -183,7 +183,7 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
     for (name, sum) in expected.as_object().unwrap() {
         for to in ["gguf", "zt"] {
             let path = dir.0.path().join(format!("{name}.{to}"));
-            let options = Convert::new(WriteOptions::new()).with_form(Form::new(name).unwrap());
+            let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new(name).unwrap());
             let report = holdall::convert(&plain, &path, &options).unwrap();
             let out = holdall::open(&path).unwrap();
             let w = out.tensor("w").unwrap();
@@ -232,12 +232,12 @@ fn blocks_take_rows_of_whole_ones() {
     let nan = dense("nan", &[1, 32], part(Role::Data, DType::F32, f32s(&nan)));
     assert_eq!(dir.fails(&[nan], "gguf", &["q8_0"]), "layout/not-finite");
     for rule in ["q8_k", "q9_0", "gguf.iq4_xs"] {
-        assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
+        assert_eq!(FormRule::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
     // From one block type into another, by name.
     let (blocks, _) = dir.convert(&all, "zt", &["w=q8_0"]).unwrap();
     let path = dir.0.path().join("other.gguf");
-    let options = Convert::new(WriteOptions::new()).with_forms([Reform::new("w=q4_0").unwrap()]);
+    let options = Convert::new(WriteOptions::new()).with_forms([FormRule::new("w=q4_0").unwrap()]);
     let report = holdall::convert(&blocks, &path, &options).unwrap();
     assert_eq!((report.reformed.len(), report.reformed[0].from_len), (1, 4 * 2 * 34));
     let out = holdall::open(path).unwrap();
@@ -368,7 +368,7 @@ fn patterns_quantize_matrices_of_floats() {
     assert_eq!(holdall::open(path).unwrap().tensor("norm").unwrap().layout(), &Layout::Dense);
     // A dry run says which, and no error.
     let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
-    let options = Convert::new(WriteOptions::new()).with_form(Form::new("group:4:8").unwrap());
+    let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
     let (_, plan) = holdall::convert::plan(&file, dir.0.path().join("x.zt"), &options).unwrap();
     assert_eq!(plan.reformed.len(), 1);
     assert_eq!(plan.reformed[0].max_error, None);
@@ -407,7 +407,7 @@ fn views_get_a_form_too() {
     for (rule, layout) in [("t=group:4:4", Layout::QuantizedGroup), ("t=coo", Layout::SparseCoo)] {
         let target = dir.path().join("out.zt");
         let options = Convert::new(WriteOptions::new().with_overwrite(true))
-            .with_forms([Reform::new(rule).unwrap()]);
+            .with_forms([FormRule::new(rule).unwrap()]);
         let report = holdall::convert(&file, &target, &options).unwrap();
         assert_eq!(report.reformed.len(), 1);
         let made = holdall::open(&target).unwrap();

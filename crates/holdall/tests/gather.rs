@@ -3,7 +3,7 @@
 
 use crate::records_files::{self, dataset, made, open, sample, write};
 use bytes::Bytes;
-use holdall::records::gather::{Chosen, Gathered, Values};
+use holdall::records::gather::{RowSelection, Gathered, Values};
 use holdall::schema::{Entry, Path};
 use holdall::{DType, Error, Io, Records, TensorRecords as _, Work, WriteOptions};
 use serde_json::json;
@@ -29,7 +29,7 @@ const MEMBERS: [&str; 13] = [
     "shape.named.name",
 ];
 
-fn gathered(records: &Records, chosen: &Chosen<'_, '_>, threads: usize) -> Vec<Vec<String>> {
+fn gathered(records: &Records, chosen: &RowSelection<'_, '_>, threads: usize) -> Vec<Vec<String>> {
     let paths = MEMBERS.map(|path| path.parse::<Path>().unwrap());
     let work = Work::new().with_threads(threads);
     let columns = records.gather(&paths, chosen, &work).unwrap();
@@ -107,7 +107,7 @@ fn columns_are_the_same_however_they_are_gathered() {
     let file = write(&dataset(COUNT), &WriteOptions::new());
     let [mapped, read] =
         [Io::Map, Io::Read].map(|io| open(&file, io).tensor("set").unwrap().records().unwrap());
-    let all = gathered(&mapped, &Chosen::Range(0..COUNT), 1);
+    let all = gathered(&mapped, &RowSelection::Range(0..COUNT), 1);
     assert_eq!(all[1][70], format!("{:?}", 70u64.to_le_bytes()));
     assert_eq!(all[5][8..13], ["true", "absent", "absent", "absent", "false"]);
     assert_eq!(all[6][5_999], "record 5999 — ünïcode");
@@ -118,29 +118,29 @@ fn columns_are_the_same_however_they_are_gathered() {
     assert_eq!(all[11][3], mask);
     for records in [&mapped, &read] {
         for threads in [1, 2, 5] {
-            assert_eq!(gathered(records, &Chosen::Range(0..COUNT), threads), all);
+            assert_eq!(gathered(records, &RowSelection::Range(0..COUNT), threads), all);
         }
-        let part = gathered(records, &Chosen::Range(17..4017), 2);
+        let part = gathered(records, &RowSelection::Range(17..4017), 2);
         assert!(part.iter().zip(&all).all(|(part, all)| part[..] == all[17..4017]));
-        let none = gathered(records, &Chosen::Range(5..5), 2);
+        let none = gathered(records, &RowSelection::Range(5..5), 2);
         assert!(none.iter().all(Vec::is_empty));
         let places: Vec<u64> = (0..COUNT).rev().step_by(3).chain([4, 4, 9]).collect();
-        let some = gathered(records, &Chosen::At(&places), 2);
+        let some = gathered(records, &RowSelection::At(&places), 2);
         let these = places.iter().map(|at| records.record(*at).unwrap()).collect::<Vec<_>>();
-        assert_eq!(gathered(records, &Chosen::These(&these), 1), some);
+        assert_eq!(gathered(records, &RowSelection::These(&these), 1), some);
         for (some, all) in some.iter().zip(&all) {
             assert!(some.iter().zip(&places).all(|(some, at)| *some == all[*at as usize]));
         }
         let work = Work::new();
         let text = "text".parse().unwrap();
-        let (ends, bytes) = records.gather_runs(&text, &Chosen::At(&places), &work).unwrap();
+        let (ends, bytes) = records.gather_runs(&text, &RowSelection::At(&places), &work).unwrap();
         assert_eq!(ends.len(), (places.len() + 1) * 8);
         assert!(bytes.starts_with("record 5999".as_bytes()));
         let flag = "flag".parse().unwrap();
-        let there = records.gather_there(&flag, &Chosen::Range(0..16), &work).unwrap();
+        let there = records.gather_there(&flag, &RowSelection::Range(0..16), &work).unwrap();
         assert_eq!(there.unwrap()[..], [0b0001_0001; 2]);
-        assert!(records.gather_there(&text, &Chosen::Range(0..9), &work).unwrap().is_none());
-        let outside = Chosen::At(&[COUNT]);
+        assert!(records.gather_there(&text, &RowSelection::Range(0..9), &work).unwrap().is_none());
+        let outside = RowSelection::At(&[COUNT]);
         let e = records.gather(&[text], &outside, &work).unwrap_err();
         assert_eq!(e.code(), "records/index");
     }
@@ -152,7 +152,7 @@ fn columns_are_the_same_however_they_are_gathered() {
     let file = write(&made("records", &kind.to_string(), 9, parts), &WriteOptions::new());
     let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
     let path = "s".parse().unwrap();
-    let (_, bytes) = records.gather_runs(&path, &Chosen::Range(0..9), &Work::new()).unwrap();
+    let (_, bytes) = records.gather_runs(&path, &RowSelection::Range(0..9), &Work::new()).unwrap();
     assert_eq!(bytes.as_ptr(), records.heap().unwrap().as_ptr());
 }
 
@@ -173,7 +173,7 @@ fn nothing_is_left_in_memory_that_columns_had_before() {
     let paths = ["n", "s", "box"].map(|path| path.parse::<Path>().unwrap());
     let (all, back): (Vec<u64>, Vec<u64>) = ((0..COUNT).collect(), (0..COUNT).rev().collect());
     for (places, views) in [(&all, false), (&back, false), (&all, true), (&back, true)] {
-        let (chosen, work) = (Chosen::At(places), Work::new());
+        let (chosen, work) = (RowSelection::At(places), Work::new());
         let found = match views {
             true => records.gather_views(&paths, &chosen, &work),
             false => records.gather(&paths, &chosen, &work),
@@ -208,7 +208,7 @@ fn views_point_into_the_heap_where_most_of_it_is_theirs() {
     };
     let gather = |records: &Records, places: &[u64]| {
         let path = ["s".parse().unwrap()];
-        let found = records.gather_views(&path, &Chosen::At(places), &Work::new()).unwrap();
+        let found = records.gather_views(&path, &RowSelection::At(places), &Work::new()).unwrap();
         let Values::Views(views, buffers) = &found[0].values else { panic!("{found:?}") };
         let views = views.as_chunks().0.iter();
         let texts = views.map(|view| String::from_utf8(text(view, buffers)).unwrap());
@@ -280,14 +280,14 @@ fn the_first_record_that_is_wrong_is_named() {
                 );
                 found
             };
-            let e = gather(Chosen::Range(0..COUNT)).unwrap_err();
+            let e = gather(RowSelection::Range(0..COUNT)).unwrap_err();
             assert!(e.code() == code && e.to_string().contains("record 5000"), "{e}");
-            let e = gather(Chosen::At(&[1, 5_800, 5_000])).unwrap_err();
+            let e = gather(RowSelection::At(&[1, 5_800, 5_000])).unwrap_err();
             assert!(e.code() == code && e.to_string().contains("record 5800"), "{e}");
-            assert!(gather(Chosen::Range(0..5_000)).is_ok());
+            assert!(gather(RowSelection::Range(0..5_000)).is_ok());
             assert!(
                 records
-                    .gather(&["x".parse().unwrap()], &Chosen::Range(0..COUNT), &Work::new())
+                    .gather(&["x".parse().unwrap()], &RowSelection::Range(0..COUNT), &Work::new())
                     .is_ok()
             );
         }

@@ -2,7 +2,7 @@
 #![cfg(feature = "http")]
 
 use crate::server::{self, Reply, Server, policy};
-use holdall::http::{Hosts, Patience, Policy};
+use holdall::http::{Hosts, Timeouts, Policy};
 use holdall::source::HttpSource;
 use holdall::{ByteSource, Error, OpenOptions};
 use std::sync::Arc;
@@ -307,7 +307,7 @@ fn what_is_odd_about_a_server_is_told_with_the_file() {
 #[cfg(feature = "carton")]
 #[test]
 fn and_with_a_package_and_the_files_in_it() {
-    use holdall::carton::{Content, Description, Package, Packer};
+    use holdall::carton::{FileContent, Description, Package, Packer};
     let dir = tempfile::tempdir().unwrap();
     let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
     let mut description = Description::default();
@@ -316,8 +316,8 @@ fn and_with_a_package_and_the_files_in_it() {
     description.runner.compat_version = 1;
     let packed = dir.path().join("x.carton");
     let packer = Packer::new(description)
-        .with_file("model/noise", Content::Bytes(noise(700_000).into()))
-        .with_file("model/tiny.zt", Content::Path(tiny));
+        .with_file("model/noise", FileContent::Bytes(noise(700_000).into()))
+        .with_file("model/tiny.zt", FileContent::Path(tiny));
     packer.write(&packed, false).unwrap();
     let bytes = std::fs::read(packed).unwrap();
     assert!(bytes.len() > 600_000);
@@ -467,7 +467,7 @@ fn a_server_that_stays_down_is_asked_four_times() {
 #[test]
 fn silence_and_trickles_end() {
     let hasty = |stall| {
-        let mut patience = Patience::default();
+        let mut patience = Timeouts::default();
         patience.stall = stall;
         patience.tries = 1;
         patience.slowest = 1 << 20;

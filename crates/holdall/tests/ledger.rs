@@ -5,7 +5,7 @@ use crate::corpus_files::files;
 use holdall::ledger::{Expected, Side, TieRule, compare};
 use holdall::{
     Algorithm, Attributes, Bytes, Cast, ComponentRef, ComponentSpec, Convert, DType, Durability,
-    Edit, Encode, Encoding, Error, Form, Format, Layout, OpenOptions, Rename, Result, Role, Select,
+    Edit, Encode, Encoding, Error, TensorForm, Format, Layout, OpenOptions, Rename, Result, Role, Select,
     Stored, TensorSpec, Value, WriteOptions, Writer, compact, convert, formats, salvage,
 };
 use std::cell::Cell;
@@ -355,7 +355,7 @@ fn ways(write: &WriteOptions) -> Vec<(&'static str, Convert)> {
         ("plain", plain()),
         ("whatever fits", plain().with_dense().with_raw_types().with_drop_attributes()),
         ("cast", plain().with_dense().with_dtypes([float("bf16")]).with_drop_attributes()),
-        ("sparse", plain().with_form(Form::Coo).with_drop_attributes()),
+        ("sparse", plain().with_form(TensorForm::Coo).with_drop_attributes()),
         ("renamed", plain().with_renames(vec![Rename::new("*=x.*").unwrap()])),
         ("copied", plain().with_sharing(holdall::Sharing::Copy).with_drop_attributes()),
         ("chosen", plain().with_select(Select::new(&["*a*", "*e*"], &["*b*"]).unwrap())),
@@ -418,8 +418,8 @@ fn conversions_of_the_corpus_lose_nothing_without_a_word() {
     assert!(written > 1000, "{written}");
 }
 
-fn is_digest(lost: &holdall::ledger::Lost) -> bool {
-    matches!(lost, holdall::ledger::Lost::Digest(_))
+fn is_digest(lost: &holdall::ledger::LossKind) -> bool {
+    matches!(lost, holdall::ledger::LossKind::Digest(_))
 }
 
 /// Edits and rewrites of each accepted file that can be written in its own format.

@@ -7,7 +7,7 @@ mod server;
 use count::Count;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store, hex};
-use holdall::http::{Hosts, Patience, Policy, Schemes};
+use holdall::http::{Hosts, Timeouts, Policy, Schemes};
 use holdall::{Error, Limits};
 use server::{Reply, Request, Server};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// What tests may do: http, loopback, and no waiting.
 fn policy() -> Policy {
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
     patience.longest_pause = Duration::from_millis(5);
     patience.stall = Duration::from_secs(5);

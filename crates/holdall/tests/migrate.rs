@@ -2,7 +2,7 @@
 
 use holdall::convert::{Convert, convert};
 use holdall::records::{Build, Conversion, Migration, MigrationPlan, check_file};
-use holdall::schema::{Document, Done, Reading, SchemaLimits};
+use holdall::schema::{Document, StepKind, Reading, SchemaLimits};
 use holdall::{DType, File, OpenOptions, Role, TensorRecords as _, TensorSpec, Work, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -379,7 +379,7 @@ fn a_plan_names_members() {
         ]
     );
     assert_eq!((plan.records, plan.tensors, plan.unchanged), (100, 2, 1));
-    assert_eq!(plan.steps.iter().filter(|s| s.what == Done::Dropped).count(), 1);
+    assert_eq!(plan.steps.iter().filter(|s| s.what == StepKind::Dropped).count(), 1);
     let error = of_records(false).with_converter("nope", "cast".parse::<Conversion>().unwrap());
     assert_eq!(error.plan(&old).unwrap_err().code(), "schema/unknown-path");
 }

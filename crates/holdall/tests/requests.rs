@@ -6,7 +6,7 @@ use crate::records_files;
 #[cfg(feature = "quic")]
 use crate::served;
 use crate::server::{Reply, Server, policy};
-use holdall::carton::{Follow, Packer, Take};
+use holdall::carton::{SymlinkPolicy, Packer, FileSelection};
 use holdall::{
     Convert, DType, File, Layout, LoadOptions, OpenOptions, Role, TensorRecords as _, WriteOptions,
     convert, stats, verify,
@@ -348,7 +348,7 @@ fn package(dir: &Path, files: usize) -> Vec<u8> {
                 runner_compat_version = 1\n";
     std::fs::write(folder.join("carton.toml"), text).unwrap();
     let target = dir.join("p.carton");
-    Packer::from_folder(&folder, Follow::Inside, Take::Usual)
+    Packer::from_folder(&folder, SymlinkPolicy::Inside, FileSelection::Usual)
         .unwrap()
         .write(&target, false)
         .unwrap();

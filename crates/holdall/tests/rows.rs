@@ -1,7 +1,7 @@
 //! Records as people have them: into datasets, checked, and made into a schema.
 
 use holdall::records::{
-    Build, FillOptions, RecordForm, Rows, RowsOptions, Where, check_rows, dataset, infer,
+    Build, FillOptions, RecordForm, Rows, RowsOptions, FindingLocation, check_rows, dataset, infer,
 };
 use holdall::schema::{Document, InferOptions, Null, Reading, SchemaLimits, Unknown, Width};
 use holdall::{Records, Result, TensorRecords as _, WriteOptions};
@@ -112,8 +112,8 @@ fn a_check_looks_at_every_row() {
     let report = check(&FillOptions::new());
     assert_eq!((report.records, report.found), (4, 2));
     assert!(!report.is_sound());
-    let places: Vec<Where> = report.findings.iter().map(|f| f.at).collect();
-    assert_eq!(places, [Where::Line(2), Where::Line(3)]);
+    let places: Vec<FindingLocation> = report.findings.iter().map(|f| f.at).collect();
+    assert_eq!(places, [FindingLocation::Line(2), FindingLocation::Line(3)]);
     assert_eq!(report.findings[0].error.source_name(), Some("rows"));
 }
 

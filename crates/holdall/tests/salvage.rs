@@ -235,7 +235,7 @@ fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
 mod zips {
     use super::*;
     use bytes::Bytes;
-    use holdall::carton::{Content, Description, Package, Packer};
+    use holdall::carton::{FileContent, Description, Package, Packer};
 
     /// A package of several files, one of them compressed.
     fn package() -> Vec<u8> {
@@ -245,7 +245,7 @@ mod zips {
         description.runner.compat_version = 1;
         let dir = Folder::new();
         let path = dir.path("m.carton");
-        let file = |n: u8| Content::Bytes(Bytes::from(vec![n; 3000 + usize::from(n)]));
+        let file = |n: u8| FileContent::Bytes(Bytes::from(vec![n; 3000 + usize::from(n)]));
         Packer::new(description)
             .with_file("model/a.bin", file(1))
             .with_file("model/b.bin", file(2))

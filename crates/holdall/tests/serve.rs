@@ -4,7 +4,7 @@
 use holdall::OpenOptions;
 use holdall::http::{Hosts, Policy, Schemes};
 use holdall::serve::http::{HttpOptions, HttpServer};
-use holdall::serve::{Bounds, Files, Service, Tokens};
+use holdall::serve::{ServerLimits, Files, Service, Tokens};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -190,7 +190,7 @@ fn nothing_else_is_read_and_nobody_else_reads() {
 #[test]
 fn clients_of_http_that_misbehave_end() {
     let folder = folder();
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     bounds.patience = Duration::from_millis(400);
     bounds.clients = 8;
     let server = start(service(&folder).with_bounds(bounds), HttpOptions::default());

@@ -3,8 +3,8 @@
 
 use crate::server::{Reply, Server};
 use holdall::carton::links::{LinkFetcher, Shrink, Store, hex, missing, whole};
-use holdall::carton::{Content, Description, Links, Package, Packer, Packing, Place};
-use holdall::http::{Hosts, Patience, Policy, Schemes};
+use holdall::carton::{FileContent, Description, Links, Package, Packer, Packing, FileLocation};
+use holdall::http::{Hosts, Timeouts, Policy, Schemes};
 use holdall::{Error, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// What tests may do: http, loopback, and no waiting.
 fn policy() -> Policy {
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
     Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
 }
@@ -26,10 +26,10 @@ fn pack(to: &Path) -> Package {
     let large: Vec<u8> = (0..200_000u32).flat_map(|n| n.to_le_bytes()).collect();
     let texts: Vec<u8> = b"so it goes\n".repeat(200_000);
     Packer::new(description)
-        .with_file("model/weights.bin", Content::Bytes(large.clone().into()))
-        .with_file("model/copy of it.bin", Content::Bytes(large.into()))
-        .with_file("misc/texts.txt", Content::Bytes(texts.into()))
-        .with_file("model/small", Content::Bytes("small".into()))
+        .with_file("model/weights.bin", FileContent::Bytes(large.clone().into()))
+        .with_file("model/copy of it.bin", FileContent::Bytes(large.into()))
+        .with_file("misc/texts.txt", FileContent::Bytes(texts.into()))
+        .with_file("model/small", FileContent::Bytes("small".into()))
         .write(to, false)
         .unwrap();
     Package::open(to).unwrap()
@@ -82,7 +82,7 @@ fn a_package_is_shrunk_saved_fetched_and_made_whole() {
 
     let small = Package::open(at("b.carton")).unwrap();
     assert_eq!(small.hash(), package.hash());
-    assert_eq!(small.file("model/weights.bin").unwrap().place, Place::Links);
+    assert_eq!(small.file("model/weights.bin").unwrap().place, FileLocation::Links);
     assert_eq!(small.read("model/small").unwrap(), "small");
     assert_eq!(small.read("model/weights.bin").unwrap_err().code(), "package/not-here");
     assert_eq!(missing(&small).len(), 3);

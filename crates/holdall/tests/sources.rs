@@ -7,7 +7,7 @@ use crate::server;
 use holdall::source::{FileSource, HttpSource, MapSource, MemorySource, SliceSource};
 use holdall::{
     Attributes, ByteOrder, ByteSource, Bytes, Component, DType, Encoding, Error, Extent, Index,
-    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, Result, Role, Terms,
+    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, Result, Role, ReadHints,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -219,8 +219,8 @@ impl ByteSource for Small {
         self.0.read(ranges)
     }
 
-    fn terms(&self) -> Terms {
-        let mut terms = Terms::REMOTE;
+    fn terms(&self) -> ReadHints {
+        let mut terms = ReadHints::REMOTE;
         terms.piece = 4 << 10;
         terms
     }
@@ -269,5 +269,5 @@ fn an_index_refuses_a_source_that_it_does_not_span() {
     builder.tensor("u", &[4], Layout::Dense).unwrap();
     builder.component(component(Extent::new(other, 2..6))).unwrap();
     builder.finish().unwrap();
-    assert_eq!(Terms::REMOTE, Least(vec![], AtomicUsize::new(0)).terms());
+    assert_eq!(ReadHints::REMOTE, Least(vec![], AtomicUsize::new(0)).terms());
 }

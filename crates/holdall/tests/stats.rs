@@ -20,7 +20,7 @@ fn of(file: &File, name: &str) -> Stats {
     many
 }
 
-fn of_data(shape: &[u64], data: make::Part) -> Stats {
+fn of_data(shape: &[u64], data: make::MadeComponent) -> Stats {
     of(&file("ztensor", &[dense("t", shape, data)]), "t")
 }
 

@@ -4,7 +4,7 @@
 
 use crate::served::{self, Served, options};
 use holdall::TensorRecords as _;
-use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens, Tree, file};
+use holdall::serve::{ServerLimits, Entry, FileId, Files, FileCatalog, Tokens, Tree, file};
 use holdall::{
     Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
     WriteOptions, Writer,
@@ -174,7 +174,7 @@ fn all_files_of_a_server_share_one_connection() {
 fn a_server_that_allows_few_files_is_asked_over_more_connections() {
     let folder = tempfile::tempdir().unwrap();
     let (parts, index) = shards(folder.path(), 7);
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     bounds.files = 3;
     let shelf = Arc::new(Files::new([&parts]).unwrap());
     let served = Served::of(shelf, Tokens::default(), bounds);
@@ -195,7 +195,7 @@ fn other_tokens_and_other_trust_have_connections_of_their_own() {
     model(&path, 2, 1000);
     let shelf = Arc::new(Files::new([&path]).unwrap());
     let tokens = Tokens::new(vec!["one".into(), "two".into()]).unwrap();
-    let served = Served::of(shelf, tokens, Bounds::default());
+    let served = Served::of(shelf, tokens, ServerLimits::default());
     let open = |token: &str| {
         options().open(served.url("model.zt").replace("://", &format!("://{token}@")))
     };
@@ -245,7 +245,7 @@ fn who_is_not_known_is_told_so() {
     model(&path, 1, 10);
     let tokens = Tokens::new(vec!["s@cret".into()]).unwrap();
     let files = Arc::new(Files::new([&path]).unwrap());
-    let served = Served::of(files, tokens, Bounds::default());
+    let served = Served::of(files, tokens, ServerLimits::default());
     let with =
         |token: &str| served.url("model.zt").replace("holdall://", &format!("holdall://{token}"));
     for token in ["", "wrong@"] {
@@ -417,7 +417,7 @@ struct Lying {
     lie: Lie,
 }
 
-impl holdall::serve::Served for Lying {
+impl holdall::serve::ServedFile for Lying {
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -446,10 +446,10 @@ impl holdall::serve::Served for Lying {
     }
 }
 
-struct One(Arc<Lying>);
+struct SingleFile(Arc<Lying>);
 
-impl Shelf for One {
-    fn open(&self, _: &str) -> Result<Arc<dyn holdall::serve::Served>, Error> {
+impl FileCatalog for SingleFile {
+    fn open(&self, _: &str) -> Result<Arc<dyn holdall::serve::ServedFile>, Error> {
         Ok(Arc::clone(&self.0) as _)
     }
 
@@ -490,8 +490,8 @@ fn a_server_that_lies_is_found_out() {
         (|_, _| Err(holdall::error::IO.broken("the disk is gone")), "net/failed"),
     ];
     for (lie, code) in lies {
-        let shelf = One(Arc::new(Lying { bytes: bytes.clone(), lie }));
-        let served = Served::of(Arc::new(shelf), Tokens::default(), Bounds::default());
+        let shelf = SingleFile(Arc::new(Lying { bytes: bytes.clone(), lie }));
+        let served = Served::of(Arc::new(shelf), Tokens::default(), ServerLimits::default());
         let file = served.open("x").unwrap();
         assert_eq!(bytes_of(&file, 0).unwrap_err().code(), code);
     }
@@ -508,9 +508,9 @@ fn a_server_that_sends_nothing_is_given_up() {
         Ok(bytes)
     };
     let served = Served::of(
-        Arc::new(One(Arc::new(Lying { bytes, lie }))),
+        Arc::new(SingleFile(Arc::new(Lying { bytes, lie }))),
         Tokens::default(),
-        Bounds::default(),
+        ServerLimits::default(),
     );
     let mut policy = served::policy();
     policy.patience.stall = Duration::from_millis(300);
@@ -564,8 +564,8 @@ fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
         }
         Ok(bytes)
     };
-    let shelf = One(Arc::new(Lying { bytes, lie }));
-    let served = Served::of(Arc::new(shelf), Tokens::default(), Bounds::default());
+    let shelf = SingleFile(Arc::new(Lying { bytes, lie }));
+    let served = Served::of(Arc::new(shelf), Tokens::default(), ServerLimits::default());
     // Who does not know the hash believes it.
     let believed = bytes_of(&served.open("x").unwrap(), 1).unwrap();
     assert!(believed != vec![b'b'; 1_000_000]);

@@ -206,7 +206,7 @@ fn many_small_tensors_and_every_broken_one() {
 fn compressed_components_must_decode_to_their_length() {
     let bytes = noise(5_000_000, 3);
     let shape = [5_000_000];
-    let none = |p: make::Part| p.digest(None);
+    let none = |p: make::MadeComponent| p.digest(None);
     for data in [
         part(Role::Data, DType::U8, bytes.clone()).zstd(),
         part(Role::Data, DType::U8, bytes.clone()).one_frame(),

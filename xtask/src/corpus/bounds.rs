@@ -48,7 +48,7 @@ fn in_version(version: Version) -> Vec<Made> {
         bytes[at..at + 8].copy_from_slice(&len.to_le_bytes());
         Made::new(format!("reject/ztensor/ztensor.manifest-bounds.{name}-{v}.zt"), bytes)
     };
-    let component = |name: &str, change: &dyn Fn(&mut Part)| {
+    let component = |name: &str, change: &dyn Fn(&mut ComponentFields)| {
         zt(version, &format!("{name}-{v}"), |f| {
             let mut part = f.part("u8", &noise(16, 1));
             change(&mut part);

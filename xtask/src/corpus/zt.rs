@@ -42,38 +42,38 @@ pub(crate) struct Tensor {
     dtype: &'static str,
     shape: Vec<u64>,
     layout: &'static str,
-    parts: Vec<(&'static str, Part)>,
+    parts: Vec<(&'static str, ComponentFields)>,
     attributes: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// A component's fields.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct ComponentFields {
     dtype: &'static str,
     pub(crate) offset: u64,
     pub(crate) len: u64,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl Part {
+impl ComponentFields {
     /// The component with this field, in place of the one it had.
-    pub(crate) fn with(mut self, key: &'static str, value: Vec<u8>) -> Part {
+    pub(crate) fn with(mut self, key: &'static str, value: Vec<u8>) -> ComponentFields {
         self.fields.retain(|(k, _)| *k != key);
         self.fields.push((key, value));
         self
     }
 
     /// The same bytes as elements of another dtype.
-    pub(crate) fn with_dtype(self, dtype: &'static str) -> Part {
-        Part { dtype, ..self }
+    pub(crate) fn with_dtype(self, dtype: &'static str) -> ComponentFields {
+        ComponentFields { dtype, ..self }
     }
 
     /// The component, compressed; 1.2 also says to what it decodes.
-    pub(crate) fn zstd(self, decoded: u64) -> Part {
+    pub(crate) fn zstd(self, decoded: u64) -> ComponentFields {
         self.with("encoding", text("zstd")).with("uncompressed_length", uint(decoded))
     }
 
-    pub(crate) fn digest(self, digest: &str) -> Part {
+    pub(crate) fn digest(self, digest: &str) -> ComponentFields {
         self.with("digest", text(digest))
     }
 }
@@ -91,11 +91,11 @@ impl Zt {
     }
 
     /// Adds stored bytes.
-    pub(crate) fn part(&mut self, dtype: &'static str, stored: &[u8]) -> Part {
+    pub(crate) fn part(&mut self, dtype: &'static str, stored: &[u8]) -> ComponentFields {
         self.out.resize(self.out.len().next_multiple_of(self.align), 0);
         let offset = self.out.len() as u64;
         self.out.extend_from_slice(stored);
-        Part { dtype, offset, len: stored.len() as u64, fields: Vec::new() }
+        ComponentFields { dtype, offset, len: stored.len() as u64, fields: Vec::new() }
     }
 
     /// Adds a tensor of these components, the first of which has the tensor's dtype.
@@ -104,7 +104,7 @@ impl Zt {
         name: &str,
         shape: &[u64],
         layout: &'static str,
-        parts: &[(&'static str, Part)],
+        parts: &[(&'static str, ComponentFields)],
     ) -> &mut Tensor {
         let dtype = parts.first().map_or("u8", |(_, p)| p.dtype);
         let parts = parts.to_vec();
@@ -114,7 +114,7 @@ impl Zt {
     }
 
     /// Adds a dense tensor.
-    pub(crate) fn dense(&mut self, name: &str, shape: &[u64], part: Part) -> &mut Tensor {
+    pub(crate) fn dense(&mut self, name: &str, shape: &[u64], part: ComponentFields) -> &mut Tensor {
         self.tensor(name, shape, "dense", &[("data", part)])
     }
 
@@ -170,7 +170,7 @@ impl Tensor {
         if !self.attributes.is_empty() {
             fields.push(("attributes", map(&self.attributes)));
         }
-        let part = |(role, part): &(&'static str, Part)| (*role, part.component(version));
+        let part = |(role, part): &(&'static str, ComponentFields)| (*role, part.component(version));
         let parts: Vec<_> = self.parts.iter().map(part).collect();
         fields.push(("components", map(&parts)));
         map(&fields)
@@ -202,7 +202,7 @@ impl Tensor {
     }
 }
 
-impl Part {
+impl ComponentFields {
     fn component(&self, version: Version) -> Vec<u8> {
         let mut fields = Vec::new();
         if version != Version::V1_0 {

@@ -6,7 +6,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result};
 use holdall_io::Work;
 use holdall_io::http::rules::{ENCODING, TOO_LONG as FETCHED};
-use holdall_io::http::{Body, Failed};
+use holdall_io::http::{Body, FailedTry};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 
@@ -43,7 +43,7 @@ impl Coding {
 #[derive(Default)]
 pub(super) struct Seen {
     received: Cell<u64>,
-    failed: RefCell<Option<Failed>>,
+    failed: RefCell<Option<FailedTry>>,
 }
 
 /// The bytes of a body as they come, counted and told.
@@ -53,18 +53,18 @@ pub(super) struct Wire<'a> {
     pub(super) before: u64,
     /// The most bytes in all.
     pub(super) cap: u64,
-    pub(super) told: &'a mut Told,
+    pub(super) told: &'a mut ReportedProgress,
     pub(super) seen: &'a Seen,
 }
 
 /// How many bytes of a file were told: those that come a second time are not.
-pub(super) struct Told {
+pub(super) struct ReportedProgress {
     pub(super) work: Work,
     pub(super) bytes: u64,
     pub(super) expected: Option<u64>,
 }
 
-impl Told {
+impl ReportedProgress {
     /// The file has so many bytes. Said once, though it may be asked for several times.
     pub(super) fn expect(&mut self, bytes: u64) {
         if self.expected.is_none() {
@@ -112,7 +112,7 @@ pub(super) fn decode(
     wire: Wire<'_>,
     limits: &Limits,
     piece: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<(), Failed> {
+) -> Result<(), FailedTry> {
     let seen = wire.seen;
     let failed = |e: &io::Error| match seen.failed.borrow_mut().take() {
         Some(failed) => failed,
@@ -168,12 +168,12 @@ fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<d
 }
 
 #[cold]
-fn bomb(received: u64, most: u64) -> Failed {
+fn bomb(received: u64, most: u64) -> FailedTry {
     TOO_LONG.broken(format!("{received} bytes decode to more than {most}")).into()
 }
 
 #[cold]
-fn garbled(coding: Coding, e: &io::Error) -> Failed {
+fn garbled(coding: Coding, e: &io::Error) -> FailedTry {
     let name = match coding {
         Coding::Identity => "identity",
         Coding::Zstd => "zstd",

@@ -1,13 +1,13 @@
 //! One linked file from one address.
 
-use super::decode::{ACCEPTED, Coding, Seen, Told, Wire, decode};
+use super::decode::{ACCEPTED, Coding, Seen, ReportedProgress, Wire, decode};
 use super::rules::{DECLARED, DIGEST};
-use super::store::{Part, hash};
+use super::store::{PendingObject, hash};
 use holdall_core::model::{Algorithm, Digest, Hasher};
 use holdall_core::{Error, Limits, Result};
 use holdall_io::error::io;
 use holdall_io::http::rules::{ANSWER, TOO_LONG};
-use holdall_io::http::{Answer, Ask, Client, Failed, Part as Asked, Url, retrying};
+use holdall_io::http::{Answer, GetOptions, Client, FailedTry, RequestedRange as Asked, Url, retrying};
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
@@ -37,11 +37,11 @@ impl Download<'_> {
     ///
     /// # Errors
     /// How the last try failed.
-    pub(super) fn run(&self, part: &mut Part, told: &mut Told) -> Result<()> {
+    pub(super) fn run(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<()> {
         retrying(&self.client.policy().patience, || self.attempt(part, told))
     }
 
-    fn attempt(&self, part: &mut Part, told: &mut Told) -> Result<(), Failed> {
+    fn attempt(&self, part: &mut PendingObject, told: &mut ReportedProgress) -> Result<(), FailedTry> {
         let before = self.resumable(part)?;
         let (mut answer, start) = match &before {
             Some((from, len)) => match self.rest(from, *len)? {
@@ -95,7 +95,7 @@ impl Download<'_> {
         if let Some(len) = expected.filter(|len| *len != received && coding == Coding::Identity) {
             let e = ANSWER
                 .broken(format!("the server sent {received} of the {len} bytes that it announced"));
-            return Err(Failed::passing(e));
+            return Err(FailedTry::passing(e));
         }
         let found = hasher.finish();
         if found == Digest::Sha256(*self.sha256) {
@@ -106,7 +106,7 @@ impl Download<'_> {
         part.file.set_len(0).map_err(failed)?;
         let e = DIGEST.broken(format!("the server sent a file with {found}"));
         // What was put together from two answers may be right when it comes in one.
-        Err(if start > 0 { Failed::passing(e) } else { e.into() })
+        Err(if start > 0 { FailedTry::passing(e) } else { e.into() })
     }
 
     /// The error for a file of so many bytes.
@@ -117,7 +117,7 @@ impl Download<'_> {
     }
 
     /// What is there of this address's file, where more of it can be asked for.
-    fn resumable(&self, part: &Part) -> Result<Option<(From, u64)>> {
+    fn resumable(&self, part: &PendingObject) -> Result<Option<(From, u64)>> {
         let len = part.file.metadata().map_err(|e| io(e, "reading the cache"))?.len();
         let from = fs::read_to_string(part.note_path()).ok().and_then(|text| From::read(&text));
         let from = from.filter(|from| len > 0 && from.url == address(self.url));
@@ -126,15 +126,15 @@ impl Download<'_> {
     }
 
     /// Asks for the whole file.
-    fn whole(&self) -> Result<Answer, Failed> {
-        let ask = Ask { part: None, condition: None, encodings: Some(ACCEPTED) };
+    fn whole(&self) -> Result<Answer, FailedTry> {
+        let ask = GetOptions { part: None, condition: None, encodings: Some(ACCEPTED) };
         let mut answer = self.client.get(self.url, &ask)?;
         if answer.status == 200 { Ok(answer) } else { Err(answer.refused()) }
     }
 
     /// Asks for what follows the first `len` bytes, as they are. `None` where that cannot be had.
-    fn rest(&self, from: &From, len: u64) -> Result<Option<Answer>, Failed> {
-        let ask = Ask {
+    fn rest(&self, from: &From, len: u64) -> Result<Option<Answer>, FailedTry> {
+        let ask = GetOptions {
             part: Some(Asked::From(len)),
             condition: Some(("if-range", &from.validator)),
             encodings: None,
@@ -159,7 +159,7 @@ impl Download<'_> {
     }
 
     /// Writes down where the bytes come from, where that lets others go on.
-    fn note(&self, part: &Part, answer: &Answer, coding: Coding) -> Result<()> {
+    fn note(&self, part: &PendingObject, answer: &Answer, coding: Coding) -> Result<()> {
         let path = part.note_path();
         let validator = answer.validator()?;
         let (Some(validator), Coding::Identity) = (validator.condition(), coding) else {

@@ -1,6 +1,6 @@
 //! Linked files, from the store or from their addresses.
 
-use super::decode::Told;
+use super::decode::ReportedProgress;
 use super::download::Download;
 use super::rules::{DECLARED, NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
 use super::store::Held;
@@ -106,7 +106,7 @@ impl LinkFetcher {
             part.discard();
             return Ok(self.store.path(&sha256));
         }
-        let mut told = Told { work: self.work.clone(), bytes: 0, expected: None };
+        let mut told = ReportedProgress { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // The package says what is none, not the caller.

@@ -22,6 +22,6 @@ pub use super::hex;
 #[cfg(feature = "http")]
 pub use fetch::LinkFetcher;
 #[cfg(feature = "http")]
-pub use shrink::{Linked, Shrink, fetch, missing, whole};
+pub use shrink::{LinkedFile, Shrink, fetch, missing, whole};
 #[cfg(feature = "http")]
 pub use store::{CACHE, Store};

@@ -2,7 +2,7 @@
 
 use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
-use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
+use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, FileLocation};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_io::Work;
@@ -28,7 +28,7 @@ pub struct Shrink {
 /// A file that a package does without.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Linked {
+pub struct LinkedFile {
     /// Its path in the package.
     pub path: String,
     /// Its bytes, where the package had them.
@@ -106,7 +106,7 @@ impl Shrink {
     /// The files that are well taken out, not those that describe the package, and are at least `least` bytes long, in the package's order.
     pub fn candidates(&self, least: u64) -> impl Iterator<Item = &PackageFile> {
         let fits = move |file: &&PackageFile| {
-            file.place != Place::Links
+            file.place != FileLocation::Links
                 && file.target.is_none()
                 && file.len.is_some_and(|len| len >= least)
                 && file.path != CARTON_TOML
@@ -117,12 +117,12 @@ impl Shrink {
     }
 
     /// What the package will only link to, one row for each path.
-    pub fn linked(&self) -> Vec<Linked> {
+    pub fn linked(&self) -> Vec<LinkedFile> {
         let row = |file: &PackageFile| {
             let sha256 = file.sha256?;
             let (_, urls) = self.links.urls.iter().find(|(of, _)| *of == sha256)?;
             let path = file.path.clone();
-            Some(Linked { path, len: file.len, sha256, urls: urls.clone() })
+            Some(LinkedFile { path, len: file.len, sha256, urls: urls.clone() })
         };
         self.package.files().iter().filter_map(row).collect()
     }
@@ -138,7 +138,7 @@ impl Shrink {
         fs::create_dir_all(folder).map_err(failed)?;
         let mut wanted = self.linked();
         wanted.retain(|linked| {
-            self.package.file(&linked.path).is_some_and(|f| f.place != Place::Links)
+            self.package.file(&linked.path).is_some_and(|f| f.place != FileLocation::Links)
         });
         wanted.sort_by_key(|linked| linked.sha256);
         wanted.dedup_by_key(|linked| linked.sha256);
@@ -196,11 +196,11 @@ impl Shrink {
 }
 
 /// The files of a package that are somewhere else, with their addresses.
-pub fn missing(package: &Package) -> Vec<Linked> {
+pub fn missing(package: &Package) -> Vec<LinkedFile> {
     let row = |file: &PackageFile| {
-        let sha256 = file.sha256.filter(|_| file.place == Place::Links)?;
+        let sha256 = file.sha256.filter(|_| file.place == FileLocation::Links)?;
         let (_, urls) = package.links().urls.iter().find(|(of, _)| *of == sha256)?;
-        Some(Linked { path: file.path.clone(), len: file.len, sha256, urls: urls.clone() })
+        Some(LinkedFile { path: file.path.clone(), len: file.len, sha256, urls: urls.clone() })
     };
     package.files().iter().filter_map(row).collect()
 }

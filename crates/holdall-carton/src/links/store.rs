@@ -43,7 +43,7 @@ pub(super) enum Held {
 }
 
 /// A file on its way into the store. Nobody else is writing it.
-pub(super) struct Part {
+pub(super) struct PendingObject {
     pub(super) file: File,
     path: PathBuf,
     target: PathBuf,
@@ -139,7 +139,7 @@ impl Store {
 
     /// Begins to write the file of this hash, or continues where another process stopped. Waits for one that
     /// is at it.
-    pub(super) fn begin(&self, sha256: &[u8; 32]) -> Result<Part> {
+    pub(super) fn begin(&self, sha256: &[u8; 32]) -> Result<PendingObject> {
         let target = self.path(sha256);
         let folder = target.parent().unwrap_or(&self.root);
         let failed = |e| io(e, "writing to the cache").in_source(folder.display());
@@ -153,18 +153,18 @@ impl Store {
                 path = folder.join(own);
                 let file = open_part(&path).map_err(failed)?;
                 file.set_len(0).map_err(failed)?;
-                return Ok(Part { file, path, target });
+                return Ok(PendingObject { file, path, target });
             }
             // Whoever had the lock may have given the file its name, or removed it.
             if is_at(&file, &path) {
-                return Ok(Part { file, path, target });
+                return Ok(PendingObject { file, path, target });
             }
         }
     }
 
     /// Gives a file its name. Its bytes have the hash.
-    pub(super) fn publish(&self, sha256: &[u8; 32], part: Part) -> Result<PathBuf> {
-        let Part { file, path, target } = part;
+    pub(super) fn publish(&self, sha256: &[u8; 32], part: PendingObject) -> Result<PathBuf> {
+        let PendingObject { file, path, target } = part;
         let failed = |e| io(e, "writing to the cache").in_source(target.display());
         #[cfg(unix)]
         {
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-impl Part {
+impl PendingObject {
     /// Where a note is kept of what the bytes so far came from.
     pub(super) fn note_path(&self) -> PathBuf {
         from_path(&self.path)

@@ -8,7 +8,7 @@ mod recipe;
 mod zip;
 
 pub use ignored::IGNORE_FILE;
-pub use parts::Take;
+pub use parts::FileSelection;
 pub use recipe::{Prepared, Recipe, package_path};
 
 use super::rules::OUTPUT_INSIDE;
@@ -18,10 +18,10 @@ use holdall_core::{Error, Limits, Result, Warning};
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{OfFolder, Part, Source};
+use parts::{OfFolder, FileToPack, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use zip::Out;
+use zip::ZipOutput;
 
 /// How the files of a package are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ pub enum Packing {
 
 /// Which symbolic links in a folder that is packed are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Follow {
+pub enum SymlinkPolicy {
     /// Those that lead to what is in the folder; others are refused.
     #[default]
     Inside,
@@ -52,7 +52,7 @@ pub enum Follow {
 /// Where the bytes of a file that is packed come from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Content {
+pub enum FileContent {
     /// A file on the disk.
     Path(PathBuf),
     /// These bytes.
@@ -65,7 +65,7 @@ pub struct Packer {
     description: Option<Description>,
     /// The folder that is packed.
     root: Option<PathBuf>,
-    files: BTreeMap<String, Part>,
+    files: BTreeMap<String, FileToPack>,
     tensors: Vec<(String, TensorValue)>,
     links: Links,
     /// `MANIFEST` as it was, where the same package is written again.
@@ -126,7 +126,7 @@ impl Packer {
     ///
     /// # Errors
     /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
-    pub fn from_folder(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
+    pub fn from_folder(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.as_ref().to_owned());
         let OfFolder { files, left_out, left_behind, manifest } =
@@ -141,7 +141,7 @@ impl Packer {
     ///
     /// # Errors
     /// As [`Packer::from_folder`].
-    pub fn from_model(path: impl AsRef<Path>, follow: Follow, take: Take) -> Result<Packer> {
+    pub fn from_model(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
         let mut packer = Packer::from_folder(path, follow, take)?;
         packer.unpacked = None;
         let files = std::mem::take(&mut packer.files).into_iter();
@@ -173,12 +173,12 @@ impl Packer {
     }
 
     /// Adds a file: `path` is under `model/` or `misc/`. It takes the place of one of the same path.
-    pub fn with_file(mut self, path: impl Into<String>, content: Content) -> Packer {
+    pub fn with_file(mut self, path: impl Into<String>, content: FileContent) -> Packer {
         let source = match content {
-            Content::Path(path) => Source::Path(path),
-            Content::Bytes(bytes) => Source::Bytes(bytes),
+            FileContent::Path(path) => Source::Path(path),
+            FileContent::Bytes(bytes) => Source::Bytes(bytes),
         };
-        self.files.insert(path.into(), Part { source, sha256: None });
+        self.files.insert(path.into(), FileToPack { source, sha256: None });
         self.manifest = None;
         self
     }
@@ -237,9 +237,9 @@ impl Packer {
             )?,
         };
         let sink = FileSink::create(to, overwrite, Durability::Disk)?;
-        let total = files.values().map(Part::len).sum::<Result<u64>>()?;
+        let total = files.values().map(FileToPack::len).sum::<Result<u64>>()?;
         work.begin(total);
-        let mut out = Out::new(sink, total, &work);
+        let mut out = ZipOutput::new(sink, total, &work);
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
         let mut linked = 0;
         let mut outside = BTreeSet::new();
@@ -295,13 +295,13 @@ with_work!(Packer);
 
 /// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
 /// of the next one, or take the place of what it was made of.
-fn check_outside(root: Option<&Path>, files: &BTreeMap<String, Part>, to: &Path) -> Result<()> {
+fn check_outside(root: Option<&Path>, files: &BTreeMap<String, FileToPack>, to: &Path) -> Result<()> {
     let there = FileSink::resolve(to)?;
     let refused = |what: &str| Err(OUTPUT_INSIDE.broken(what.to_owned()).in_source(to.display()));
     if root.and_then(|root| root.canonicalize().ok()).is_some_and(|root| there.starts_with(root)) {
         return refused("this is in the folder that is packed");
     }
-    let is_packed = |part: &Part| match &part.source {
+    let is_packed = |part: &FileToPack| match &part.source {
         Source::Path(from) => from.canonicalize().is_ok_and(|from| from == there),
         _ => false,
     };
@@ -313,7 +313,7 @@ fn check_outside(root: Option<&Path>, files: &BTreeMap<String, Part>, to: &Path)
 
 /// An error about the bytes of another package's file, with that file as its source.
 #[cold]
-fn inside(part: &Part, e: Error) -> Error {
+fn inside(part: &FileToPack, e: Error) -> Error {
     match &part.source {
         Source::Package(package, path) | Source::Link(package, path, _)
             if e.source_name().is_none() =>
@@ -355,7 +355,7 @@ pub(crate) mod tests {
         runner.framework_version = "=1.0.0".into();
         let mut description = Description::default();
         description.runner = runner;
-        let content = |bytes: &'static [u8]| Content::Bytes(Bytes::from_static(bytes));
+        let content = |bytes: &'static [u8]| FileContent::Bytes(Bytes::from_static(bytes));
         let packer = Packer::new(description)
             .with_file("model/w", content(b"weights"))
             .with_file(path, content(b"something"));

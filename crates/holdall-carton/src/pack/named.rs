@@ -1,6 +1,6 @@
 //! Files that a file of a model names: they are packed with it, or it is not packed.
 
-use super::parts::{Part, Source};
+use super::parts::{FileToPack, Source};
 use crate::rules::UNREAD;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
@@ -70,7 +70,7 @@ pub(super) fn files_named(
 /// # Errors
 /// As [`files_named`].
 pub(super) fn check_all(
-    files: &BTreeMap<String, Part>,
+    files: &BTreeMap<String, FileToPack>,
     model: Option<&Path>,
     open: &OpenOptions,
     warnings: &mut Vec<Warning>,

@@ -1,10 +1,10 @@
 //! What a package is made of, before it is written.
 
-use super::Follow;
+use super::SymlinkPolicy;
 use super::ignored::Ignored;
 use crate::unpack::relative;
 use crate::{
-    Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType,
+    Description, Package, PackageFile, FileLocation, TensorKind, TensorRow, TensorValue, ValueType,
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -15,9 +15,9 @@ use holdall_io::package::folder::{self, Links};
 use holdall_io::package::origin::{Stored, on_disk};
 use holdall_io::package::read::{fill, reading};
 use holdall_io::package::rules::PART;
-use holdall_io::package::{At, is_executable};
+use holdall_io::package::{FileBytes, is_executable};
 use holdall_package::{
-    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
+    CARTON_TOML, PackageContents, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, FileHasher, TENSOR_INDEX, Texts,
     revise, rules::NO_TENSOR_INDEX, unmet, write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 /// A file to be packed.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct FileToPack {
     pub(super) source: Source,
     /// Its SHA-256, where that is known before it is read.
     pub(super) sha256: Option<[u8; 32]>,
@@ -43,9 +43,9 @@ pub(super) enum Source {
     Link(Package, String, String),
 }
 
-impl Part {
-    fn new(source: Source) -> Part {
-        Part { source, sha256: None }
+impl FileToPack {
+    fn new(source: Source) -> FileToPack {
+        FileToPack { source, sha256: None }
     }
 
     /// How many bytes it has; 0 where that shows only when it is fetched.
@@ -83,7 +83,7 @@ impl Part {
         let Source::Package(package, inside) = &self.source else { return Ok(None) };
         let Some(file) = package.file(inside) else { return Ok(None) };
         Ok(match package.at(file)? {
-            At::Zip(stored) if !stored.is_plain() => Some(stored),
+            FileBytes::Zip(stored) if !stored.is_plain() => Some(stored),
             _ => None,
         })
     }
@@ -109,7 +109,7 @@ impl Part {
 
     /// The SHA-256 of its bytes, by reading them.
     pub(super) fn hash(&self, path: &str) -> Result<[u8; 32]> {
-        let mut hasher = Sum::default();
+        let mut hasher = FileHasher::default();
         let mut from = self.open()?.1;
         let mut piece = vec![0; 1 << 20];
         loop {
@@ -135,7 +135,7 @@ fn part(message: String) -> Error {
 /// What becomes of a folder's files.
 #[derive(Debug, Default)]
 pub(super) struct OfFolder {
-    pub(super) files: BTreeMap<String, Part>,
+    pub(super) files: BTreeMap<String, FileToPack>,
     /// Files and folders that are not packed; folders end in `/`.
     pub(super) left_out: Vec<String>,
     /// What is packed in another form, in words.
@@ -146,10 +146,10 @@ pub(super) struct OfFolder {
 
 /// The files in a folder and its folders, but for `MANIFEST` and `LINKS`, and for what is to be [ignored](Ignored) unless `all`
 /// are wanted; symbolic links followed. What its `MANIFEST` lists is there in any case.
-pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFolder> {
+pub(super) fn of_folder(root: &Path, follow: SymlinkPolicy, take: FileSelection) -> Result<OfFolder> {
     let links = match follow {
-        Follow::Inside => Links::Inside,
-        Follow::All => Links::Followed,
+        SymlinkPolicy::Inside => Links::Inside,
+        SymlinkPolicy::All => Links::Followed,
     };
     let limits = Limits::default();
     let ignored = Ignored::of_folder(root)?;
@@ -164,7 +164,7 @@ pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFol
     // Folders that are left out but for files of theirs that are listed.
     let mut partly: Vec<String> = Vec::new();
     let found = folder::files_but(root, links, &limits, &mut |path, leads_to| {
-        let is_ignored = take == Take::Usual
+        let is_ignored = take == FileSelection::Usual
             && (ignored.is_left_out(path) || partly.iter().any(|of| path.starts_with(of.as_str())));
         if is_ignored && !is_listed(path) {
             out.left_out.push(path.to_owned());
@@ -186,9 +186,9 @@ pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFol
     }));
     check_linked(root, &found)?;
     let found = found.into_iter().filter(|f| !matches!(&*f.path, MANIFEST_NAME | LINKS_NAME));
-    let part = |file: Found<'_>| {
+    let part = |file: FoundPath<'_>| {
         let from = root.join(&*file.path);
-        (file.path.into_owned(), Part::new(Source::Path(from)))
+        (file.path.into_owned(), FileToPack::new(Source::Path(from)))
     };
     out.files = found.map(part).collect();
     Ok(out)
@@ -196,7 +196,7 @@ pub(super) fn of_folder(root: &Path, follow: Follow, take: Take) -> Result<OfFol
 
 /// Which files of a folder are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Take {
+pub enum FileSelection {
     /// All but secrets, caches, version control, and what the folder's `.holdallignore` names.
     #[default]
     Usual,
@@ -211,13 +211,13 @@ pub(super) fn rows_of(manifest: Option<&[u8]>) -> impl Iterator<Item = (String, 
 }
 
 /// Refuses the folder of a package some of whose files are only linked to: they would be left out.
-fn check_linked(root: &Path, found: &[Found<'_>]) -> Result<()> {
+fn check_linked(root: &Path, found: &[FoundPath<'_>]) -> Result<()> {
     let there: HashSet<&str> = found.iter().map(|file| &*file.path).collect();
     if !there.contains(LINKS_NAME) || !there.contains(MANIFEST_NAME) {
         return Ok(());
     }
     let limits = Limits::default();
-    let text = |name: &str| Part::new(Source::Path(root.join(name))).text(name, &limits);
+    let text = |name: &str| FileToPack::new(Source::Path(root.join(name))).text(name, &limits);
     let (manifest, links) = (text(MANIFEST_NAME)?, text(LINKS_NAME)?);
     let manifest = Manifest::parse(&manifest, &limits)?;
     let links = holdall_package::Links::parse(&links, &limits)?.hashes();
@@ -237,19 +237,19 @@ fn check_linked(root: &Path, found: &[Found<'_>]) -> Result<()> {
 }
 
 /// The files of a package, but for `MANIFEST` and `LINKS`.
-pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
+pub(super) fn of_package(package: &Package) -> BTreeMap<String, FileToPack> {
     let files =
         package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |f: &PackageFile| {
         let source = match (&f.target, f.place) {
-            (Some(_), Place::Zip) => {
+            (Some(_), FileLocation::Zip) => {
                 let to = f.target.as_deref().and_then(|to| relative(&f.path, to));
                 let to = to.map(|to| to.to_string_lossy().into_owned()).unwrap_or_default();
                 Source::Link(package.clone(), f.path.clone(), to)
             }
             _ => Source::Package(package.clone(), f.path.clone()),
         };
-        (f.path.clone(), Part { source, sha256: f.sha256 })
+        (f.path.clone(), FileToPack { source, sha256: f.sha256 })
     };
     files.map(part).collect()
 }
@@ -257,7 +257,7 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
 /// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
 /// index. `unpacked` is the `MANIFEST` of the folder that is packed. Checks that all parts are there and fit, as whoever opens the package will.
 pub(super) fn complete(
-    files: &mut BTreeMap<String, Part>,
+    files: &mut BTreeMap<String, FileToPack>,
     description: Option<&Description>,
     tensors: Vec<(String, TensorValue)>,
     unpacked: Option<&[u8]>,
@@ -294,12 +294,12 @@ pub(super) fn complete(
     check(files)
 }
 
-fn text(text: String) -> Part {
-    Part::new(Source::Bytes(text.into()))
+fn text(text: String) -> FileToPack {
+    FileToPack::new(Source::Bytes(text.into()))
 }
 
 /// Reads what will be written.
-fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
+fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     let limits = Limits::default();
     let mut found = Vec::new();
     for (at, (path, part)) in files.iter().enumerate() {
@@ -307,7 +307,7 @@ fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
             Source::Link(_, _, to) => Some(to.clone()),
             _ => None,
         };
-        found.push(Found { path: path.into(), len: part.len()?, target, at });
+        found.push(FoundPath { path: path.into(), len: part.len()?, target, at });
     }
     let text = |path: &str| match files.get(path) {
         None => Ok(None),
@@ -315,14 +315,14 @@ fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
     };
     let texts =
         Texts { description: text(CARTON_TOML)?, tensors: text(TENSOR_INDEX)?, ..Texts::default() };
-    let Contents { description, mut warnings, .. } = Contents::new(found, &texts, &limits)?;
+    let PackageContents { description, mut warnings, .. } = PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
     Ok(warnings)
 }
 
 fn add_tensor(
-    files: &mut BTreeMap<String, Part>,
+    files: &mut BTreeMap<String, FileToPack>,
     rows: &mut Vec<TensorRow>,
     name: String,
     value: TensorValue,
@@ -366,7 +366,7 @@ fn add_tensor(
         }
     }
     let file = format!("tensor_{}.{extension}", rows.len());
-    files.insert(format!("tensor_data/{file}"), Part::new(Source::Bytes(content)));
+    files.insert(format!("tensor_data/{file}"), FileToPack::new(Source::Bytes(content)));
     rows.push(TensorRow { name, kind: TensorKind::Plain { ty, shape, file } });
     Ok(())
 }

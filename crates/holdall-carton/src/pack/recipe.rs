@@ -1,6 +1,6 @@
 //! What a path is packed as: a model's file, an unpacked package, a folder with a model's files.
 
-use super::{Content, Follow, Packer, Take, named};
+use super::{FileContent, SymlinkPolicy, Packer, FileSelection, named};
 use crate::rules::RUNNER;
 use crate::{Description, Example, Inferred, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
@@ -48,9 +48,9 @@ pub struct Recipe {
     /// A file like `carton.toml`, or some of one, which says what the model and the folder do not.
     pub from_toml: Option<PathBuf>,
     /// Which symbolic links in a folder are followed.
-    pub follow: Follow,
+    pub follow: SymlinkPolicy,
     /// Which of its files are packed.
-    pub take: Take,
+    pub take: FileSelection,
     /// How a folder is opened that is an unpacked package.
     pub open: OpenOptions,
     /// What a `carton.toml` may ask for.
@@ -94,9 +94,9 @@ impl Recipe {
                 undeclared = None;
             }
             let mut packer = Packer::new(description);
-            packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
+            packer = packer.with_file(format!("model/{name}"), FileContent::Path(path.to_owned()));
             for (name, from) in named::files_named(path, &self.open, true, &mut warnings)? {
-                packer = packer.with_file(format!("model/{name}"), Content::Path(from));
+                packer = packer.with_file(format!("model/{name}"), FileContent::Path(from));
             }
             return Ok(Prepared { packer, warnings, undeclared });
         }

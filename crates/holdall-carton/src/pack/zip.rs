@@ -2,7 +2,7 @@
 
 use super::super::ledger;
 use super::Packing;
-use super::parts::{Part, Source};
+use super::parts::{FileToPack, Source};
 use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
@@ -15,7 +15,7 @@ use holdall_io::package::origin::Stored;
 use holdall_io::package::read::{fill, reading};
 use holdall_io::sink::{FileSink, Sink};
 use holdall_io::source::{fetched, read_part};
-use holdall_package::{Sum, sha256};
+use holdall_package::{FileHasher, sha256};
 use std::io::{self, Read, Write};
 
 /// Bytes read at a time.
@@ -27,22 +27,22 @@ const SMALL: u64 = 4 << 20;
 const ZSTD_LEVEL: i32 = 3;
 
 /// A zip being written.
-pub(super) struct Out<'a> {
+pub(super) struct ZipOutput<'a> {
     sink: FileSink,
     entries: Vec<Entry>,
     work: &'a Work,
     piece: Vec<u8>,
 }
 
-impl<'a> Out<'a> {
+impl<'a> ZipOutput<'a> {
     /// Nothing written yet of a zip whose files have `total` bytes.
-    pub(super) fn new(mut sink: FileSink, total: u64, work: &'a Work) -> Out<'a> {
+    pub(super) fn new(mut sink: FileSink, total: u64, work: &'a Work) -> ZipOutput<'a> {
         sink.expect(total);
-        Out { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
+        ZipOutput { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
     }
 
     /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
-    pub(super) fn add(&mut self, path: &str, part: &Part, packing: Packing) -> Result<[u8; 32]> {
+    pub(super) fn add(&mut self, path: &str, part: &FileToPack, packing: Packing) -> Result<[u8; 32]> {
         if let Source::Link(_, _, to) = &part.source {
             let kind = (EntryKind::Symlink, false);
             self.put(path, kind, Method::Stored, to.as_bytes(), to.as_bytes())?;
@@ -73,7 +73,7 @@ impl<'a> Out<'a> {
     }
 
     /// Adds a file as another zip stores it, checked against that zip's word on its way.
-    fn keep(&mut self, path: &str, part: &Part, stored: &Stored) -> Result<[u8; 32]> {
+    fn keep(&mut self, path: &str, part: &FileToPack, stored: &Stored) -> Result<[u8; 32]> {
         let hash = part.hash(path)?;
         let range = stored.range();
         let entry = Entry {
@@ -182,7 +182,7 @@ impl<'a> Out<'a> {
         };
         self.sink.append(&local_header(&entry))?;
         let start = self.sink.len();
-        let mut sum = Sum::default();
+        let mut sum = FileHasher::default();
         let mut done = 0;
         loop {
             let count = fill(from, &mut self.piece).map_err(|e| reading(e, path))?;

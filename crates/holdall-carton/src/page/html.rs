@@ -1,7 +1,7 @@
 //! A page as HTML.
 
 use super::{facts, line, may_lead, misc, numbered, options, shown, tables, tensor_of, title};
-use crate::{Package, Place, Reference};
+use crate::{Package, FileLocation, Reference};
 use data_encoding::BASE64;
 use holdall_core::Result;
 use holdall_package::sha256;
@@ -160,7 +160,7 @@ impl Files<'_> {
         let is_here = |path: &str| {
             let file = self.package.file(path)?;
             let file = file.target.as_deref().map_or(Some(file), |to| self.package.file(to))?;
-            file.len.filter(|_| file.place != Place::Links)
+            file.len.filter(|_| file.place != FileLocation::Links)
         };
         let Some(len) = is_here(path).filter(|len| *len <= LARGEST.min(self.left)) else {
             return Ok(None);

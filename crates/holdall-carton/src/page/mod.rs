@@ -6,7 +6,7 @@
 mod html;
 mod markdown;
 
-use crate::{Example, Package, Place, Reference, SelfTest, TensorKind, ValueSpec};
+use crate::{Example, Package, FileLocation, Reference, SelfTest, TensorKind, ValueSpec};
 use holdall_core::Result;
 use holdall_package::write::hex;
 use pulldown_cmark::{LinkType, Options};
@@ -111,7 +111,7 @@ fn files(package: &Package) -> Table {
         let hash = file.sha256.map(|hash| hex(&hash)).unwrap_or_default();
         let note = match (&file.target, file.place) {
             (Some(target), _) => format!("leads to {target}"),
-            (None, Place::Links) => "only linked to".to_owned(),
+            (None, FileLocation::Links) => "only linked to".to_owned(),
             _ => String::new(),
         };
         vec![file.path.clone(), len, hash, note]

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 /// `--store`. What is secret is not taken: all users of a machine see command lines.
 #[cfg(feature = "stores")]
 pub(super) fn store(text: &str) -> Result<(String, String), String> {
-    let open = holdall::stores::OPEN;
+    let open = holdall::stores::NON_SECRET_OPTIONS;
     let (name, value) =
         text.split_once('=').ok_or("write NAME=VALUE, for example region=eu-west-1")?;
     if !open.contains(&name) {

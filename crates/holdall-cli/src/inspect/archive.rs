@@ -7,7 +7,7 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, exact_size};
 use crate::session::Session;
-use holdall::archive::{Contained, Contents, contents};
+use holdall::archive::{ArchiveEntry, ArchiveContents, contents};
 use holdall::formats::UNKNOWN;
 use holdall::plain::ToPlain as _;
 use holdall::{Error, Location, fields};
@@ -18,7 +18,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// `e` where it is something else.
-pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Contents, Failure> {
+pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<ArchiveContents, Failure> {
     if e.code() != UNKNOWN.code {
         return Err(e.into());
     }
@@ -33,7 +33,7 @@ pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Conten
     let archive =
         found.ok().and_then(|(source, name)| contents(source, &name, options.limits()).ok());
     // Of other archives the error tells what they are.
-    let can_be_opened = |file: &Contained| file.format.is_some();
+    let can_be_opened = |file: &ArchiveEntry| file.format.is_some();
     match archive.filter(|archive| archive.files.iter().any(can_be_opened)) {
         Some(archive) => Ok(archive),
         None => Err(e.into()),
@@ -41,7 +41,7 @@ pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Conten
 }
 
 /// Writes what is in it.
-pub(super) fn show(session: &Session, archive: &Contents) -> Result<(), Failure> {
+pub(super) fn show(session: &Session, archive: &ArchiveContents) -> Result<(), Failure> {
     let out = &mut *session.out();
     if session.json() {
         let (nothing, attributes): ([&str; 0], _) = ([], holdall::Attributes::new());

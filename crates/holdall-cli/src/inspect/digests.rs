@@ -13,7 +13,7 @@ const NOT_HERE: &str = "package/not-here";
 
 /// What reading one component told.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
+pub(super) struct ComponentReading {
     pub(super) decoded_len: u64,
     /// SHA-256, where it was asked for.
     pub(super) digest: Option<Digest>,
@@ -28,7 +28,7 @@ fn key(c: &Component) -> Key {
 }
 
 /// What was found, for components of any tensors of one file.
-pub(super) struct Digests(HashMap<Key, Told>);
+pub(super) struct Digests(HashMap<Key, ComponentReading>);
 
 impl Digests {
     /// Reads every component of `tensors` whose digest is asked for (all of them, `with_sha256`) or
@@ -44,7 +44,7 @@ impl Digests {
         for tensor in tensors {
             for c in tensor.components() {
                 let wanted = with_sha256 || c.decoded_len.is_none();
-                if wanted && found.insert(key(&c), Told::default()).is_none() {
+                if wanted && found.insert(key(&c), ComponentReading::default()).is_none() {
                     total += c.stored_len();
                     jobs.push((tensor, c));
                 }
@@ -65,7 +65,7 @@ impl Digests {
                     // A file that a package links to, and that cannot be fetched, has no digest here.
                     Err(e) if e.code() == NOT_HERE => {
                         away.lock().unwrap_or_else(|p| p.into_inner()).push(e);
-                        Told { decoded_len: c.decoded_len.unwrap_or(0), digest: None }
+                        ComponentReading { decoded_len: c.decoded_len.unwrap_or(0), digest: None }
                     }
                     read => read?,
                 };
@@ -82,12 +82,12 @@ impl Digests {
     }
 
     /// What was found for `c`, if it was read.
-    pub(super) fn get(&self, c: &Component) -> Option<&Told> {
+    pub(super) fn get(&self, c: &Component) -> Option<&ComponentReading> {
         if self.0.is_empty() { None } else { self.0.get(&key(c)) }
     }
 }
 
-fn read(tensor: &Tensor, c: &Component, with_sha256: bool) -> Result<Told, Error> {
+fn read(tensor: &Tensor, c: &Component, with_sha256: bool) -> Result<ComponentReading, Error> {
     let mut hasher = with_sha256.then(|| Hasher::new(Algorithm::Sha256));
     let mut decoded_len = 0;
     for piece in tensor.pieces(&c.role)? {
@@ -97,5 +97,5 @@ fn read(tensor: &Tensor, c: &Component, with_sha256: bool) -> Result<Told, Error
             hasher.update(&piece);
         }
     }
-    Ok(Told { decoded_len, digest: hasher.map(Hasher::finish) })
+    Ok(ComponentReading { decoded_len, digest: hasher.map(Hasher::finish) })
 }

@@ -13,7 +13,7 @@ use crate::output::text::{
 };
 use crate::session::Session;
 use holdall::layout::Dense;
-use holdall::schema::{Content, There};
+use holdall::schema::{Content, RowPresence};
 use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write;
 
@@ -93,7 +93,7 @@ fn members(session: &Session, tensor: &Tensor, out: &mut dyn Write) -> Result<()
     let columns =
         [Column::left("member").cut(), Column::left("kind").cut_end(), Column::left("there")];
     let row = |at: usize| {
-        let there = if all[at].there == There::Always { "" } else { "optional" };
+        let there = if all[at].there == RowPresence::Always { "" } else { "optional" };
         vec![
             // Paths escape backslashes themselves.
             Cell::new(printable(&all[at].path.to_string())),

@@ -134,7 +134,7 @@ fn json(
     args: &ShrinkArgs,
     package: &Package,
     report: &PackReport,
-    linked: &[holdall::carton::links::Linked],
+    linked: &[holdall::carton::links::LinkedFile],
 ) -> String {
     let fields = fields! {
         source: package.name(),

@@ -65,12 +65,12 @@ pub(super) fn inputs(
 /// A value: a file, or JSON.
 pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let path = Path::new(what);
-    if told(path).is_none()
+    if value_file_kind(path).is_none()
         && let Ok(json) = serde_json::from_str::<Json>(what)
     {
         return of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
     }
-    if told(path).is_some() || path.exists() {
+    if value_file_kind(path).is_some() || path.exists() {
         of_file(path, spec)
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
@@ -84,14 +84,14 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
 
 /// What the name of a file says is in it: a value, with its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ValueFileKind {
     Npy,
     Json,
 }
 
-pub(crate) fn told(path: &Path) -> Option<Told> {
+pub(crate) fn value_file_kind(path: &Path) -> Option<ValueFileKind> {
     let extension = path.extension()?;
-    [("npy", Told::Npy), ("json", Told::Json)]
+    [("npy", ValueFileKind::Npy), ("json", ValueFileKind::Json)]
         .into_iter()
         .find_map(|(own, told)| extension.eq_ignore_ascii_case(own).then_some(told))
 }
@@ -103,9 +103,9 @@ pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorVal
         if bytes.starts_with(b"\x93NUMPY") {
             return of_npy(&bytes);
         }
-        match told(path) {
-            Some(Told::Npy) => of_npy(&bytes),
-            Some(Told::Json) => {
+        match value_file_kind(path) {
+            Some(ValueFileKind::Npy) => of_npy(&bytes),
+            Some(ValueFileKind::Json) => {
                 let json = serde_json::from_slice(&bytes);
                 let json = json.map_err(|e| LENGTH.broken("this is not JSON").because(e))?;
                 of_json(&json, spec.map(|s| s.ty))

@@ -95,7 +95,7 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     let mut printed = Ok(());
     let trials = check::check(&program, package.as_ref(), &settings.runner, &mut |trial| {
         if !session.json() && printed.is_ok() {
-            printed = told(session, trial);
+            printed = report_trial(session, trial);
         }
     })?;
     printed?;
@@ -112,7 +112,7 @@ fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     Ok(if failed == 0 { Status::Fine } else { Status::Bad })
 }
 
-fn told(session: &Session, trial: &check::Trial) -> Result<(), Failure> {
+fn report_trial(session: &Session, trial: &check::Trial) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     match &trial.error {

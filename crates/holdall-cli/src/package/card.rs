@@ -8,7 +8,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, cut_end, escape, exact_size, lines_of, printable};
 use crate::session::Session;
 use holdall::carton::{
-    Description, Example, OptionValue, Package, PackageFile, Place, Reference, SelfTest, Tolerance,
+    Description, Example, OptionValue, Package, PackageFile, FileLocation, Reference, SelfTest, Tolerance,
     ValueSpec, hex,
 };
 use holdall::plain::ToPlain as _;
@@ -102,11 +102,11 @@ fn head(session: &Session, package: &Package) -> Result<(), Failure> {
 }
 
 fn format_line(package: &Package) -> String {
-    let is_folder = package.files().iter().any(|f| f.place == Place::Disk);
+    let is_folder = package.files().iter().any(|f| f.place == FileLocation::Disk);
     let len = package.files().iter().filter(|f| f.target.is_none()).filter_map(|f| f.len).sum();
     let form = if is_folder { "Carton 1, unpacked" } else { "Carton 1" };
     let files = count(package.files().len() as u64, "file");
-    let linked = package.files().iter().filter(|f| f.place == Place::Links).count() as u64;
+    let linked = package.files().iter().filter(|f| f.place == FileLocation::Links).count() as u64;
     match linked {
         0 => format!("{form}, {files}, {}", exact_size(len)),
         n => format!("{form}, {files}, {n} of them only linked to, {} here", exact_size(len)),
@@ -229,7 +229,7 @@ fn files(session: &Session, package: &Package) -> Result<(), Failure> {
 fn note(file: &PackageFile) -> String {
     match (&file.target, file.place) {
         (Some(target), _) => format!("→ {}", escape(target)),
-        (None, Place::Links) => "linked to".to_owned(),
+        (None, FileLocation::Links) => "linked to".to_owned(),
         _ => String::new(),
     }
 }

@@ -12,7 +12,7 @@ use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::carton::rules::RUNNER;
 use holdall::carton::{
-    Content, Follow, OptionValue, PackReport, Packing, Recipe, Take, hex, package_path,
+    FileContent, SymlinkPolicy, OptionValue, PackReport, Packing, Recipe, FileSelection, hex, package_path,
 };
 use holdall::fields;
 use holdall::operations::Operation;
@@ -156,7 +156,7 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
             let e = ARGUMENTS.broken(format!("two files would be `misc/{}`", escape(&name)));
             return Err(e.in_source(path.display()).into());
         }
-        packer = packer.with_file(format!("misc/{name}"), Content::Path(path.to_owned()));
+        packer = packer.with_file(format!("misc/{name}"), FileContent::Path(path.to_owned()));
     }
     packer = packer.with_packing(match args.compress {
         None => Packing::Stored,
@@ -238,8 +238,8 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     recipe.from_toml.clone_from(&args.from_toml);
     recipe.description = args.description.as_deref().map(read).transpose()?;
     recipe.platforms = (!args.platforms.is_empty()).then(|| args.platforms.clone());
-    recipe.follow = if args.follow_links { Follow::All } else { Follow::Inside };
-    recipe.take = if args.all_files { Take::All } else { Take::Usual };
+    recipe.follow = if args.follow_links { SymlinkPolicy::All } else { SymlinkPolicy::Inside };
+    recipe.take = if args.all_files { FileSelection::All } else { FileSelection::Usual };
     recipe.open = input::options(session);
     recipe.limits = session.global.limits();
     Ok(recipe)

@@ -18,7 +18,7 @@ const WIDEST: usize = 40;
 
 /// Where records go.
 pub(super) struct Output {
-    form: Form,
+    form: OutputForm,
     titles: Vec<String>,
     /// What the numbers of columns are, of a table.
     meanings: Vec<Option<Meaning>>,
@@ -33,7 +33,7 @@ pub(super) struct Output {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutputForm {
     Json,
     Csv,
     Table,
@@ -47,11 +47,11 @@ impl Output {
         whole: bool,
     ) -> Output {
         let form = match (session.json(), args.csv) {
-            (true, _) => Form::Json,
-            (_, true) => Form::Csv,
-            _ => Form::Table,
+            (true, _) => OutputForm::Json,
+            (_, true) => OutputForm::Csv,
+            _ => OutputForm::Table,
         };
-        let is_cut = form == Form::Table && whole && !args.table;
+        let is_cut = form == OutputForm::Table && whole && !args.table;
         let most = if is_cut { SHOWN } else { u64::MAX };
         Output {
             form,
@@ -67,7 +67,7 @@ impl Output {
 
     /// What members of records are in NumPy, by their schema: a table shows times and texts.
     pub(super) fn with_schema(mut self, schema: Option<&str>) -> Output {
-        if let (Form::Table, Some(schema)) = (self.form, schema) {
+        if let (OutputForm::Table, Some(schema)) = (self.form, schema) {
             self.meanings = meanings(schema, &self.titles);
         }
         self
@@ -85,7 +85,7 @@ impl Output {
         record: &Record<'_>,
         columns: &Columns,
     ) -> Result<(), Failure> {
-        if self.form == Form::Json && !self.has_columns {
+        if self.form == OutputForm::Json && !self.has_columns {
             return self.line(session, &record.to_json()?);
         }
         let values = columns.values(record)?;
@@ -101,7 +101,7 @@ impl Output {
         export: &mut Export,
     ) -> Result<(), Failure> {
         let name = export.add(record)?;
-        if self.form == Form::Json && !self.has_columns {
+        if self.form == OutputForm::Json && !self.has_columns {
             return self.line(session, &export.json(record, name.as_deref())?);
         }
         let mut values = columns.values(record)?;
@@ -120,7 +120,7 @@ impl Output {
         values: Vec<Option<String>>,
     ) -> Result<(), Failure> {
         match self.form {
-            Form::Json => {
+            OutputForm::Json => {
                 let all = self.titles.iter().zip(&values);
                 let all = all.filter_map(|(title, text)| {
                     Some((title, Plain::Json(text.as_deref()?.into())))
@@ -128,7 +128,7 @@ impl Output {
                 let line = as_json(&Plain::map(all));
                 self.line(session, &line)
             }
-            Form::Csv => {
+            OutputForm::Csv => {
                 if self.written == 0 {
                     self.csv_head(session)?;
                 }
@@ -136,7 +136,7 @@ impl Output {
                 self.written += 1;
                 csv_row(session, &cells)
             }
-            Form::Table => {
+            OutputForm::Table => {
                 self.written += 1;
                 let meanings =
                     self.meanings.iter().map(Option::as_ref).chain(std::iter::repeat(None));
@@ -159,7 +159,7 @@ impl Output {
 
     /// Whether records are written as lines of JSON.
     pub(super) fn is_json(&self) -> bool {
-        self.form == Form::Json
+        self.form == OutputForm::Json
     }
 
     fn csv_head(&self, session: &Session) -> Result<(), Failure> {
@@ -169,10 +169,10 @@ impl Output {
     /// Writes what is left; `total` says how many there are in all, and of what.
     pub(super) fn finish(self, session: &Session, total: &str) -> Result<Status, Failure> {
         match self.form {
-            Form::Json => {}
-            Form::Csv if self.written == 0 => self.csv_head(session)?,
-            Form::Csv => {}
-            Form::Table => self.table(session, total)?,
+            OutputForm::Json => {}
+            OutputForm::Csv if self.written == 0 => self.csv_head(session)?,
+            OutputForm::Csv => {}
+            OutputForm::Table => self.table(session, total)?,
         }
         Ok(Status::Fine)
     }

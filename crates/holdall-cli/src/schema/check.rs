@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::exit::{Failure, Status};
-use crate::given::{self, Files, Form, Lenience};
+use crate::given::{self, Files, RecordFormArg, Lenience};
 use crate::input;
 use crate::output::as_json;
 use crate::output::remedy::advice;
@@ -12,7 +12,7 @@ use crate::session::Session;
 use clap::Args;
 use holdall::fields;
 use holdall::plain::Plain;
-use holdall::records::{self, CheckReport, Finding, Where};
+use holdall::records::{self, CheckReport, Finding, FindingLocation};
 use holdall::schema::{Document, Reading};
 use holdall::{Error, ErrorKind};
 use std::io::Write as _;
@@ -46,7 +46,7 @@ pub(crate) struct CheckArgs {
 
     /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    form: Option<Form>,
+    form: Option<RecordFormArg>,
 
     /// Accept members that the schema does not have
     #[arg(long)]
@@ -105,7 +105,7 @@ fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckR
 /// The report on a schema that is wrong.
 fn unsound(e: Error) -> CheckReport {
     let mut report = CheckReport::default();
-    report.add(Where::Whole, e);
+    report.add(FindingLocation::Whole, e);
     report
 }
 
@@ -173,8 +173,8 @@ fn report_json(schema: &str, records: Option<&str>, report: &CheckReport) -> Str
 
 fn finding(finding: &Finding) -> Plain<'_> {
     let (line, record) = match finding.at {
-        Where::Line(line) => (Some(line), None),
-        Where::Record(index) => (None, Some(index)),
+        FindingLocation::Line(line) => (Some(line), None),
+        FindingLocation::Record(index) => (None, Some(index)),
         _ => (None, None),
     };
     fields!(line: line, record: record, error: &finding.error)

@@ -12,7 +12,7 @@ use clap::Args;
 use holdall::diff::{SchemaDiff, diff_schemas};
 use holdall::fields;
 use holdall::plain::Plain;
-use holdall::schema::{Bump, Change, Document, Reading, Verdict, What};
+use holdall::schema::{Bump, Change, Document, Reading, Verdict, ChangeKind};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -84,8 +84,8 @@ fn text(
         let change = &changes[at];
         let style = style(change.verdict);
         let mark = match change.what {
-            What::Added | What::VariantAdded => "+",
-            What::Removed | What::VariantRemoved => "-",
+            ChangeKind::Added | ChangeKind::VariantAdded => "+",
+            ChangeKind::Removed | ChangeKind::VariantRemoved => "-",
             _ => "~",
         };
         let path = match change.path.is_root() {

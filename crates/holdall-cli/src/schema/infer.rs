@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::exit::{Failure, Status};
-use crate::given::{self, Files, Form};
+use crate::given::{self, Files, RecordFormArg};
 use crate::input;
 use crate::output::as_json;
 use crate::session::Session;
@@ -57,7 +57,7 @@ pub(crate) struct InferArgs {
 
     /// The format of the records: ndjson, json, csv, tsv, parquet or arrow [default: by the file's extension]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    form: Option<Form>,
+    form: Option<RecordFormArg>,
 }
 
 /// Infers.

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use holdall::fields;
 use holdall::plain::Plain;
 use holdall::records::{self, RecordLayout, SchemaLayout, SchemaOrFile};
-use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, There};
+use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, RowPresence};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -141,9 +141,9 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
             number(r.stride),
             number(r.align.map(u64::from)),
             Cell::new(match r.there {
-                There::Always => String::new(),
-                There::Optional => "optional".to_owned(),
-                There::Bit(bit) => format!("bit {}.{}", bit.byte, bit.bit),
+                RowPresence::Always => String::new(),
+                RowPresence::Optional => "optional".to_owned(),
+                RowPresence::Bit(bit) => format!("bit {}.{}", bit.byte, bit.bit),
             }),
         ]
     };

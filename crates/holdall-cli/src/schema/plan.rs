@@ -8,7 +8,7 @@ use crate::output::text::{count, escape, printable};
 use crate::session::Session;
 use holdall::plain::ToPlain as _;
 use holdall::records::{MigrationPlan, PlanStep};
-use holdall::schema::Done;
+use holdall::schema::StepKind;
 use holdall::{File, fields};
 use std::io::Write as _;
 
@@ -36,13 +36,13 @@ pub(super) fn show(
         let row = |at: usize| {
             let step = &plan.steps[at];
             let style = match step.what {
-                Done::Dropped => Style::Bad,
-                Done::Converted => Style::Warn,
+                StepKind::Dropped => Style::Bad,
+                StepKind::Converted => Style::Warn,
                 _ => Style::Plain,
             };
             let mark = match step.what {
-                Done::Default => "+",
-                Done::Dropped => "-",
+                StepKind::Default => "+",
+                StepKind::Dropped => "-",
                 _ => "~",
             };
             vec![
@@ -70,7 +70,7 @@ pub(super) fn show(
 /// `caption → text`.
 fn path(step: &PlanStep) -> String {
     match (&step.from, &step.to) {
-        (Some(from), Some(to)) if from != to && step.what == Done::Renamed => {
+        (Some(from), Some(to)) if from != to && step.what == StepKind::Renamed => {
             format!("{} → {}", printable(from), printable(to))
         }
         (_, Some(one)) | (Some(one), None) => printable(one),

@@ -13,7 +13,7 @@ use holdall::operations::Operation;
 use holdall::plain::Plain;
 use holdall::serve::http::PlainHttp;
 use holdall::serve::{
-    Access, Bounds, Files, Log, Over, ServeOptions, Service, Serving, Shelf, Tokens, read_tokens,
+    Access, ServerLimits, Files, Log, Protocols, ServeOptions, Service, Serving, FileCatalog, Tokens, read_tokens,
 };
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -106,12 +106,12 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
     args.paths.iter().try_for_each(|path| crate::input::check_place(Operation::Serve, path))?;
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
-    let files: Arc<dyn Shelf> = Arc::new(files);
+    let files: Arc<dyn FileCatalog> = Arc::new(files);
     let tokens = match &args.token_file {
         Some(path) => read_tokens(path)?,
         None => Tokens::default(),
     };
-    let mut bounds = Bounds::default();
+    let mut bounds = ServerLimits::default();
     bounds.clients = args.clients.get();
     (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
@@ -141,8 +141,8 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     options = match args.only {
         None => options,
         #[cfg(feature = "quic")]
-        Some(Only::Quic) => options.with_over(Over::Quic),
-        Some(Only::Http) => options.with_over(Over::Http),
+        Some(Only::Quic) => options.with_over(Protocols::Quic),
+        Some(Only::Http) => options.with_over(Protocols::Http),
     };
     options = match args.plain_http {
         None => options,
@@ -167,7 +167,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
 }
 
 /// Tells where the files are.
-fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(), Failure> {
+fn announce(session: &Session, files: &dyn FileCatalog, serving: &Serving) -> Result<(), Failure> {
     let all = files.list()?;
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());

@@ -5,7 +5,7 @@
 
 use holdall::serve::http::encoded;
 use holdall::serve::rules::NO_FILE;
-use holdall::serve::{Entry, FileId, Served, Shelf, Tokens, file};
+use holdall::serve::{Entry, FileId, ServedFile, FileCatalog, Tokens, file};
 use holdall::{Bytes, Result};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -86,8 +86,8 @@ impl Site {
     }
 }
 
-impl Shelf for Site {
-    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+impl FileCatalog for Site {
+    fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
         let none = || NO_FILE.broken("nothing of that name is shown");
         let below = name.split_once('/').filter(|(token, _)| self.tokens.admit(token));
         let (_, path) = below.ok_or_else(none)?;
@@ -106,11 +106,11 @@ impl Shelf for Site {
 
 /// A file of the page.
 struct OfPage {
-    file: Arc<dyn Served>,
+    file: Arc<dyn ServedFile>,
     kind: &'static str,
 }
 
-impl Served for OfPage {
+impl ServedFile for OfPage {
     fn len(&self) -> u64 {
         self.file.len()
     }

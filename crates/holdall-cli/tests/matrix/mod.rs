@@ -13,7 +13,7 @@ mod tensors;
 
 use holdall::operations::{PlaceKind, Support};
 use operations::{OPERATIONS, Operation, Outcome};
-use places::{Damage, PLACES, Place, Placed, Sound, Wanted};
+use places::{Damage, PLACES, ModelLocation, Placed, Sound, Wanted};
 use samples::{Kind, SOURCES, Source};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ fn mixed(cell: usize) -> usize {
 }
 
 /// What the table of operations says of a cell: the first refusal, of the place or of the layout; the codes of those that may be.
-fn told(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec<&'static str>) {
+fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec<&'static str>) {
     let row = operation.row().row();
     let layout = row.layout(placed.source.kind.layout());
     let (mut refusal, mut some) = (None, Vec::new());
@@ -64,7 +64,7 @@ fn told(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec<&'s
 
 /// Whether that outcome is acceptable; says why not.
 fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(), String> {
-    let (refusal, some) = told(operation, placed);
+    let (refusal, some) = expected(operation, placed);
     let is_invalid = placed.expected.values().any(|wanted| *wanted == Wanted::Invalid);
     // What reads all of it, whatever is left of that.
     let may_be_less = matches!(
@@ -121,7 +121,7 @@ fn check(operation: Operation, placed: &Placed, outcome: &Outcome) -> Result<(),
 /// A source at a place; its cells are all its damages with all operations.
 struct Row {
     source: usize,
-    place: Place,
+    place: ModelLocation,
 }
 
 /// Tries the cells of the matrix on several threads.
@@ -201,7 +201,7 @@ impl Matrix {
         &self,
         source: &Source,
         sound: &Sound,
-        place: Place,
+        place: ModelLocation,
         damage: &Damage,
         operation: Operation,
         io: &str,

@@ -1,10 +1,10 @@
 //! What is done with a model, and whether it came out right.
 
 use crate::command::{Ran, command, holdall};
-use crate::matrix::places::{Damage, Place, Placed, Wanted, below};
+use crate::matrix::places::{Damage, ModelLocation, Placed, Wanted, below};
 use crate::matrix::reading::{npy, safetensors, tensors_of, ztensor};
 use crate::matrix::samples::LINES;
-use crate::matrix::tensors::{Form, Tensor, Tensors};
+use crate::matrix::tensors::{LayoutForm, Tensor, Tensors};
 use crate::s3;
 use crate::server;
 use holdall::operations;
@@ -166,7 +166,7 @@ impl Placed {
         }
     }
 
-    fn form(&self, name: &str) -> &Form {
+    fn form(&self, name: &str) -> &LayoutForm {
         &self.stored.iter().find(|stored| stored.name == name).unwrap().form
     }
 
@@ -187,7 +187,7 @@ impl Placed {
         let dense = |stored: BTreeMap<String, crate::matrix::tensors::Stored>| -> Option<Tensors> {
             stored.into_iter().map(|(name, s)| Some((name, s.dense()?))).collect()
         };
-        if let Some(path) = self.file().filter(|_| self.place == Place::File) {
+        if let Some(path) = self.file().filter(|_| self.place == ModelLocation::File) {
             let bytes = std::fs::read(path).unwrap();
             if self.source.to == "safetensors" {
                 return Ok(tensors_of(&bytes));
@@ -269,7 +269,7 @@ impl Placed {
             Operation::Verify => vec!["verify", model],
             Operation::Stats => vec!["inspect", model, "--stats"],
             Operation::Diff => vec!["diff", model, &other, "--values-only"],
-            Operation::Extract if self.form(name) == &Form::Records => {
+            Operation::Extract if self.form(name) == &LayoutForm::Records => {
                 vec!["extract", model, name, "-o", &raw]
             }
             Operation::Extract => vec!["extract", model, name, "-o", &npy],
@@ -302,7 +302,7 @@ impl Placed {
             }
         };
         if matches!(operation, Operation::Extract | Operation::Rows)
-            && !matches!(self.form(name), Form::Dense | Form::Records | Form::Blob)
+            && !matches!(self.form(name), LayoutForm::Dense | LayoutForm::Records | LayoutForm::Blob)
         {
             args.push("--dense");
         }
@@ -318,10 +318,10 @@ impl Placed {
         if let Some(refused) = refusal(&ran) {
             return refused;
         }
-        self.judged(operation, &ran, bias)
+        self.judge(operation, &ran, bias)
     }
 
-    fn judged(&self, operation: Operation, ran: &Ran, bias: &str) -> Outcome {
+    fn judge(&self, operation: Operation, ran: &Ran, bias: &str) -> Outcome {
         let wrong = |what: &str| Outcome::Silent(format!("{what}: {ran:#?}"));
         let name = self.chosen();
         let stored = self.stored.iter().find(|stored| stored.name == name).unwrap();
@@ -368,7 +368,7 @@ impl Placed {
                 0 => Outcome::Right,
                 _ => Outcome::Found,
             },
-            Operation::Extract if matches!(stored.form, Form::Records | Form::Blob) => {
+            Operation::Extract if matches!(stored.form, LayoutForm::Records | LayoutForm::Blob) => {
                 match std::fs::read(self.out("raw")) {
                     Ok(bytes) if bytes == stored.parts[0].1 => Outcome::Right,
                     _ => wrong("other bytes"),
@@ -552,7 +552,7 @@ impl Placed {
         if io == "read" {
             options = options.with_io(holdall::Io::Read);
         }
-        if self.place == Place::Store {
+        if self.place == ModelLocation::Store {
             let endpoint = self.server.as_ref().unwrap().url("");
             let all = [
                 ("endpoint_url", endpoint.as_str()),
@@ -566,7 +566,7 @@ impl Placed {
             options = options.with_store_options(stores.unwrap());
         }
         let file = match self.place {
-            Place::Stdin | Place::Pipe => {
+            ModelLocation::Stdin | ModelLocation::Pipe => {
                 options.open_bytes(std::fs::read(self.file().unwrap()).unwrap(), "bytes")
             }
             _ => options.open(&self.argument),
@@ -661,7 +661,7 @@ impl Placed {
     /// Starts a server of the model, and asks it for a file of that.
     fn fetched(&self, args: &[&str], request: impl Fn(&str) -> (String, String)) -> Outcome {
         let mut command = command([args, &[&*self.argument]].concat());
-        if self.place == Place::Stdin || self.place == Place::Pipe {
+        if self.place == ModelLocation::Stdin || self.place == ModelLocation::Pipe {
             command.stdin(Stdio::from(std::fs::File::open(self.file().unwrap()).unwrap()));
         }
         let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 /// Where the model is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum ModelLocation {
     File,
     /// A folder that has the file alone.
     Folder,
@@ -39,41 +39,41 @@ pub(crate) enum Place {
     Store,
 }
 
-pub(crate) const PLACES: [Place; 14] = [
-    Place::File,
-    Place::Folder,
-    Place::Index,
-    Place::IndexFolder,
-    Place::Shard,
-    Place::Tar,
-    Place::Nested,
-    Place::Package,
-    Place::Stdin,
-    Place::Pipe,
-    Place::Address,
-    Place::Whole,
-    Place::AddressIndex,
-    Place::Store,
+pub(crate) const PLACES: [ModelLocation; 14] = [
+    ModelLocation::File,
+    ModelLocation::Folder,
+    ModelLocation::Index,
+    ModelLocation::IndexFolder,
+    ModelLocation::Shard,
+    ModelLocation::Tar,
+    ModelLocation::Nested,
+    ModelLocation::Package,
+    ModelLocation::Stdin,
+    ModelLocation::Pipe,
+    ModelLocation::Address,
+    ModelLocation::Whole,
+    ModelLocation::AddressIndex,
+    ModelLocation::Store,
 ];
 
-impl Place {
+impl ModelLocation {
     /// Returns the kind of place that the table of operations has a column for.
     pub(crate) fn kind(self) -> PlaceKind {
         match self {
-            Place::File => PlaceKind::File,
-            Place::Folder | Place::IndexFolder => PlaceKind::Folder,
-            Place::Index => PlaceKind::Index,
-            Place::Shard => PlaceKind::Shard,
-            Place::Tar | Place::Nested => PlaceKind::ArchiveMember,
-            Place::Package => PlaceKind::PackageMember,
-            Place::Stdin | Place::Pipe => PlaceKind::StandardInput,
-            Place::Address | Place::Whole | Place::AddressIndex => PlaceKind::Address,
-            Place::Store => PlaceKind::Store,
+            ModelLocation::File => PlaceKind::File,
+            ModelLocation::Folder | ModelLocation::IndexFolder => PlaceKind::Folder,
+            ModelLocation::Index => PlaceKind::Index,
+            ModelLocation::Shard => PlaceKind::Shard,
+            ModelLocation::Tar | ModelLocation::Nested => PlaceKind::ArchiveMember,
+            ModelLocation::Package => PlaceKind::PackageMember,
+            ModelLocation::Stdin | ModelLocation::Pipe => PlaceKind::StandardInput,
+            ModelLocation::Address | ModelLocation::Whole | ModelLocation::AddressIndex => PlaceKind::Address,
+            ModelLocation::Store => PlaceKind::Store,
         }
     }
 
     pub(crate) fn is_sharded(self) -> bool {
-        matches!(self, Place::Index | Place::IndexFolder | Place::Shard | Place::AddressIndex)
+        matches!(self, ModelLocation::Index | ModelLocation::IndexFolder | ModelLocation::Shard | ModelLocation::AddressIndex)
     }
 }
 
@@ -168,14 +168,14 @@ impl Sound {
     }
 
     /// Returns what can be wrong with it.
-    pub(crate) fn damages(&self, place: Place) -> Vec<Damage> {
+    pub(crate) fn damages(&self, place: ModelLocation) -> Vec<Damage> {
         let mut all = vec![Damage::None];
         for found in &self.components {
             all.push(Damage::Bit(found.tensor.clone(), found.role.clone()));
         }
         all.dedup();
         all.push(Damage::Cut);
-        if matches!(place, Place::Index | Place::IndexFolder | Place::AddressIndex) {
+        if matches!(place, ModelLocation::Index | ModelLocation::IndexFolder | ModelLocation::AddressIndex) {
             all.push(Damage::Part);
         }
         all
@@ -201,7 +201,7 @@ pub(crate) enum Wanted {
 /// A model as it lies in a folder of its own.
 pub(crate) struct Placed {
     pub(crate) source: Source,
-    pub(crate) place: Place,
+    pub(crate) place: ModelLocation,
     pub(crate) damage: Damage,
     pub(crate) folder: tempfile::TempDir,
     /// The argument that names it.
@@ -223,7 +223,7 @@ impl Placed {
     pub(crate) fn new(
         source: &Source,
         sound: &Sound,
-        place: Place,
+        place: ModelLocation,
         damage: &Damage,
     ) -> Option<Placed> {
         let folder = tempfile::tempdir().unwrap();
@@ -263,7 +263,7 @@ impl Placed {
             }
             Damage::Part => std::fs::remove_file(&files[shards[0]]).unwrap(),
         }
-        let is_alone = place == Place::Shard;
+        let is_alone = place == ModelLocation::Shard;
         if is_alone {
             // The other tensors are in the other shard.
             let own = |stored: &Stored| {
@@ -283,7 +283,7 @@ impl Placed {
             None if stored.is_opaque() => Wanted::Unknown,
             None => Wanted::Invalid,
         };
-        if source.kind == Kind::Fortran && place == Place::Folder {
+        if source.kind == Kind::Fortran && place == ModelLocation::Folder {
             // The folder is a model of arrays, which their files name.
             stored.iter_mut().for_each(|stored| stored.name = "model");
         }
@@ -299,17 +299,17 @@ impl Placed {
             _ => files.iter().find(|path| path.extension().is_some_and(|e| e == "json")),
         };
         let argument = match place {
-            Place::File => text(&file),
-            Place::Folder => text(&home),
-            Place::Index => text(index?),
-            Place::IndexFolder => text(&home.join("shards")),
-            Place::Shard => text(&files[shards[1]]),
-            Place::Tar | Place::Nested => {
+            ModelLocation::File => text(&file),
+            ModelLocation::Folder => text(&home),
+            ModelLocation::Index => text(index?),
+            ModelLocation::IndexFolder => text(&home.join("shards")),
+            ModelLocation::Shard => text(&files[shards[1]]),
+            ModelLocation::Tar | ModelLocation::Nested => {
                 let mut path = folder.path().join("models.tar");
                 let name = format!("in/{name}");
                 let mut archive = tar(&[(&name, std::fs::read(&file).unwrap())]);
                 let mut inside = format!("!/{name}");
-                if place == Place::Nested {
+                if place == ModelLocation::Nested {
                     path = folder.path().join("outer.tar");
                     archive = tar(&[("some/models.tar", archive)]);
                     inside = format!("!/some/models.tar{inside}");
@@ -317,7 +317,7 @@ impl Placed {
                 std::fs::write(&path, archive).unwrap();
                 format!("{}{inside}", text(&path))
             }
-            Place::Package => {
+            ModelLocation::Package => {
                 let path = folder.path().join("model.carton");
                 let args = ["pack", &text(&file), "-o", &text(&path), "--runner", "noop"];
                 let packed = holdall(args.into_iter().chain(["--framework-version", "1.0.0"]));
@@ -327,13 +327,13 @@ impl Placed {
                 }
                 format!("{}!/model/{name}", text(&path))
             }
-            Place::Stdin | Place::Pipe => {
+            ModelLocation::Stdin | ModelLocation::Pipe => {
                 stdin = Some(file);
                 "-".to_owned()
             }
-            Place::Address | Place::Whole | Place::AddressIndex => {
+            ModelLocation::Address | ModelLocation::Whole | ModelLocation::AddressIndex => {
                 let root = folder.path().to_owned();
-                let has_ranges = place != Place::Whole;
+                let has_ranges = place != ModelLocation::Whole;
                 let serving = Server::new(move |request| {
                     match std::fs::read(root.join(request.target.trim_start_matches('/'))) {
                         Ok(bytes) if has_ranges => Reply::file(&bytes, "\"v1\"", request),
@@ -341,13 +341,13 @@ impl Placed {
                         Err(_) => Reply::new(404, "not here"),
                     }
                 });
-                let path = if place == Place::AddressIndex { index? } else { &file };
+                let path = if place == ModelLocation::AddressIndex { index? } else { &file };
                 let path = path.strip_prefix(folder.path()).unwrap();
                 let address = serving.url(&format!("/{}", text(path)));
                 server = Some(serving);
                 address
             }
-            Place::Store => {
+            ModelLocation::Store => {
                 let (serving, objects) = s3::s3();
                 let bytes = std::fs::read(&file).unwrap();
                 objects.lock().unwrap().objects.insert(format!("m/{name}"), bytes);
@@ -380,7 +380,7 @@ impl Placed {
                 args.extend(["--store".to_owned(), format!("endpoint_url={}", server.url(""))]);
             }
         }
-        if self.place == Place::Pipe {
+        if self.place == ModelLocation::Pipe {
             return holdall_with(args, &std::fs::read(self.stdin.as_ref().unwrap()).unwrap());
         }
         let mut command = command(args);

@@ -1,6 +1,6 @@
 //! Files read by hand: safetensors, `.npy`, zTensor 1.2.
 
-use crate::matrix::tensors::{Form, Stored, Tensor, Tensors, half};
+use crate::matrix::tensors::{LayoutForm, Stored, Tensor, Tensors, half};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -103,18 +103,18 @@ pub(crate) fn ztensor(bytes: &[u8]) -> Option<BTreeMap<String, Stored>> {
         }
         let attributes = object["attributes"].as_object().cloned().unwrap_or_default();
         let form = match (object["format"].as_str().unwrap(), dtype) {
-            ("dense", "f32") => Form::Dense,
-            ("dense", "i8") => Form::Codes("I8"),
-            ("dense", "u8") => Form::Codes("U8"),
-            ("sparse_csr", _) => Form::Csr,
-            ("sparse_coo", _) => Form::Coo,
-            ("gguf.q8_0", _) => Form::Q8,
-            ("quantized_group", _) => Form::Group {
+            ("dense", "f32") => LayoutForm::Dense,
+            ("dense", "i8") => LayoutForm::Codes("I8"),
+            ("dense", "u8") => LayoutForm::Codes("U8"),
+            ("sparse_csr", _) => LayoutForm::Csr,
+            ("sparse_coo", _) => LayoutForm::Coo,
+            ("gguf.q8_0", _) => LayoutForm::Q8,
+            ("quantized_group", _) => LayoutForm::Group {
                 bits: number(&attributes["bits"]) as u32,
                 size: number(&attributes["group_size"]) as usize,
             },
-            ("records", _) => Form::Records,
-            ("blob", _) => Form::Blob,
+            ("records", _) => LayoutForm::Records,
+            ("blob", _) => LayoutForm::Blob,
             other => panic!("a layout of {other:?}"),
         };
         let shape = object["shape"].as_array().unwrap().iter().map(number).collect();

@@ -2,7 +2,7 @@
 
 use crate::command::{accept, holdall};
 use crate::matrix::reading::safetensors;
-use crate::matrix::tensors::{Form, Stored, Tensors, bytes_of};
+use crate::matrix::tensors::{LayoutForm, Stored, Tensors, bytes_of};
 use crate::records_files;
 use holdall::operations::LayoutKind;
 use holdall::{
@@ -115,7 +115,7 @@ impl Kind {
         };
         let dense = |name, shape: &[u64], first| {
             let count = shape.iter().product::<u64>() as usize;
-            Stored::new(name, shape, Form::Dense, &[("data", some(count, first))])
+            Stored::new(name, shape, LayoutForm::Dense, &[("data", some(count, first))])
         };
         let (a, c) = match self {
             Kind::Dense => (dense("a.weight", &[4, 8], 1), dense("c.weight", &[2, 3, 5], 200)),
@@ -130,8 +130,8 @@ impl Kind {
                 let a = parts(7, 30, &[0, 3, 7, 1, 2, 6, 4], &[0, 3, 4, 4, 7]);
                 let c = parts(5, 70, &[5, 0, 3, 2, 1], &[0, 1, 2, 4, 4, 5]);
                 (
-                    Stored::new("a.weight", &[4, 8], Form::Csr, &a),
-                    Stored::new("c.weight", &[5, 6], Form::Csr, &c),
+                    Stored::new("a.weight", &[4, 8], LayoutForm::Csr, &a),
+                    Stored::new("c.weight", &[5, 6], LayoutForm::Csr, &c),
                 )
             }
             Kind::Coo => {
@@ -141,8 +141,8 @@ impl Kind {
                 let a = parts(5, 30, &[0, 0, 1, 3, 3, 1, 7, 4, 0, 5]);
                 let c = parts(4, 70, &[0, 0, 1, 1, 2, 1, 0, 2, 4, 0, 3, 1]);
                 (
-                    Stored::new("a.weight", &[4, 8], Form::Coo, &a),
-                    Stored::new("c.weight", &[2, 3, 5], Form::Coo, &c),
+                    Stored::new("a.weight", &[4, 8], LayoutForm::Coo, &a),
+                    Stored::new("c.weight", &[2, 3, 5], LayoutForm::Coo, &c),
                 )
             }
             Kind::Group => {
@@ -154,8 +154,8 @@ impl Kind {
                 let a = [("packed_weight", codes(32, 3)), ("scales", scales(8)), ("zeros", zeros)];
                 let c = [("packed_weight", codes(64, 9)), ("scales", scales(4))];
                 (
-                    Stored::new("a.weight", &[4, 16], Form::Group { bits: 4, size: 8 }, &a),
-                    Stored::new("c.weight", &[2, 32], Form::Group { bits: 8, size: 16 }, &c),
+                    Stored::new("a.weight", &[4, 16], LayoutForm::Group { bits: 4, size: 8 }, &a),
+                    Stored::new("c.weight", &[2, 32], LayoutForm::Group { bits: 8, size: 16 }, &c),
                 )
             }
             Kind::Blocks => {
@@ -167,20 +167,20 @@ impl Kind {
                     (0..count).flat_map(one).collect()
                 };
                 (
-                    Stored::new("a.weight", &[4, 32], Form::Q8, &[("data", blocks(4, 5))]),
-                    Stored::new("c.weight", &[2, 64], Form::Q8, &[("data", blocks(4, 300))]),
+                    Stored::new("a.weight", &[4, 32], LayoutForm::Q8, &[("data", blocks(4, 5))]),
+                    Stored::new("c.weight", &[2, 64], LayoutForm::Q8, &[("data", blocks(4, 300))]),
                 )
             }
             Kind::Strided => {
                 let a = [("data", some(32, 1))];
                 let c = [("data", some(30, 200))];
                 (
-                    Stored::new("a.weight", &[4, 8], Form::Strided(vec![1, 4]), &a),
-                    Stored::new("c.weight", &[2, 3, 5], Form::Strided(vec![1, 2, 6]), &c),
+                    Stored::new("a.weight", &[4, 8], LayoutForm::Strided(vec![1, 4]), &a),
+                    Stored::new("c.weight", &[2, 3, 5], LayoutForm::Strided(vec![1, 2, 6]), &c),
                 )
             }
             Kind::Fortran => {
-                let form = Form::Strided(vec![1, 2, 6]);
+                let form = LayoutForm::Strided(vec![1, 2, 6]);
                 return vec![Stored::new("data", &[2, 3, 5], form, &[("data", some(30, 200))])];
             }
             Kind::Sparse => {
@@ -194,8 +194,8 @@ impl Kind {
                     ("values", part(1664, 12)),
                 ];
                 return vec![
-                    Stored::new("coo", &[3, 3], Form::Coo, &coo),
-                    Stored::new("csr", &[3, 3], Form::Csr, &csr),
+                    Stored::new("coo", &[3, 3], LayoutForm::Coo, &coo),
+                    Stored::new("csr", &[3, 3], LayoutForm::Csr, &csr),
                 ];
             }
             Kind::Codes => {
@@ -209,9 +209,9 @@ impl Kind {
                 let q = [("data", q.map(|x| x as u8).to_vec())];
                 let scales = [0.1f32, 0.2, 0.3, 0.4].map(f64::from);
                 return vec![
-                    Stored::new("q", &[4, 6], Form::Codes("I8"), &q)
+                    Stored::new("q", &[4, 6], LayoutForm::Codes("I8"), &q)
                         .with_attributes(json!({"scale": 0.1, "zero_point": 3})),
-                    Stored::new("qc", &[4, 6], Form::Codes("U8"), &[("data", qc.to_vec())])
+                    Stored::new("qc", &[4, 6], LayoutForm::Codes("U8"), &[("data", qc.to_vec())])
                         .with_attributes(
                             json!({"scales": scales, "zero_points": [0, 1, 2, 3], "axis": 0}),
                         ),
@@ -221,7 +221,7 @@ impl Kind {
             Kind::Records | Kind::Blob => {
                 let made = self.made();
                 let roles = made.spec.components.iter().map(|c| c.role.as_str().to_owned());
-                let form = if self == Kind::Records { Form::Records } else { Form::Blob };
+                let form = if self == Kind::Records { LayoutForm::Records } else { LayoutForm::Blob };
                 let mut set = Stored::new("set", &made.spec.shape, form, &[]);
                 set.parts = roles.zip(made.bytes).collect();
                 return vec![dense("b.bias", &[16], 100), set];
@@ -263,19 +263,19 @@ impl Kind {
 
 /// Returns the tensor for a writer.
 fn spec(kind: Kind, stored: &Stored) -> TensorSpec {
-    if matches!(stored.form, Form::Records | Form::Blob) {
+    if matches!(stored.form, LayoutForm::Records | LayoutForm::Blob) {
         return kind.made().spec;
     }
     let number = |n: u64| Value::Integer(n.into());
     let (layout, attributes) = match &stored.form {
-        Form::Csr => (Layout::SparseCsr, vec![]),
-        Form::Coo => (Layout::SparseCoo, vec![]),
-        Form::Group { bits, size } => (
+        LayoutForm::Csr => (Layout::SparseCsr, vec![]),
+        LayoutForm::Coo => (Layout::SparseCoo, vec![]),
+        LayoutForm::Group { bits, size } => (
             Layout::QuantizedGroup,
             vec![("bits", number(u64::from(*bits))), ("group_size", number(*size as u64))],
         ),
-        Form::Q8 => (Layout::from_name("gguf.q8_0"), vec![]),
-        Form::Strided(strides) => {
+        LayoutForm::Q8 => (Layout::from_name("gguf.q8_0"), vec![]),
+        LayoutForm::Strided(strides) => {
             let strides = strides.iter().map(|n| number(*n)).collect();
             (Layout::Strided, vec![("strides", Value::Array(strides))])
         }
@@ -283,8 +283,8 @@ fn spec(kind: Kind, stored: &Stored) -> TensorSpec {
     };
     let dtype = |role: &str| match (role, &stored.form) {
         ("indices" | "indptr" | "coords", _) => DType::U64,
-        ("packed_weight", Form::Group { bits: 4, .. }) => DType::U32,
-        ("packed_weight", _) | (_, Form::Q8) => DType::U8,
+        ("packed_weight", LayoutForm::Group { bits: 4, .. }) => DType::U32,
+        ("packed_weight", _) | (_, LayoutForm::Q8) => DType::U8,
         _ => DType::F32,
     };
     let one = |(role, bytes): &(String, Vec<u8>)| {

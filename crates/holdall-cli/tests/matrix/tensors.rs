@@ -57,7 +57,7 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 
 /// How components make a tensor.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum LayoutForm {
     Dense,
     Csr,
     Coo,
@@ -83,7 +83,7 @@ pub(crate) enum Form {
 pub(crate) struct Stored {
     pub(crate) name: &'static str,
     pub(crate) shape: Vec<u64>,
-    pub(crate) form: Form,
+    pub(crate) form: LayoutForm,
     /// Roles and bytes.
     pub(crate) parts: Vec<(String, Vec<u8>)>,
     /// What has to be kept beside them.
@@ -94,7 +94,7 @@ impl Stored {
     pub(crate) fn new(
         name: &'static str,
         shape: &[u64],
-        form: Form,
+        form: LayoutForm,
         parts: &[(&str, Vec<u8>)],
     ) -> Stored {
         let parts = parts.iter().map(|(role, bytes)| ((*role).to_owned(), bytes.clone()));
@@ -115,7 +115,7 @@ impl Stored {
 
     /// Returns whether its bytes are not elements.
     pub(crate) fn is_opaque(&self) -> bool {
-        matches!(self.form, Form::Records | Form::Blob)
+        matches!(self.form, LayoutForm::Records | LayoutForm::Blob)
     }
 
     fn count(&self) -> usize {
@@ -131,8 +131,8 @@ impl Stored {
         };
         let mut out = vec![0f32; self.count()];
         match &self.form {
-            Form::Dense => out = floats(self.part("data")?),
-            Form::Csr => {
+            LayoutForm::Dense => out = floats(self.part("data")?),
+            LayoutForm::Csr => {
                 let (values, columns) = (floats(self.part("values")?), self.numbers("indices")?);
                 let starts = self.numbers("indptr")?;
                 let is_whole = starts.first() == Some(&0)
@@ -148,7 +148,7 @@ impl Stored {
                     }
                 }
             }
-            Form::Coo => {
+            LayoutForm::Coo => {
                 let (values, coords) = (floats(self.part("values")?), self.numbers("coords")?);
                 for (entry, value) in values.iter().enumerate() {
                     let position: Vec<u64> = (0..self.shape.len())
@@ -157,7 +157,7 @@ impl Stored {
                     out[at(&position)?] += value;
                 }
             }
-            Form::Group { bits, size } => {
+            LayoutForm::Group { bits, size } => {
                 let packed = self.part("packed_weight")?;
                 let scales = floats(self.part("scales")?);
                 let zeros = self.part("zeros").map(floats);
@@ -168,7 +168,7 @@ impl Stored {
                     *element = (f32::from(code) - zero) * scales[k / size];
                 }
             }
-            Form::Q8 => {
+            LayoutForm::Q8 => {
                 for (block, out) in self.part("data")?.chunks(34).zip(out.chunks_mut(32)) {
                     let scale = half(u16::from_le_bytes([block[0], block[1]]));
                     for (code, element) in block[2..].iter().zip(out) {
@@ -176,7 +176,7 @@ impl Stored {
                     }
                 }
             }
-            Form::Strided(strides) => {
+            LayoutForm::Strided(strides) => {
                 let stored = floats(self.part("data")?);
                 for (k, element) in out.iter_mut().enumerate() {
                     let (mut rest, mut from) = (k as u64, 0);
@@ -187,11 +187,11 @@ impl Stored {
                     *element = stored[from as usize];
                 }
             }
-            Form::Codes(dtype) => {
+            LayoutForm::Codes(dtype) => {
                 let (shape, bytes) = (self.shape.clone(), self.part("data")?.to_vec());
                 return Some(Tensor { shape, dtype: (*dtype).to_owned(), bytes });
             }
-            Form::Records | Form::Blob => return None,
+            LayoutForm::Records | LayoutForm::Blob => return None,
         }
         Some(Tensor::f32(&self.shape, &out))
     }

@@ -10,9 +10,9 @@ use crate::read::DIGEST;
 
 /// Bytes that must have this CRC-32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summed(pub u32);
+pub struct Crc32Checked(pub u32);
 
-impl Codec for Summed {
+impl Codec for Crc32Checked {
     fn decoded_len(&self, stored_len: u64) -> DecodedLen {
         DecodedLen::Exactly(stored_len)
     }

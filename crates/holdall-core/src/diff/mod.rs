@@ -6,9 +6,9 @@
 mod structure;
 mod values;
 
-pub use structure::{Pair, compare, family};
+pub use structure::{TensorPair, compare, family};
 pub(crate) use structure::{same_attribute, same_value};
-pub use values::{Compare, Scratch, Side, Tally, is_comparable, unravel};
+pub use values::{Comparator, Scratch, Side, Tally, is_comparable, unravel};
 
 use crate::error::Error;
 use crate::layout::number::{ElementType, Number};
@@ -210,13 +210,13 @@ pub struct ValueDiff {
     /// The greatest `|a - b| / |b|` where `b` is not 0.
     pub max_rel: f64,
     /// The first element that does not agree.
-    pub first: Option<Differing>,
+    pub first: Option<DifferingElement>,
 }
 
 /// An element that does not agree.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Differing {
+pub struct DifferingElement {
     /// Its place, one number for each dimension.
     pub index: Vec<u64>,
     /// What it is in `a`.

@@ -9,7 +9,7 @@ use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE};
 /// Two tensors of one name, and what differs between them so far.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Pair {
+pub struct TensorPair {
     /// That of `a`.
     pub a: TensorInfo,
     /// That of `b`.
@@ -19,7 +19,7 @@ pub struct Pair {
 }
 
 /// Compares all but the values, of tensors whose names `takes` says yes to.
-pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec<Pair>) {
+pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec<TensorPair>) {
     let only_in = |index: &Index, other: &Index| {
         let missing = |t: &TensorInfo| takes(t.name()) && other.position(t.name()).is_none();
         index.tensors().filter(missing).collect()
@@ -34,7 +34,7 @@ pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec
     for a in a.tensors().filter(|t| takes(t.name())) {
         let Some(b) = b.position(a.name()).and_then(|at| b.at(at)) else { continue };
         let diff = tensors(&a, &b);
-        pairs.push(Pair { a, b, diff });
+        pairs.push(TensorPair { a, b, diff });
     }
     out.compared = pairs.len() as u64;
     (out, pairs)

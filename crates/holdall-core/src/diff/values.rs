@@ -1,15 +1,15 @@
 //! Comparing elements.
 
-use super::{Differing, Tolerance, ValueDiff};
+use super::{DifferingElement, Tolerance, ValueDiff};
 use crate::error::{Error, Result};
-use crate::layout::number::{Class, ElementType, Number};
+use crate::layout::number::{NumberClass, ElementType, Number};
 
 /// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
 const BLOCK: u64 = 4096;
 
 /// How two runs of elements are compared.
 #[derive(Debug, Clone, Copy)]
-pub struct Compare<'a> {
+pub struct Comparator<'a> {
     /// The one side.
     pub a: Side<'a>,
     /// The other.
@@ -71,7 +71,7 @@ impl Tally {
             differing: self.differing,
             max_abs: self.max_abs,
             max_rel: self.max_rel,
-            first: self.first.map(|(at, a, b)| Differing { index: index(at), a, b }),
+            first: self.first.map(|(at, a, b)| DifferingElement { index: index(at), a, b }),
         }
     }
 
@@ -102,12 +102,12 @@ struct Both {
 }
 
 /// How elements of one class are compared.
-struct How<T> {
+struct CompareFns<T> {
     both: fn(&T, &T) -> Both,
     number: fn(&ElementType, &T) -> Number,
 }
 
-static WIDE: How<i128> = How {
+static WIDE: CompareFns<i128> = CompareFns {
     both: |&p, &q| Both {
         equal: p == q,
         plain: true,
@@ -117,7 +117,7 @@ static WIDE: How<i128> = How {
     number: |_, &p| Number::Integer(p),
 };
 
-static COMPLEX: How<[f64; 2]> = How {
+static COMPLEX: CompareFns<[f64; 2]> = CompareFns {
     both: |p, q| {
         let is_nan = |z: &[f64; 2]| z[0].is_nan() || z[1].is_nan();
         Both {
@@ -130,7 +130,7 @@ static COMPLEX: How<[f64; 2]> = How {
     number: |_, p| Number::Complex(p[0], p[1]),
 };
 
-static REAL: How<f64> = How {
+static REAL: CompareFns<f64> = CompareFns {
     both: |&p, &q| Both {
         equal: p == q || (p.is_nan() && q.is_nan()),
         // Only zeros and NaN have more than one form.
@@ -141,7 +141,7 @@ static REAL: How<f64> = How {
     number: |of, &p| if of.is_integer() { Number::Integer(p as i128) } else { Number::Float(p) },
 };
 
-impl Compare<'_> {
+impl Comparator<'_> {
     /// Compares `count` elements, of which the first has the number `start`, with their bytes.
     ///
     /// # Errors
@@ -181,14 +181,14 @@ impl Compare<'_> {
     ) -> Result<()> {
         let (x, y) = (&self.a.of.as_stored(), &self.b.of.as_stored());
         let (class_a, class_b) = (x.class(), y.class());
-        let wide = class_a == Class::Wide || class_b == Class::Wide;
-        let at = At { start, a, b };
+        let wide = class_a == NumberClass::Wide || class_b == NumberClass::Wide;
+        let at = StoredElements { start, a, b };
         if x.is_integer() && y.is_integer() && wide {
             let (p, q) = &mut scratch.wide;
             x.read_i128(a, p).map_err(|e| self.a.in_context(e))?;
             y.read_i128(b, q).map_err(|e| self.b.in_context(e))?;
             self.all(at, p, q, tally, &WIDE);
-        } else if class_a == Class::Complex || class_b == Class::Complex {
+        } else if class_a == NumberClass::Complex || class_b == NumberClass::Complex {
             let (p, q) = &mut scratch.complex;
             x.read_complex(a, p).map_err(|e| self.a.in_context(e))?;
             y.read_complex(b, q).map_err(|e| self.b.in_context(e))?;
@@ -204,7 +204,7 @@ impl Compare<'_> {
 
     /// Compares elements one by one.
     #[inline(always)]
-    fn all<T>(&self, at: At<'_>, p: &[T], q: &[T], tally: &mut Tally, how: &How<T>) {
+    fn all<T>(&self, at: StoredElements<'_>, p: &[T], q: &[T], tally: &mut Tally, how: &CompareFns<T>) {
         let width = (self.a.of.bits() / 8) as usize;
         let same_type = self.a.of == self.b.of;
         // To codes that nobody knows the meaning of nothing is near.
@@ -243,7 +243,7 @@ impl Compare<'_> {
 }
 
 /// Elements as they are stored, and the number of the first.
-struct At<'a> {
+struct StoredElements<'a> {
     start: u64,
     a: &'a [u8],
     b: &'a [u8],

@@ -74,7 +74,7 @@ impl fmt::Display for ElementType {
 
 /// How numbers of a type are best held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum NumberClass {
     /// Integers that fit an f64, and `bool`.
     Integer,
     /// 64-bit integers.
@@ -92,13 +92,13 @@ impl ElementType {
     }
 
     /// Of an unknown logical type, how its storage elements are held.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> NumberClass {
         match (&self.logical_type, self.dtype) {
-            (Some(t), _) if t.is_complex() => Class::Complex,
-            (Some(t), _) if t.bits().is_some() => Class::Float,
-            (_, DType::F64 | DType::F32 | DType::F16 | DType::Bf16) => Class::Float,
-            (_, DType::I64 | DType::U64) => Class::Wide,
-            _ => Class::Integer,
+            (Some(t), _) if t.is_complex() => NumberClass::Complex,
+            (Some(t), _) if t.bits().is_some() => NumberClass::Float,
+            (_, DType::F64 | DType::F32 | DType::F16 | DType::Bf16) => NumberClass::Float,
+            (_, DType::I64 | DType::U64) => NumberClass::Wide,
+            _ => NumberClass::Integer,
         }
     }
 
@@ -121,7 +121,7 @@ impl ElementType {
 
     /// Whether it is an integer type or `bool`, each element of which is held without loss as i128.
     pub fn is_integer(&self) -> bool {
-        matches!(self.class(), Class::Integer | Class::Wide)
+        matches!(self.class(), NumberClass::Integer | NumberClass::Wide)
     }
 
     /// Bytes of `elements` elements: of a multiple of 4 of them, or of all there are. `u64::MAX` where they do not fit.
@@ -136,7 +136,7 @@ impl ElementType {
     /// # Errors
     /// Unsupported for an unknown logical type; `bool` bytes above 1.
     pub fn each_f64(&self, bytes: &[u8], mut sink: impl FnMut(&[f64])) -> Result<()> {
-        if self.class() != Class::Complex {
+        if self.class() != NumberClass::Complex {
             return decode_f64(self.dtype, self.logical_type.as_ref(), bytes, sink);
         }
         let mut out = Vec::new();
@@ -164,7 +164,7 @@ impl ElementType {
     /// As [`ElementType::each_f64`].
     pub fn read_complex(&self, bytes: &[u8], out: &mut Vec<[f64; 2]>) -> Result<()> {
         out.clear();
-        if self.class() == Class::Complex {
+        if self.class() == NumberClass::Complex {
             self.each_complex(bytes, |re, im| out.push([re, im]));
             return Ok(());
         }

@@ -126,19 +126,19 @@ pub fn limits_of(limits: &Limits, len: u64) -> SchemaLimits {
 
 /// The runs of bytes of a tensor of the layout `blob`.
 #[derive(Debug, Clone, Copy)]
-pub struct Runs {
+pub struct BlobLayout {
     /// What they are.
     pub content: Content,
     /// How many there are.
     pub count: u64,
 }
 
-impl Runs {
+impl BlobLayout {
     /// The runs of a tensor, under the schema of its [`kind`].
     ///
     /// # Errors
     /// [`KIND`], [`SIZE`].
-    pub fn new(info: &TensorInfo, schema: &Schema) -> Result<Runs> {
+    pub fn new(info: &TensorInfo, schema: &Schema) -> Result<BlobLayout> {
         let content = match schema.root() {
             Root::References(node) => match schema.node(node) {
                 Node::Blob { content, .. } => *content,
@@ -152,7 +152,7 @@ impl Runs {
             let message = format!("the entries are {dtype}, not u64");
             return Err(SIZE.broken(message).in_component(Role::Entries));
         }
-        Ok(Runs { content, count })
+        Ok(BlobLayout { content, count })
     }
 
     /// Checks that so many bytes are those of the entries.

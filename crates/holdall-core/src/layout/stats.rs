@@ -1,7 +1,7 @@
 //! Statistics of values: min, max, mean, std, counts of special values, and a histogram.
 
 use super::dense::Dense;
-use super::number::{Class, ElementType, Number};
+use super::number::{NumberClass, ElementType, Number};
 use crate::error::Result;
 
 /// What the numbers of a [`Stats`] measure.
@@ -115,11 +115,11 @@ impl Moments {
         let before = self.min_max;
         let mut left = Vec::new();
         of.each_f64(bytes, |values| self.take_values(values, &mut left))?;
-        if of.class() == Class::Wide {
+        if of.class() == NumberClass::Wide {
             // An f64 does not hold these exactly.
             self.min_max = before;
         }
-        if let (Class::Wide, MinMax::Integer { min, max }) = (of.class(), &mut self.min_max) {
+        if let (NumberClass::Wide, MinMax::Integer { min, max }) = (of.class(), &mut self.min_max) {
             let mut exact = Vec::new();
             for bytes in bytes.chunks(8 << 10) {
                 of.read_i128(bytes, &mut exact)?;
@@ -236,7 +236,7 @@ impl Moments {
         let finite = |x: f64| (self.finite > 0 && x.is_finite()).then_some(x);
         Stats {
             measure: match of.class() {
-                Class::Complex => Measure::Magnitude,
+                NumberClass::Complex => Measure::Magnitude,
                 _ => Measure::Value,
             },
             count: self.finite + self.nan + self.inf + self.neg_inf,

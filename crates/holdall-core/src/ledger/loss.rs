@@ -9,7 +9,7 @@ use holdall_collections::HashMap;
 #[non_exhaustive]
 pub struct Loss {
     /// What is lost.
-    pub lost: Lost,
+    pub lost: LossKind,
     /// The name of its tensor in the source; `None` for an item of the file as a whole.
     pub tensor: Option<String>,
 }
@@ -17,7 +17,7 @@ pub struct Loss {
 /// The kinds of items.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Lost {
+pub enum LossKind {
     /// Something that the file says and its index does not hold, in words.
     Unknown(String),
     /// The file attribute of this key, or its value.
@@ -41,11 +41,11 @@ pub enum Lost {
 }
 
 impl Loss {
-    pub(super) fn new(lost: Lost) -> Loss {
+    pub(super) fn new(lost: LossKind) -> Loss {
         Loss { lost, tensor: None }
     }
 
-    pub(super) fn new(tensor: &str, lost: Lost) -> Loss {
+    pub(super) fn new(tensor: &str, lost: LossKind) -> Loss {
         Loss { lost, tensor: Some(tensor.to_owned()) }
     }
 }
@@ -57,8 +57,8 @@ const TIES: usize = 32;
 
 /// Returns the losses in words, in their order: each item once, with the tensors that it is of.
 pub(super) fn words(losses: &[Loss]) -> Vec<String> {
-    let mut groups: Vec<(&Lost, Vec<&str>)> = Vec::new();
-    let mut places: HashMap<&Lost, usize> = HashMap::default();
+    let mut groups: Vec<(&LossKind, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&LossKind, usize> = HashMap::default();
     for loss in losses {
         let at = *places.entry(&loss.lost).or_insert(groups.len());
         match groups.get_mut(at) {
@@ -66,7 +66,7 @@ pub(super) fn words(losses: &[Loss]) -> Vec<String> {
             None => groups.push((&loss.lost, loss.tensor.as_deref().into_iter().collect())),
         }
     }
-    let is_tie = |(lost, _): &&(&Lost, Vec<&str>)| matches!(lost, Lost::Tie(_));
+    let is_tie = |(lost, _): &&(&LossKind, Vec<&str>)| matches!(lost, LossKind::Tie(_));
     if groups.iter().filter(is_tie).count() <= TIES {
         return groups.iter().map(|(lost, names)| line(lost, names)).collect();
     }
@@ -76,24 +76,24 @@ pub(super) fn words(losses: &[Loss]) -> Vec<String> {
     lines.chain([format!("that {members} tensors share the bytes of others")]).collect()
 }
 
-fn line(lost: &Lost, names: &[&str]) -> String {
+fn line(lost: &LossKind, names: &[&str]) -> String {
     let of = || tensors(names);
     match lost {
-        Lost::Unknown(words) => words.clone(),
-        Lost::FileAttribute(key) => format!("the attribute `{}` of the file", key.shown()),
-        Lost::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), of()),
-        Lost::Tensor => of(),
-        Lost::Component(role) => format!("the component `{}` of {}", role.as_str().shown(), of()),
-        Lost::Shape => format!("the shape of {}", of()),
-        Lost::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), of()),
-        Lost::ElementType(element) => format!("the element type {} of {}", element.shown(), of()),
-        Lost::Digest(algorithm) if names.len() == 1 => {
+        LossKind::Unknown(words) => words.clone(),
+        LossKind::FileAttribute(key) => format!("the attribute `{}` of the file", key.shown()),
+        LossKind::Attribute(key) => format!("the attribute `{}` of {}", key.shown(), of()),
+        LossKind::Tensor => of(),
+        LossKind::Component(role) => format!("the component `{}` of {}", role.as_str().shown(), of()),
+        LossKind::Shape => format!("the shape of {}", of()),
+        LossKind::Layout(layout) => format!("the layout `{}` of {}", layout.shown(), of()),
+        LossKind::ElementType(element) => format!("the element type {} of {}", element.shown(), of()),
+        LossKind::Digest(algorithm) if names.len() == 1 => {
             format!("the {} digest of {}", algorithm.shown(), of())
         }
-        Lost::Digest(algorithm) => {
+        LossKind::Digest(algorithm) => {
             format!("the {} digests of {} components", algorithm.shown(), names.len())
         }
-        Lost::Tie(owner) => {
+        LossKind::Tie(owner) => {
             let verb = if names.len() == 1 { "shares" } else { "share" };
             format!("that {} {verb} the bytes of `{}`", of(), owner.shown())
         }

@@ -13,7 +13,7 @@ mod record;
 mod ties;
 
 pub use expected::{Expected, TensorChange, TieRule};
-pub use loss::{Loss, Lost};
+pub use loss::{Loss, LossKind};
 pub use record::{Record, Side};
 
 use crate::diff::{family, same_attribute, same_value};
@@ -21,7 +21,7 @@ use crate::error::{Result, list};
 use crate::layout::is_parameter;
 use crate::layout::quantized::SPELLED;
 use crate::model::{Attributes, DType, Digest, Layout, LogicalType, Role};
-use record::{Entry, Part};
+use record::{Entry, ComponentEntry};
 
 crate::error::rules! {
     /// The rules of this module.
@@ -61,7 +61,7 @@ impl Ledger {
 pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledger {
     let mut out = Ledger::default();
     for words in source.unkept() {
-        out.left_behind.push(Loss::new(Lost::Unknown(words.clone())));
+        out.left_behind.push(Loss::new(LossKind::Unknown(words.clone())));
     }
     if let (Some(source), Some(target)) = (source.attributes(), target.attributes()) {
         file_attributes(source, target, expected, &mut out);
@@ -86,7 +86,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, expected: &Expected) -> Ledge
                 let change = change.unwrap_or(&nothing);
                 Pair { source: &entry, target: &other, change, expected, out: &mut out }.compare();
             }
-            None => out.unaccounted.push(Loss::new(entry.name(), Lost::Tensor)),
+            None => out.unaccounted.push(Loss::new(entry.name(), LossKind::Tensor)),
         }
     }
     ties::compare(&source, &target, &found, expected, &mut out);
@@ -104,7 +104,7 @@ fn file_attributes(
         if expected.is_file_attribute_changed(key) || is_kept() {
             continue;
         }
-        let loss = Loss::new(Lost::FileAttribute(key.to_owned()));
+        let loss = Loss::new(LossKind::FileAttribute(key.to_owned()));
         match expected.may_leave_file_attribute(key) {
             true => out.left_behind.push(loss),
             false => out.unaccounted.push(loss),
@@ -130,10 +130,10 @@ impl Pair<'_> {
         let may_have_other_shape =
             self.change.shape || self.change.elements || self.change.stored_elements;
         if self.source.shape() != self.target.shape() && !may_have_other_shape {
-            self.unaccounted(Lost::Shape);
+            self.unaccounted(LossKind::Shape);
         }
         if !self.is_layout_accounted(old, new) {
-            self.unaccounted(Lost::Layout(old.as_str().to_owned()));
+            self.unaccounted(LossKind::Layout(old.as_str().to_owned()));
         }
         let (parts, others) = (self.source.parts(), self.target.parts());
         if !self.change.elements {
@@ -155,7 +155,7 @@ impl Pair<'_> {
         match (old, new) {
             (Layout::Strided, Layout::Dense) => true,
             (Layout::SparseBlocks | Layout::SparseHybrid, Layout::Dense) => {
-                self.left_behind(Lost::Layout(old.as_str().to_owned()));
+                self.left_behind(LossKind::Layout(old.as_str().to_owned()));
                 true
             }
             _ => false,
@@ -163,7 +163,7 @@ impl Pair<'_> {
     }
 
     /// Compares the types of the elements themselves, in whichever component they are.
-    fn element_type(&mut self, parts: &[Part], others: &[Part]) {
+    fn element_type(&mut self, parts: &[ComponentEntry], others: &[ComponentEntry]) {
         let Some(old) = main(parts) else { return };
         // Of a layout that is not known, no component is the main one: those of one role are compared.
         let same_role = others.iter().find(|other| other.role == old.role);
@@ -182,15 +182,15 @@ impl Pair<'_> {
             || self.change.element_type.as_ref().is_some_and(is_cast)
             || (self.change.stored_elements && is.1.is_none() && is_storage_of(new.dtype));
         if !is_accounted {
-            self.unaccounted(Lost::ElementType(old.type_name()));
+            self.unaccounted(LossKind::ElementType(old.type_name()));
         }
     }
 
-    fn components(&mut self, parts: &[Part], others: &[Part]) {
+    fn components(&mut self, parts: &[ComponentEntry], others: &[ComponentEntry]) {
         let main_role = main(parts).map(|part| part.role.clone());
         for part in parts {
             let Some(other) = others.iter().find(|other| other.role == part.role) else {
-                self.unaccounted(Lost::Component(part.role.clone()));
+                self.unaccounted(LossKind::Component(part.role.clone()));
                 continue;
             };
             // The main component was compared above.
@@ -198,16 +198,16 @@ impl Pair<'_> {
             let is_index = matches!(part.role, Role::Indices | Role::Indptr | Role::Coords);
             let is_same_type = part.dtype == other.dtype && part.logical_type == other.logical_type;
             if !is_same_type && !is_main && !is_index {
-                self.unaccounted(Lost::ElementType(part.type_name()));
+                self.unaccounted(LossKind::ElementType(part.type_name()));
             }
             let lens = part.decoded_len.zip(other.decoded_len);
             if is_same_type && lens.is_some_and(|(old, new)| old != new) {
-                self.unaccounted(Lost::Component(part.role.clone()));
+                self.unaccounted(LossKind::Component(part.role.clone()));
             }
         }
     }
 
-    fn digests(&mut self, parts: &[Part], others: &[Part]) {
+    fn digests(&mut self, parts: &[ComponentEntry], others: &[ComponentEntry]) {
         if self.expected.are_digests_asked_for() {
             return;
         }
@@ -222,7 +222,7 @@ impl Pair<'_> {
             match &other.digest {
                 None => {}
                 Some(Some(new)) if rank(new) >= rank(digest) => {}
-                Some(_) => self.left_behind(Lost::Digest(
+                Some(_) => self.left_behind(LossKind::Digest(
                     Digest::algorithm_of(&digest.to_string()).to_owned(),
                 )),
             }
@@ -244,7 +244,7 @@ impl Pair<'_> {
                 continue;
             }
             let is_replaced = is_other_layout && is_parameter(new, key);
-            let lost = Lost::Attribute(key.to_owned());
+            let lost = LossKind::Attribute(key.to_owned());
             if is_replaced || self.expected.may_leave_attributes() {
                 self.left_behind(lost);
             } else {
@@ -253,17 +253,17 @@ impl Pair<'_> {
         }
     }
 
-    fn left_behind(&mut self, lost: Lost) {
+    fn left_behind(&mut self, lost: LossKind) {
         self.out.left_behind.push(Loss::new(self.source.name(), lost));
     }
 
-    fn unaccounted(&mut self, lost: Lost) {
+    fn unaccounted(&mut self, lost: LossKind) {
         self.out.unaccounted.push(Loss::new(self.source.name(), lost));
     }
 }
 
 /// Returns the component that the elements are in, as [`crate::TensorInfo::dtype`] finds it.
-fn main(parts: &[Part]) -> Option<&Part> {
+fn main(parts: &[ComponentEntry]) -> Option<&ComponentEntry> {
     let roles = [Role::Data, Role::Values, Role::PackedWeight, Role::Entries];
     let of_role = |role| parts.iter().find(|part| part.role == role);
     roles.into_iter().find_map(of_role).or_else(|| parts.first())

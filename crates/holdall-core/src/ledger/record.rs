@@ -90,7 +90,7 @@ pub(super) enum Entry<'a> {
 }
 
 /// One component of an [`Entry`].
-pub(super) struct Part {
+pub(super) struct ComponentEntry {
     pub(super) role: Role,
     pub(super) dtype: DType,
     pub(super) logical_type: Option<LogicalType>,
@@ -100,7 +100,7 @@ pub(super) struct Part {
     pub(super) digest: Option<Option<Digest>>,
 }
 
-impl Part {
+impl ComponentEntry {
     /// The type of its elements, for people.
     pub(super) fn type_name(&self) -> String {
         match &self.logical_type {
@@ -204,10 +204,10 @@ impl Entry<'_> {
         }
     }
 
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<ComponentEntry> {
         match self {
             Entry::Info(info) => {
-                let part = |c: crate::model::Component| Part {
+                let part = |c: crate::model::Component| ComponentEntry {
                     role: c.role,
                     dtype: c.dtype,
                     logical_type: c.logical_type,
@@ -217,7 +217,7 @@ impl Entry<'_> {
                 info.components().map(part).collect()
             }
             Entry::Recorded(Recorded { spec, stored, .. }) => {
-                let part = |(c, stored): (&ComponentSpec, &Option<Stored>)| Part {
+                let part = |(c, stored): (&ComponentSpec, &Option<Stored>)| ComponentEntry {
                     role: c.role.clone(),
                     dtype: c.dtype,
                     logical_type: c.logical_type.clone(),

@@ -66,25 +66,25 @@ fn what_is_the_same_is_accounted_for() {
     };
     // The tie goes by the bytes, which are at another place now.
     let lost = unaccounted(more);
-    assert_eq!(lost, [Loss::new("b", Lost::Tie("a".into()))]);
+    assert_eq!(lost, [Loss::new("b", LossKind::Tie("a".into()))]);
 }
 
 #[test]
 fn each_item_that_is_dropped_is_found() {
     type Drops = fn(&mut Vec<TensorSpec>);
-    let cases: [(Lost, &str, Drops); 8] = [
-        (Lost::Tensor, "q", |specs| drop(specs.pop())),
-        (Lost::Attribute("unit".into()), "a", |specs| drop(specs[0].attributes.remove("unit"))),
-        (Lost::Attribute("bits".into()), "q", |specs| {
+    let cases: [(LossKind, &str, Drops); 8] = [
+        (LossKind::Tensor, "q", |specs| drop(specs.pop())),
+        (LossKind::Attribute("unit".into()), "a", |specs| drop(specs[0].attributes.remove("unit"))),
+        (LossKind::Attribute("bits".into()), "q", |specs| {
             specs[2].attributes.set("bits", Value::Integer(8));
         }),
-        (Lost::Component(Role::Scales), "q", |specs| drop(specs[2].components.pop())),
-        (Lost::Shape, "a", |specs| specs[0].shape = vec![3, 2]),
-        (Lost::ElementType("f32".into()), "a", |specs| specs[0].components[0].dtype = DType::I32),
-        (Lost::Layout("quantized_group".into()), "q", |specs| {
+        (LossKind::Component(Role::Scales), "q", |specs| drop(specs[2].components.pop())),
+        (LossKind::Shape, "a", |specs| specs[0].shape = vec![3, 2]),
+        (LossKind::ElementType("f32".into()), "a", |specs| specs[0].components[0].dtype = DType::I32),
+        (LossKind::Layout("quantized_group".into()), "q", |specs| {
             specs[2].layout = Layout::from_name("other");
         }),
-        (Lost::Tie("a".into()), "b", |specs| specs[1].components[0].shares = None),
+        (LossKind::Tie("a".into()), "b", |specs| specs[1].components[0].shares = None),
     ];
     for (lost, tensor, change) in cases {
         assert_eq!(unaccounted(change), [Loss::new(tensor, lost)]);
@@ -92,7 +92,7 @@ fn each_item_that_is_dropped_is_found() {
     let mut other = record_of(&tensors(), None);
     other.set_attributes(Some(Attributes::new()));
     let ledger = close(&record_of(&tensors(), None), &other, &Expected::new());
-    assert_eq!(ledger.unaccounted, [Loss::new(Lost::FileAttribute("note".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::new(LossKind::FileAttribute("note".into()))]);
     let e = ledger.check().unwrap_err();
     assert_eq!((e.code(), e.message().contains("`note`")), (LEDGER.code, true), "{e}");
 }
@@ -116,7 +116,7 @@ fn what_was_asked_for_is_no_loss() {
     specs[0].components[0].dtype = DType::I32;
     expected.tensor("a").element_type = Some((DType::F32, None));
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::new("a", Lost::ElementType("f32".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::new("a", LossKind::ElementType("f32".into()))]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn parameters_go_with_their_layout_and_attributes_stay() {
     dense.attributes.remove("unit");
     specs[2] = dense;
     let ledger = close(&source, &record_of(&specs, None), &expected);
-    assert_eq!(ledger.unaccounted, [Loss::new("q", Lost::Attribute("unit".into()))]);
+    assert_eq!(ledger.unaccounted, [Loss::new("q", LossKind::Attribute("unit".into()))]);
     expected.leave_attributes();
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!(ledger.check().unwrap(), ["the attribute `unit` of tensor `q`"]);

@@ -2,16 +2,16 @@
 
 use super::expected::TieRule;
 use super::record::{Entry, Side, StoredPlace};
-use super::{Expected, Ledger, Loss, Lost};
+use super::{Expected, Ledger, Loss, LossKind};
 use crate::model::Role;
 use crate::read::Extent;
 use holdall_collections::HashMap;
 
 /// A component: the number of its tensor, and its role.
-type Place = (usize, Role);
+type ComponentKey = (usize, Role);
 
 /// The first component that has the bytes of each one that shares them.
-type Ties = HashMap<Place, Place>;
+type Ties = HashMap<ComponentKey, ComponentKey>;
 
 /// Compares which components share their bytes. `found` says where each tensor of the source is in the target.
 pub(super) fn compare(
@@ -29,8 +29,8 @@ pub(super) fn compare(
         return;
     }
     let others = sharing(*target);
-    let first = |place: Place| others.get(&place).cloned().unwrap_or(place);
-    let mut ties: Vec<(Place, Place)> = ties.into_iter().collect();
+    let first = |place: ComponentKey| others.get(&place).cloned().unwrap_or(place);
+    let mut ties: Vec<(ComponentKey, ComponentKey)> = ties.into_iter().collect();
     ties.sort_by_key(|((name, _), _)| *name);
     for ((member, role), (owner, of)) in ties {
         let placed = |at: usize| found.get(at).copied().flatten();
@@ -54,7 +54,7 @@ pub(super) fn compare(
             && !change(&owner)
             && is_stored_alike(&member, &target.entry(new_member), &role)
             && is_stored_alike(&owner, &target.entry(new_owner), &of);
-        let loss = Loss::new(member.name(), Lost::Tie(owner.name().to_owned()));
+        let loss = Loss::new(member.name(), LossKind::Tie(owner.name().to_owned()));
         match is_kept && is_as_it_was {
             true => out.unaccounted.push(loss),
             false => out.left_behind.push(loss),
@@ -84,7 +84,7 @@ fn is_whole(a: &Entry<'_>, b: &Entry<'_>) -> bool {
 fn sharing(side: Side<'_>) -> Ties {
     match side {
         Side::Index(index) => {
-            let mut firsts: HashMap<(Extent, Option<u64>, u64), Place> = HashMap::default();
+            let mut firsts: HashMap<(Extent, Option<u64>, u64), ComponentKey> = HashMap::default();
             let mut ties = Ties::default();
             for (at, tensor) in index.tensors().enumerate() {
                 for c in tensor.components() {
@@ -107,7 +107,7 @@ fn sharing(side: Side<'_>) -> Ties {
         }
         Side::Record(_) => {
             let places = side.places();
-            let mut firsts: HashMap<StoredPlace, Place> = HashMap::default();
+            let mut firsts: HashMap<StoredPlace, ComponentKey> = HashMap::default();
             let mut ties = Ties::default();
             for (at, tensor) in side.recorded().iter().enumerate() {
                 for (c, stored, shares) in tensor.components().filter(|(c, ..)| c.decoded_len > 0) {

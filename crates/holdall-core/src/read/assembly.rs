@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Decoded bytes of one want.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrival {
+pub struct DecodedPart {
     /// The number of the want in its plan.
     pub want: u32,
     /// Where they are among the decoded bytes of the component.
@@ -40,11 +40,11 @@ pub struct Assembly {
     streams: BTreeMap<u32, Stream>,
     sums: Sums,
     checksums: Checksums,
-    place: Box<Place>,
+    place: Box<AddContext>,
 }
 
 /// Says in an error which want it is about.
-type Place = dyn Fn(&Want, Error) -> Error + Send + Sync;
+type AddContext = dyn Fn(&Want, Error) -> Error + Send + Sync;
 
 /// A component that is decoded in order.
 struct Stream {
@@ -133,7 +133,7 @@ impl Assembly {
         fetch: usize,
         offset: u64,
         bytes: Bytes,
-        mut out: impl FnMut(Arrival) -> Result<()>,
+        mut out: impl FnMut(DecodedPart) -> Result<()>,
     ) -> Result<()> {
         let Some(of) = self.plan.fetches().get(fetch) else {
             let message = format!("the plan has no fetch number {fetch}");
@@ -210,7 +210,7 @@ impl Assembly {
         &mut self,
         at: usize,
         stored: Bytes,
-        out: &mut impl FnMut(Arrival) -> Result<()>,
+        out: &mut impl FnMut(DecodedPart) -> Result<()>,
     ) -> Result<()> {
         let part = &self.plan.parts()[at];
         let want = self.plan.want(part);
@@ -237,12 +237,12 @@ impl Assembly {
         let bytes = bytes.slice(cut(from)..cut(upto));
         match bytes.is_empty() {
             true => Ok(()),
-            false => out(Arrival { want: part.want, offset: from, bytes }),
+            false => out(DecodedPart { want: part.want, offset: from, bytes }),
         }
     }
 
     /// Decodes what is next of the components that are decoded in order, as far as it came.
-    fn advance(&mut self, fetch: usize, out: &mut impl FnMut(Arrival) -> Result<()>) -> Result<()> {
+    fn advance(&mut self, fetch: usize, out: &mut impl FnMut(DecodedPart) -> Result<()>) -> Result<()> {
         let parts = self.plan.fetches()[fetch].parts.clone();
         let mut wants: Vec<u32> = self.plan.parts()[parts].iter().map(|p| p.want).collect();
         wants.dedup();
@@ -273,7 +273,7 @@ impl Assembly {
                     let upto = wanted.end.clamp(from, end);
                     let bytes = bytes.slice((from - start) as usize..(upto - start) as usize);
                     if !bytes.is_empty() {
-                        out(Arrival { want: number, offset: from, bytes })?;
+                        out(DecodedPart { want: number, offset: from, bytes })?;
                     }
                 }
             }

@@ -17,7 +17,7 @@ pub struct Chunked {
     grid: Grid,
     fill: Vec<u8>,
     steps: Vec<Step>,
-    edges: Edges,
+    edges: EdgeChunks,
     /// By their places in the grid, which rise.
     chunks: Vec<Chunk>,
 }
@@ -107,7 +107,7 @@ struct Span {
 
 /// What becomes of chunks that reach beyond the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edges {
+pub enum EdgeChunks {
     /// They went through the steps as all others.
     Filtered,
     /// They are stored as they are.
@@ -343,7 +343,7 @@ impl Chunked {
         grid: Grid,
         fill: Vec<u8>,
         steps: Vec<Step>,
-        edges: Edges,
+        edges: EdgeChunks,
         mut chunks: Vec<Chunk>,
     ) -> Result<Chunked> {
         sort_by(&mut chunks, |a, b| a.number.cmp(&b.number));
@@ -403,7 +403,7 @@ impl Chunked {
     /// Returns the name of the checksum that every chunk has, and that is compared wherever it is decoded.
     pub fn checksum(&self) -> Option<&'static str> {
         // Chunks that are stored as they are have none.
-        if self.edges == Edges::Plain || self.chunks.is_empty() {
+        if self.edges == EdgeChunks::Plain || self.chunks.is_empty() {
             return None;
         }
         let sums =
@@ -537,7 +537,7 @@ impl Chunked {
     }
 
     fn steps_of(&self, chunk: &Chunk) -> &[Step] {
-        let is_plain = self.edges == Edges::Plain && {
+        let is_plain = self.edges == EdgeChunks::Plain && {
             let Span { inside, stored, .. } = self.grid.span(chunk.number);
             inside != stored
         };

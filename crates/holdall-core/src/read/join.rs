@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// One read that serves several ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Joined {
+pub struct MergedRead {
     /// Bytes of the source, half-open.
     pub range: Range<u64>,
     /// The numbers of the ranges in it, in the order of their starts.
@@ -13,10 +13,10 @@ pub struct Joined {
 
 /// Joins ranges whose gaps are at most `gap` bytes into reads of at most `most`. None of them is cut: one that is
 /// longer is a read of its own. Equal ranges are read once; empty ones belong to no read. In the order of offsets.
-pub fn join(ranges: &[Range<u64>], gap: u64, most: u64) -> Vec<Joined> {
+pub fn join(ranges: &[Range<u64>], gap: u64, most: u64) -> Vec<MergedRead> {
     let mut order: Vec<usize> = (0..ranges.len()).filter(|&i| !ranges[i].is_empty()).collect();
     order.sort_by_key(|&i| (ranges[i].start, ranges[i].end));
-    let mut out: Vec<Joined> = Vec::new();
+    let mut out: Vec<MergedRead> = Vec::new();
     for i in order {
         let Range { start, end } = ranges[i];
         if let Some(last) = out.last_mut() {
@@ -28,7 +28,7 @@ pub fn join(ranges: &[Range<u64>], gap: u64, most: u64) -> Vec<Joined> {
                 continue;
             }
         }
-        out.push(Joined { range: start..end, of: vec![i] });
+        out.push(MergedRead { range: start..end, of: vec![i] });
     }
     out
 }

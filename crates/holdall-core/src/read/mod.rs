@@ -28,15 +28,15 @@ mod sums;
 mod terms;
 mod want;
 
-pub use assembly::{Arrival, Assembly};
-pub use chunked::{Chunk, Chunked, Edges, Grid};
+pub use assembly::{DecodedPart, Assembly};
+pub use chunked::{Chunk, Chunked, EdgeChunks, Grid};
 pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
 pub use extent::Extent;
-pub use join::{Joined, join};
+pub use join::{MergedRead, join};
 pub use part::PartDecoder;
-pub use plan::{Cut, Fetch, Part, Plan, Purpose};
+pub use plan::{FetchSizing, Fetch, FetchPart, Plan, Purpose};
 pub use sums::{Digests, Sums, check_digest};
-pub use terms::{Access, Terms};
+pub use terms::{Access, ReadHints};
 pub use want::{Want, distinct};
 
 use crate::model::block::{BLOCK_TYPES, BlockType};

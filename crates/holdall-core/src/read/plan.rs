@@ -4,7 +4,7 @@ use crate::codec::{Frame, SeekTable};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::Encoding;
-use crate::read::{Extent, Terms, Want};
+use crate::read::{Extent, ReadHints, Want};
 use holdall_collections::sort_by;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const AT_ONCE: u64 = 16 << 20;
 pub struct Plan {
     wants: Vec<Want>,
     fetches: Vec<Fetch>,
-    parts: Vec<Part>,
+    parts: Vec<FetchPart>,
 }
 
 /// One run of bytes to fetch.
@@ -34,7 +34,7 @@ pub struct Fetch {
 
 /// Stored bytes of one component inside one [`Fetch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct FetchPart {
     /// The number of the want.
     pub want: u32,
     /// What they are for.
@@ -59,9 +59,9 @@ pub enum Purpose {
 
 /// How reads are cut.
 #[derive(Debug, Clone, Copy)]
-pub struct Cut {
+pub struct FetchSizing {
     /// What the source says.
-    pub terms: Terms,
+    pub terms: ReadHints,
     /// Offsets of fetches of plain bytes are multiples of this, counted from the start of the source.
     pub align: u64,
     /// Compressed components of up to so many decoded bytes, of which nothing says where the frames are, are
@@ -69,9 +69,9 @@ pub struct Cut {
     pub whole: u64,
 }
 
-impl From<Terms> for Cut {
-    fn from(terms: Terms) -> Cut {
-        Cut { terms, align: 1, whole: AT_ONCE }
+impl From<ReadHints> for FetchSizing {
+    fn from(terms: ReadHints) -> FetchSizing {
+        FetchSizing { terms, align: 1, whole: AT_ONCE }
     }
 }
 
@@ -80,12 +80,12 @@ struct Run {
     group: u32,
     source: u32,
     is_plain: bool,
-    part: Part,
+    part: FetchPart,
 }
 
 impl Plan {
     /// Plans the reads for `wants`.
-    pub fn new(wants: Vec<Want>, cut: impl Into<Cut>) -> Plan {
+    pub fn new(wants: Vec<Want>, cut: impl Into<FetchSizing>) -> Plan {
         let all = 0..wants.len() as u32;
         Plan::for_subset(wants, all, cut)
     }
@@ -95,7 +95,7 @@ impl Plan {
     pub fn for_subset(
         wants: Vec<Want>,
         numbers: impl ExactSizeIterator<Item = u32>,
-        cut: impl Into<Cut>,
+        cut: impl Into<FetchSizing>,
     ) -> Plan {
         let cut = cut.into();
         let mut runs = Vec::with_capacity(numbers.len());
@@ -121,12 +121,12 @@ impl Plan {
     }
 
     /// All parts, those of one fetch after those of another.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[FetchPart] {
         &self.parts
     }
 
     /// The parts of a fetch, in the order of their bytes.
-    pub fn parts_of(&self, fetch: &Fetch) -> &[Part] {
+    pub fn parts_of(&self, fetch: &Fetch) -> &[FetchPart] {
         self.parts.get(fetch.parts.clone()).unwrap_or_default()
     }
 
@@ -145,7 +145,7 @@ impl Plan {
 
     /// How many fetches from number `first` on are good to be asked for together, where a source says `terms` and groups need not come one
     /// after the other: one, or of a source that is far away short ones, as many as come to a piece.
-    pub fn together(&self, first: usize, terms: &Terms) -> usize {
+    pub fn together(&self, first: usize, terms: &ReadHints) -> usize {
         let rest = self.fetches.get(first..).unwrap_or_default();
         let mut len = 0u64;
         let is_more = |fetch: &&Fetch| {
@@ -163,7 +163,7 @@ impl Plan {
     }
 
     /// The want that a part is of.
-    pub fn want(&self, part: &Part) -> &Want {
+    pub fn want(&self, part: &FetchPart) -> &Want {
         &self.wants[part.want as usize]
     }
 
@@ -197,7 +197,7 @@ impl Plan {
 
     /// Cuts plain runs where fetches end, and notes which parts are in which fetch.
     fn assign(&mut self, runs: &[Run], groups: &[u32]) {
-        let mut parts: Vec<Part> = Vec::with_capacity(runs.len());
+        let mut parts: Vec<FetchPart> = Vec::with_capacity(runs.len());
         // The fetch that each is in.
         let mut of: Vec<u32> = Vec::with_capacity(runs.len());
         // Runs rise, so the fetch that each begins in does too.
@@ -223,7 +223,7 @@ impl Plan {
                         base + (from - part.stored.start)..base + (upto - part.stored.start)
                     }
                 };
-                parts.push(Part { stored: from..upto, decoded, ..part.clone() });
+                parts.push(FetchPart { stored: from..upto, decoded, ..part.clone() });
                 of.push(at as u32);
                 from = upto;
                 if from >= part.stored.end {
@@ -233,7 +233,7 @@ impl Plan {
         }
         if !of.is_sorted() {
             // Wants share bytes.
-            let mut both: Vec<(u32, Part)> = of.into_iter().zip(parts).collect();
+            let mut both: Vec<(u32, FetchPart)> = of.into_iter().zip(parts).collect();
             sort_by(&mut both, |(a, _), (b, _)| a.cmp(b));
             (of, parts) = both.into_iter().unzip();
         }
@@ -248,8 +248,8 @@ impl Plan {
 }
 
 /// The fetches that hold all runs, which come sorted, and the group of each.
-fn merge(runs: &[Run], cut: &Cut) -> (Vec<Fetch>, Vec<u32>) {
-    let Terms { piece, gap, .. } = cut.terms;
+fn merge(runs: &[Run], cut: &FetchSizing) -> (Vec<Fetch>, Vec<u32>) {
+    let ReadHints { piece, gap, .. } = cut.terms;
     let piece = piece.max(1).next_multiple_of(cut.align.max(1));
     let (mut fetches, mut groups) = (Vec::new(), Vec::new());
     let mut close = |group: u32, extent: Extent| {
@@ -303,7 +303,7 @@ fn merge(runs: &[Run], cut: &Cut) -> (Vec<Fetch>, Vec<u32>) {
 }
 
 /// The runs of stored bytes that a want is made of.
-fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
+fn divide(number: u32, want: &Want, cut: &FetchSizing, out: &mut Vec<Run>) {
     let c = &want.component;
     let len = c.stored_len();
     if len == 0 {
@@ -315,7 +315,7 @@ fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
         }
         let at = |n: u64| c.stored.start.saturating_add(n).min(c.stored.end);
         let stored = at(stored.start)..at(stored.end);
-        let part = Part { want: number, purpose, stored, decoded };
+        let part = FetchPart { want: number, purpose, stored, decoded };
         out.push(Run { group: want.group, source: c.stored.source, is_plain, part });
     };
     let piece = cut.terms.piece.max(1);

@@ -3,7 +3,7 @@
 /// What a source says of itself, so that reads are cut to fit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Terms {
+pub struct ReadHints {
     /// Whether reading copies.
     pub access: Access,
     /// Bytes that it is good to read at a time: longer runs are cut into reads of so many, and neighbours
@@ -26,20 +26,20 @@ pub enum Access {
     Copied,
 }
 
-impl Terms {
+impl ReadHints {
     /// Bytes that lie in memory or are mapped: nothing is copied.
-    pub const MEMORY: Terms =
-        Terms { access: Access::Borrowed, piece: 2 << 20, gap: 16 << 10, at_once: 1 };
+    pub const MEMORY: ReadHints =
+        ReadHints { access: Access::Borrowed, piece: 2 << 20, gap: 16 << 10, at_once: 1 };
     /// A file of a local disk, read by position.
-    pub const DISK: Terms =
-        Terms { access: Access::Copied, piece: 2 << 20, gap: 16 << 10, at_once: 1 };
+    pub const DISK: ReadHints =
+        ReadHints { access: Access::Copied, piece: 2 << 20, gap: 16 << 10, at_once: 1 };
     /// Something far away, where a read waits for a round trip: few large reads, several at once.
-    pub const REMOTE: Terms =
-        Terms { access: Access::Copied, piece: 8 << 20, gap: 64 << 10, at_once: 4 };
+    pub const REMOTE: ReadHints =
+        ReadHints { access: Access::Copied, piece: 8 << 20, gap: 64 << 10, at_once: 4 };
 
     /// Reads that are under way at the same time where what has come waits in memory for what comes before it.
     pub fn in_order(&self) -> usize {
-        self.at_once.clamp(1, Terms::REMOTE.at_once)
+        self.at_once.clamp(1, ReadHints::REMOTE.at_once)
     }
 
     /// Whether a read waits so long that fewer of them are worth decoding on fewer threads.

@@ -12,7 +12,7 @@ use holdall_core::read::Extent;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 use holdall_package::{
-    Contents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
+    PackageContents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
     ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
 };
 use std::ops::Range;
@@ -55,8 +55,8 @@ pub fn decode_linked(
     for (row, file) in contents.tensors.iter().zip(files) {
         let entry = entry(file);
         let place = match entry.and_then(|entry| Some((entry, places.next()?))) {
-            Some((entry, range)) => Some(Place::of_entry(entry, range)),
-            None => file.and_then(|file| Place::linked(file, linked)),
+            Some((entry, range)) => Some(StoredTensor::of_entry(entry, range)),
+            None => file.and_then(|file| StoredTensor::linked(file, linked)),
         };
         tensor(&mut builder, row, file, place)?;
     }
@@ -68,7 +68,7 @@ fn is_tensor(entry: &Entry<'_>) -> bool {
     paths::is_in_tensor_data(entry.name()) && entry.kind() == EntryKind::File
 }
 
-fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile> {
+fn file_of<'a>(contents: &'a PackageContents, row: &TensorRow) -> Option<&'a PackedFile> {
     match &row.kind {
         TensorKind::Plain { file, .. } => contents.tensor_file(file),
         TensorKind::Nested { .. } => None,
@@ -76,7 +76,7 @@ fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile
 }
 
 /// Where the bytes of a tensor's file are.
-struct Place {
+struct StoredTensor {
     stored: Extent,
     encoding: Encoding,
     len: u64,
@@ -84,9 +84,9 @@ struct Place {
     crc32: Option<u32>,
 }
 
-impl Place {
-    fn of_entry(entry: Entry<'_>, stored: Range<u64>) -> Place {
-        Place {
+impl StoredTensor {
+    fn of_entry(entry: Entry<'_>, stored: Range<u64>) -> StoredTensor {
+        StoredTensor {
             stored: stored.into(),
             encoding: entry.method().encoding(),
             len: entry.decoded_len(),
@@ -94,12 +94,12 @@ impl Place {
         }
     }
 
-    fn linked(file: &PackedFile, linked: &[(String, u64)]) -> Option<Place> {
+    fn linked(file: &PackedFile, linked: &[(String, u64)]) -> Option<StoredTensor> {
         let at = linked.iter().position(|(path, _)| *path == file.path)?;
         let (_, len) = linked.get(at)?;
         let source = u32::try_from(at).ok()?.checked_add(1)?;
         let stored = Extent::new(source, 0..*len);
-        Some(Place { stored, encoding: Encoding::Raw, len: *len, crc32: None })
+        Some(StoredTensor { stored, encoding: Encoding::Raw, len: *len, crc32: None })
     }
 }
 
@@ -107,7 +107,7 @@ fn tensor(
     builder: &mut IndexBuilder,
     row: &TensorRow,
     file: Option<&PackedFile>,
-    place: Option<Place>,
+    place: Option<StoredTensor>,
 ) -> Result<()> {
     let (ty, shape) = match &row.kind {
         TensorKind::Plain { ty, shape, .. } => (*ty, shape),
@@ -118,7 +118,7 @@ fn tensor(
             return Ok(());
         }
     };
-    let Some(Place { stored, encoding, len, crc32 }) = place else {
+    let Some(StoredTensor { stored, encoding, len, crc32 }) = place else {
         builder.tensor(&row.name, shape, Layout::from_name(LINKED))?;
         let mut attributes = one("dtype", text(ty.as_str()));
         if let Some(sha256) = file.and_then(|file| file.sha256) {
@@ -151,7 +151,7 @@ fn tensor(
 }
 
 /// What the package says of itself, in the names that its texts use.
-fn attributes(contents: &Contents) -> Attributes {
+fn attributes(contents: &PackageContents) -> Attributes {
     let d: &Description = &contents.description;
     let mut out = Attributes::new();
     let texts = [

@@ -10,7 +10,7 @@ use holdall_core::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
     element_count,
 };
-use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::msgpack::{BROKEN, Item, Scan};
 use std::ops::Range;
@@ -359,7 +359,7 @@ fn joined(shape: &[u64], element: &Element, chunks: &[Array]) -> Result<Chunked>
         Chunk { number: number as u64, stored, left_out: 0 }
     };
     let chunks = chunks.iter().enumerate().map(place).collect();
-    Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)
+    Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
 }
 
 /// A failure, of that tensor.

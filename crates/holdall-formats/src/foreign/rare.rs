@@ -1,19 +1,19 @@
 //! Models of other programs, and others that only rare marks tell: builds of few formats are smaller without.
 
-use super::{Kind, PACKED, TABLE, Way};
+use super::{Kind, PACKED, TABLE, Help};
 
-const MADE: Way =
-    Way::Hint("it was made for one program or device: open the model that it was made from");
-const OLD_GGML: Way = Way::Hint(
+const MADE: Help =
+    Help::Hint("it was made for one program or device: open the model that it was made from");
+const OLD_GGML: Help = Help::Hint(
     "it is older than GGUF: get the model as GGUF, or convert it by `convert_llama_ggml_to_gguf.py` of llama.cpp",
 );
-const MXNET: Way = Way::Hint("save its arrays from Python: `mxnet.nd.load`, then `numpy.savez`");
-const NETCDF: Way = Way::Hint("`nccopy -k nc4` rewrites it as HDF5, which can be opened");
-const CORE_ML: Way = Way::Hint("open the model that coremltools converted");
-const SAVED_MODEL: Way = Way::Hint(
+const MXNET: Help = Help::Hint("save its arrays from Python: `mxnet.nd.load`, then `numpy.savez`");
+const NETCDF: Help = Help::Hint("`nccopy -k nc4` rewrites it as HDF5, which can be opened");
+const CORE_ML: Help = Help::Hint("open the model that coremltools converted");
+const SAVED_MODEL: Help = Help::Hint(
     "the weights are beside it, in `variables/variables.index`: open that, or the folder",
 );
-const FROZEN: Way = Way::Hint("convert it to ONNX, as `tf2onnx` does, and open that");
+const FROZEN: Help = Help::Hint("convert it to ONNX, as `tf2onnx` does, and open that");
 
 static KINDS: &[Kind] = &[
     Kind::new("a TensorRT engine", 0, b"ftrt", MADE),
@@ -40,7 +40,7 @@ static KINDS: &[Kind] = &[
 ];
 
 /// What a file is that is not text: of [`KINDS`], or a protocol buffer that begins as a known one.
-pub(super) fn find(head: &[u8]) -> Option<(&'static str, Way)> {
+pub(super) fn find(head: &[u8]) -> Option<(&'static str, Help)> {
     if let Some(kind) = KINDS.iter().find(|kind| kind.starts(head)) {
         return Some((kind.name, kind.way));
     }

@@ -15,7 +15,7 @@ use holdall_core::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
     element_count,
 };
-use holdall_core::window::{Looked, Stop, Window};
+use holdall_core::window::{ParseAttempt, Stop, Window};
 use holdall_core::wire::cursor::Cursor;
 use std::ops::{Deref, Range};
 
@@ -28,8 +28,8 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let whole = |text: Bytes| {
         let (head, counts) = start(&text, len, limits)?;
         Ok(match skim(head, &counts) {
-            Looked::Read(end) => Looked::Read((text, end)),
-            Looked::Short { guess } => Looked::Short { guess },
+            ParseAttempt::Read(end) => ParseAttempt::Read((text, end)),
+            ParseAttempt::Short { guess } => ParseAttempt::Short { guess },
         })
     };
     let (text, end) = match window.growing(FIRST, limits.header_len, whole)? {
@@ -88,7 +88,7 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
 }
 
 /// Where the header ends, if it is all there; nothing where something in it is wrong, which decoding it will tell.
-fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<Option<u64>> {
+fn skim(mut head: Head<'_>, counts: &Counts) -> ParseAttempt<Option<u64>> {
     let mut pairs = || -> Option<Result<()>> {
         for _ in 0..counts.pairs {
             if let Err(e) = head.string()? {
@@ -101,20 +101,20 @@ fn skim(mut head: Head<'_>, counts: &Counts) -> Looked<Option<u64>> {
         Some(Ok(()))
     };
     match pairs() {
-        None => return Looked::Short { guess: 0 },
-        Some(Err(_)) => return Looked::Read(None),
+        None => return ParseAttempt::Short { guess: 0 },
+        Some(Err(_)) => return ParseAttempt::Read(None),
         Some(Ok(())) => {}
     }
     let start = head.cursor.position();
     let mut seen = 0;
     if let Some(end) = skim_entries(&mut head, counts, &mut seen) {
-        return Looked::Read(end.ok());
+        return ParseAttempt::Read(end.ok());
     }
     // As long as those before, and an eighth: the numbers in names grow.
     let own = head.cursor.position().saturating_sub(start);
     let all = own.checked_div(seen).unwrap_or_default().saturating_add(1);
     let all = all.saturating_mul(counts.tensors);
-    Looked::Short { guess: start.saturating_add(all).saturating_add(all / 8) }
+    ParseAttempt::Short { guess: start.saturating_add(all).saturating_add(all / 8) }
 }
 
 /// Where the entries of the tensors end, if they do; `seen` counts those before.

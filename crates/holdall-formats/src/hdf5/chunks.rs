@@ -30,7 +30,7 @@ pub(super) enum Index {
 }
 
 /// What is known of a dataset's chunks.
-pub(super) struct Place<'a> {
+pub(super) struct ChunkedDataset<'a> {
     pub(super) grid: &'a Grid,
     pub(super) chunk: &'a [u64],
     /// How large each dimension may become; `u64::MAX` for no bound.
@@ -46,7 +46,7 @@ struct Entry {
     left_out: u32,
 }
 
-impl Place<'_> {
+impl ChunkedDataset<'_> {
     /// All chunks that are stored and have elements of the dataset.
     pub(super) fn chunks(
         &self,

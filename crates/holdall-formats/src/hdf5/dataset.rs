@@ -1,8 +1,8 @@
 //! Datasets: shape, type, and where the data is.
 
 use super::attribute::{Attribute, Budget, attributes};
-use super::chunks::{Index, Place};
-use super::datatype::{Dataspace, Datatype, Elements, What};
+use super::chunks::{Index, ChunkedDataset};
+use super::datatype::{Dataspace, Datatype, Elements, ElementKind};
 use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
 use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
@@ -17,7 +17,7 @@ use holdall_core::codec::shuffle::Shuffle;
 use holdall_core::codec::zlib::Zlib;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::model::{Encoding, Value};
-use holdall_core::read::{Chunked, Edges, Grid};
+use holdall_core::read::{Chunked, EdgeChunks, Grid};
 use holdall_core::window::Stop;
 use holdall_core::wire::cursor::Cursor;
 use holdall_schema::KIND_ATTRIBUTE;
@@ -73,7 +73,7 @@ pub(super) fn dataset(
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
     let (mut kind, mut members) = (None, None);
-    if let Ok(Elements { what: What::Record(fields), .. }) = &elements {
+    if let Ok(Elements { what: ElementKind::Record(fields), .. }) = &elements {
         budget.take(reader, fields.nodes())?;
         let own = attributes.iter().find(|attribute| attribute.name == KIND_ATTRIBUTE);
         let (of, steps) = schema_of(fields, own.and_then(|own| own.value.as_ref().ok()));
@@ -149,12 +149,12 @@ impl Found<'_, '_> {
             Stored::Nowhere if len == 0 => Ok(Data::At(0..0)),
             Stored::Nowhere => {
                 let whole: Vec<u64> = shape.iter().map(|dim| (*dim).max(1)).collect();
-                self.chunked(shape, &whole, Vec::new(), Edges::Filtered, Vec::new())
+                self.chunked(shape, &whole, Vec::new(), EdgeChunks::Filtered, Vec::new())
             }
             Stored::Chunks { chunk, edges, index, at } => {
                 let filters = self.filters()?;
                 let grid = self.grid(shape, &chunk, width)?;
-                let place = Place {
+                let place = ChunkedDataset {
                     grid: &grid,
                     chunk: &chunk,
                     most: &self.space.most,
@@ -180,7 +180,7 @@ impl Found<'_, '_> {
         shape: &[u64],
         chunk: &[u64],
         mut filters: Vec<Step>,
-        edges: Edges,
+        edges: EdgeChunks,
         mut chunks: Vec<holdall_core::read::Chunk>,
     ) -> Result<Data, Stop> {
         let mut fill = self.fill()?;
@@ -229,7 +229,7 @@ impl Found<'_, '_> {
                 Ok(Stored::At(at.saturating_add(cursor.position()), len))
             }
             1 => Ok(address.map_or(Stored::Nowhere, |at| Stored::At(at, len))),
-            2 => self.chunk(dims?, Edges::Filtered, Index::Tree, address),
+            2 => self.chunk(dims?, EdgeChunks::Filtered, Index::Tree, address),
             _ => Err(LAYOUT.broken(format!("data of the class {class}"))),
         })
     }
@@ -251,13 +251,13 @@ impl Found<'_, '_> {
                 let (rank, address) = (cursor.u8()?, reader.address(cursor)?);
                 let dims: Option<Vec<u64>> =
                     (0..rank).map(|_| cursor.u32_le().map(u64::from)).collect();
-                self.chunk(dims?, Edges::Filtered, Index::Tree, address)
+                self.chunk(dims?, EdgeChunks::Filtered, Index::Tree, address)
             }
             2 => {
                 let (flags, rank, dim_len) = (cursor.u8()?, cursor.u8()?, cursor.u8()?);
                 let dims: Option<Vec<u64>> =
                     (0..rank).map(|_| cursor.take(dim_len.into()).and_then(little)).collect();
-                let edges = if flags & 1 == 1 { Edges::Plain } else { Edges::Filtered };
+                let edges = if flags & 1 == 1 { EdgeChunks::Plain } else { EdgeChunks::Filtered };
                 let index = match cursor.u8()? {
                     1 if flags & 2 != 0 => {
                         Index::Single(Some((reader.length(cursor)?, cursor.u32_le()?)))
@@ -283,7 +283,7 @@ impl Found<'_, '_> {
     fn chunk(
         &self,
         mut dims: Vec<u64>,
-        edges: Edges,
+        edges: EdgeChunks,
         index: Index,
         at: Option<u64>,
     ) -> Result<Stored> {
@@ -372,7 +372,7 @@ const MOST_FILL: usize = 1 << 20;
 enum Stored {
     At(u64, u64),
     Nowhere,
-    Chunks { chunk: Vec<u64>, edges: Edges, index: Index, at: Option<u64> },
+    Chunks { chunk: Vec<u64>, edges: EdgeChunks, index: Index, at: Option<u64> },
 }
 
 /// A length, and as many bytes.

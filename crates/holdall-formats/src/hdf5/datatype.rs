@@ -6,7 +6,7 @@ use holdall_collections::sort;
 use holdall_core::error::{Error, Result, Shown as _};
 use holdall_core::model::{ByteOrder, DType, LogicalType};
 use holdall_core::wire::cursor::Cursor;
-use holdall_core::wire::npy::{Element, Field, Fields, Of, any_element};
+use holdall_core::wire::npy::{Element, Field, Fields, FieldType, any_element};
 
 /// Types nest at most so deep.
 const DEPTH: usize = 16;
@@ -92,7 +92,7 @@ impl Number {
 
 /// What one element is.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum ElementKind {
     /// A number. Where NumPy has another type for such, its name.
     Number(Number, Option<String>),
     Record(Fields),
@@ -100,7 +100,7 @@ pub(super) enum What {
 
 /// What elements of a dataset are.
 pub(super) struct Elements {
-    pub(super) what: What,
+    pub(super) what: ElementKind,
     /// Dimensions behind those of the dataset.
     pub(super) inner: Vec<u64>,
     /// Whether a mark says so.
@@ -110,7 +110,7 @@ pub(super) struct Elements {
 impl From<Element> for Elements {
     fn from(of: Element) -> Elements {
         let (dtype, logical, order) = (of.dtype, of.logical_type, of.byte_order);
-        let what = What::Number(Number { dtype, logical, order }, of.descr);
+        let what = ElementKind::Number(Number { dtype, logical, order }, of.descr);
         Elements { what, inner: of.inner.into_iter().collect(), is_marked: false }
     }
 }
@@ -131,7 +131,7 @@ impl Datatype {
             let is_marked = marked.is_some_and(|(_, dtype, logical)| {
                 (dtype, logical) == (&number.dtype, &number.logical)
             });
-            Elements { what: What::Number(number.clone(), None), inner: Vec::new(), is_marked }
+            Elements { what: ElementKind::Number(number.clone(), None), inner: Vec::new(), is_marked }
         };
         let refused = |what: String| Err(DTYPE.broken(what));
         match &self.kind {
@@ -151,7 +151,7 @@ impl Datatype {
             }
             Kind::Record(members) => {
                 let fields = self.fields(members)?;
-                Ok(Elements { what: What::Record(fields), inner: Vec::new(), is_marked: false })
+                Ok(Elements { what: ElementKind::Record(fields), inner: Vec::new(), is_marked: false })
             }
             Kind::Text(_) if self.size > 0 => Ok(self.bytes('S').into()),
             Kind::Text(_) => refused("elements are texts of no bytes".to_owned()),
@@ -179,8 +179,8 @@ impl Datatype {
 pub(super) fn kind_of(of: &[u8]) -> Option<String> {
     let of = datatype(&mut Cursor::new(of), DEPTH)?.ok()?;
     match of.elements(None).ok()?.what {
-        What::Record(fields) => Some(fields.kind()),
-        What::Number(..) => None,
+        ElementKind::Record(fields) => Some(fields.kind()),
+        ElementKind::Number(..) => None,
     }
 }
 
@@ -197,13 +197,13 @@ impl Datatype {
     }
 
     /// What a member of that name and this type is, and its dimensions.
-    fn field(&self, name: &str) -> Result<(Of, Vec<u64>)> {
+    fn field(&self, name: &str) -> Result<(FieldType, Vec<u64>)> {
         let refused = |what| {
             let name = name.shown();
             DTYPE.broken(format!("elements are records, whose member `{name}` is {what}"))
         };
         let element = |dtype, logical_type, byte_order| {
-            Of::Element(Element { dtype, logical_type, byte_order, descr: None, inner: None })
+            FieldType::Element(Element { dtype, logical_type, byte_order, descr: None, inner: None })
         };
         let of = match &self.kind {
             Kind::Number(Number { dtype, logical, order }) => {
@@ -217,11 +217,11 @@ impl Datatype {
                 let (of, inner) = of.field(name)?;
                 return Ok((of, [dims.as_slice(), &inner].concat()));
             }
-            Kind::Text(_) => Of::Element(self.bytes('S')),
-            Kind::Opaque(tag) => Of::Element(self.tagged(tag)),
+            Kind::Text(_) => FieldType::Element(self.bytes('S')),
+            Kind::Opaque(tag) => FieldType::Element(self.tagged(tag)),
             Kind::Record(members) => {
                 let inside = |e: Error| e.within(format!("the member `{}`", name.shown()));
-                Of::Fields(self.fields(members).map_err(inside)?)
+                FieldType::Fields(self.fields(members).map_err(inside)?)
             }
             Kind::VarText | Kind::Var(_) => return Err(refused("of any length")),
             Kind::Other(what) => return Err(refused(what)),

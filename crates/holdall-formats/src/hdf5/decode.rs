@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, Budget, attributes};
 use super::dataset::{Data, Dataset, dataset, is_dataset};
-use super::datatype::{Elements, What};
+use super::datatype::{Elements, ElementKind};
 use super::group::{Target, is_group, links};
 use super::header::Header;
 use super::reader::{FIRST, Reader};
@@ -270,7 +270,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             if let Some(kind) = &of.kind {
                 describe(&mut own, kind.clone(), &of.shape);
             }
-            if let Ok((Elements { what: What::Number(_, Some(descr)), .. }, _)) = &of.data {
+            if let Ok((Elements { what: ElementKind::Number(_, Some(descr)), .. }, _)) = &of.data {
                 own.set(DESCR.to_owned(), Value::Text(descr.clone()));
             }
             builder.tensor_attributes(own);
@@ -291,8 +291,8 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             };
             let (dtype, logical_type, byte_order) = match &elements.what {
-                What::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
-                What::Record(_) => (DType::U8, None, ByteOrder::Little),
+                ElementKind::Number(of, _) => (of.dtype, of.logical.clone(), of.order),
+                ElementKind::Record(_) => (DType::U8, None, ByteOrder::Little),
             };
             builder.component(Component {
                 role: Role::Data,

@@ -95,7 +95,7 @@ impl Header {
     }
 
     /// The block after the prefix of a header of version 1.
-    fn first(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, Of)> {
+    fn first(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, len) = reader.read(at, "an object header", head, |cursor| {
             let version = cursor.u8()?;
             cursor.take(7)?;
@@ -106,11 +106,11 @@ impl Header {
             return Err(VERSION.broken(message).at(reader.locate(at, 0)?));
         }
         let block = Block { at: at.saturating_add(16), len: len.into(), skip: 0, is_summed: false };
-        Ok((block, Of { is_second: false, has_order: false }))
+        Ok((block, MessageLayout { is_second: false, has_order: false }))
     }
 
     /// The first block of a header of version 2, which its prefix is a part of.
-    fn second(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, Of)> {
+    fn second(reader: &Reader<'_>, at: u64, head: &[u8]) -> Result<(Block, MessageLayout)> {
         let (version, flags, skip, len) = reader.read(at, "an object header", head, |cursor| {
             cursor.take(4)?;
             let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -125,7 +125,7 @@ impl Header {
         }
         let len = len.saturating_add(skip).saturating_add(4);
         let block = Block { at, len, skip, is_summed: true };
-        Ok((block, Of { is_second: true, has_order: flags & HAS_ORDER != 0 }))
+        Ok((block, MessageLayout { is_second: true, has_order: flags & HAS_ORDER != 0 }))
     }
 
     /// Takes the messages of a block; blocks that it leads to go to `more`.
@@ -133,7 +133,7 @@ impl Header {
         &mut self,
         reader: &Reader<'_>,
         block: &Block,
-        of: &Of,
+        of: &MessageLayout,
         more: &mut Vec<Block>,
     ) -> Result<(), Stop> {
         let bytes = reader.bytes(block.at, block.len)?;
@@ -195,7 +195,7 @@ struct Block {
 }
 
 /// What messages look like.
-struct Of {
+struct MessageLayout {
     is_second: bool,
     /// Whether each has a number.
     has_order: bool,

@@ -4,7 +4,7 @@ use super::blocks::{Message, Target, Texts};
 use super::datatype::{MARKS, TAG};
 use super::header::kind;
 use holdall_core::model::{DType, LogicalType, Value};
-use holdall_core::wire::npy::{Element, Fields, Of};
+use holdall_core::wire::npy::{Element, Fields, FieldType};
 
 /// The most dimensions that there are in HDF5.
 pub(super) const MAX_RANK: usize = 32;
@@ -260,11 +260,11 @@ fn compound(fields: &Fields) -> Option<Vec<u8>> {
 }
 
 /// The type of a field.
-fn member(of: &Of, shape: &[u64]) -> Option<Vec<u8>> {
+fn member(of: &FieldType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut dims = shape.to_vec();
     let of = match of {
-        Of::Fields(fields) => compound(fields)?,
-        Of::Element(of) => match of_numpy(of) {
+        FieldType::Fields(fields) => compound(fields)?,
+        FieldType::Element(of) => match of_numpy(of) {
             Some(of) => of,
             None => {
                 dims.extend(of.inner);

@@ -52,7 +52,7 @@ impl<'a> Header<'a> {
         let mut reader = Reader::new(bytes, range.start, depth)?;
         // It was checked just now.
         let text = std::str::from_utf8(bytes).unwrap_or_default();
-        let mut found = Found::default();
+        let mut found = KeyRanges::default();
         let mut unknown = Vec::new();
         let mut scratch = String::new();
         let start = reader.offset();
@@ -98,7 +98,7 @@ impl<'a> Header<'a> {
 
 /// Where the values of the keys stand.
 #[derive(Default)]
-struct Found {
+struct KeyRanges {
     version: Option<Range<u64>>,
     endian: Option<Range<u64>>,
     data_align: Option<Range<u64>>,
@@ -108,7 +108,7 @@ struct Found {
     header_schema: Option<Range<u64>>,
 }
 
-impl Found {
+impl KeyRanges {
     /// Where the value of a key is noted, and what it may be: anything, where nothing is listed.
     fn slot(&mut self, key: &str) -> Option<(&mut Option<Range<u64>>, &'static [Token])> {
         Some(match key {

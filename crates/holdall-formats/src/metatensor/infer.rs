@@ -185,14 +185,14 @@ fn reference(name: &str) -> String {
 /// Parts of a tree, each different one once, what it is made of before it.
 #[derive(Default)]
 struct Shared {
-    known: HashMap<Rc<Part>, usize>,
-    parts: Vec<Rc<Part>>,
+    known: HashMap<Rc<InferredNode>, usize>,
+    parts: Vec<Rc<InferredNode>>,
     /// How often each stands in another.
     uses: Vec<u64>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
-enum Part {
+enum InferredNode {
     /// The schema of that number.
     Leaf(usize),
     Object(Vec<(String, usize)>),
@@ -205,10 +205,10 @@ impl Shared {
     fn add(&mut self, tree: &Tree, of: &[usize]) -> Option<usize> {
         let part = match tree {
             Tree::Value(_) => return None,
-            Tree::Tensor(number) => Part::Leaf(of.get(*number).copied()?),
+            Tree::Tensor(number) => InferredNode::Leaf(of.get(*number).copied()?),
             Tree::List(items) => {
                 let first = self.add(items.first()?, of)?;
-                Part::List(first, items.len())
+                InferredNode::List(first, items.len())
             }
             Tree::Object(members) => {
                 let of_member =
@@ -217,7 +217,7 @@ impl Shared {
                 if members.is_empty() {
                     return None;
                 }
-                Part::Object(members)
+                InferredNode::Object(members)
             }
         };
         if let Some(&number) = self.known.get(&part) {
@@ -225,9 +225,9 @@ impl Shared {
         }
         let number = self.parts.len();
         match &part {
-            Part::Leaf(_) => {}
-            Part::List(item, _) => self.use_once(*item),
-            Part::Object(members) => members.iter().for_each(|(_, m)| self.use_once(*m)),
+            InferredNode::Leaf(_) => {}
+            InferredNode::List(item, _) => self.use_once(*item),
+            InferredNode::Object(members) => members.iter().for_each(|(_, m)| self.use_once(*m)),
         }
         let part = Rc::new(part);
         self.known.insert(Rc::clone(&part), number);
@@ -282,15 +282,15 @@ impl Shared {
     }
 }
 
-fn write_part(part: &Part, texts: &[String], leaves: &[String]) -> String {
+fn write_part(part: &InferredNode, texts: &[String], leaves: &[String]) -> String {
     let text = |number: &usize| texts.get(*number).map_or("", String::as_str);
     match part {
-        Part::Leaf(leaf) => leaves.get(*leaf).cloned().unwrap_or_default(),
-        Part::List(item, len) => {
+        InferredNode::Leaf(leaf) => leaves.get(*leaf).cloned().unwrap_or_default(),
+        InferredNode::List(item, len) => {
             let item = text(item);
             format!("{{\"type\":\"array\",\"items\":{item},\"minItems\":{len},\"maxItems\":{len}}}")
         }
-        Part::Object(members) => {
+        InferredNode::Object(members) => {
             let mut out = String::from("{\"type\":\"object\",\"properties\":{");
             let mut names = String::new();
             for (at, (key, member)) in members.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::walk::{Walk, check_count};
 use holdall_collections::sort;
 use holdall_core::error::{Result, Shown as _};
 use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
-use holdall_schema::{Additional, Checker, NodeId, Object, Presence, write_name};
+use holdall_schema::{AdditionalMembers, Checker, NodeId, Object, Presence, write_name};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -45,14 +45,14 @@ impl<'s> Walk<'s> {
                     Some(property.node)
                 }
                 None => match object.additional {
-                    Additional::Forbidden => {
+                    AdditionalMembers::Forbidden => {
                         let key = key.shown();
                         return Err(
                             MEMBERS.broken(format!("there is no member `{key}` in the schema"))
                         );
                     }
-                    Additional::Anything => None,
-                    Additional::Node(id) => Some(id),
+                    AdditionalMembers::Anything => None,
+                    AdditionalMembers::Node(id) => Some(id),
                 },
             };
             let len = self.path.len();

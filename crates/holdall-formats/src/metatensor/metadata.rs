@@ -225,13 +225,13 @@ fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
 
 /// What the metadata of a file to be written says beside its attributes.
 #[derive(Default)]
-pub(super) struct Said<'a> {
+pub(super) struct WrittenMetadata<'a> {
     pub(super) tensor_attributes: BTreeMap<&'a str, Attributes>,
     pub(super) names: BTreeMap<String, &'a str>,
     pub(super) is_inferred: bool,
 }
 
-impl Said<'_> {
+impl WrittenMetadata<'_> {
     /// The object; `None` where there is nothing to say.
     pub(super) fn write(&self, attributes: &Attributes) -> Option<String> {
         let mut out = String::from("{");

@@ -7,16 +7,16 @@ use super::walk::heap_align;
 use holdall_core::encode::TensorSpec;
 use holdall_core::error::{Error, Result};
 use holdall_core::model::{Layout, Role};
-use holdall_schema::{Additional, Node, NodeId, Schema, TensorDType};
+use holdall_schema::{AdditionalMembers, Node, NodeId, Schema, TensorDType};
 use serde_json::Value as Json;
 
 /// What the components of each tensor are aligned to, in bytes.
 pub(super) struct Aligns {
-    all: Vec<Of>,
+    all: Vec<ComponentAligns>,
 }
 
 #[derive(Clone, Copy)]
-struct Of {
+struct ComponentAligns {
     /// `data` or `entries`.
     first: u64,
     /// `blob_data`.
@@ -34,14 +34,14 @@ impl Aligns {
         root: NodeId,
         tensors: &[TensorSpec],
     ) -> Result<Aligns> {
-        let mut aligns = Aligns { all: vec![Of { first: 1, heap: 1 }; tensors.len()] };
+        let mut aligns = Aligns { all: vec![ComponentAligns { first: 1, heap: 1 }; tensors.len()] };
         aligns.node(tree, schema, Some(root), tensors)?;
         Ok(aligns)
     }
 
     /// The alignment of a component of the tensor of that number.
     pub(super) fn component(&self, tensor: usize, role: &Role) -> u64 {
-        let of = self.all.get(tensor).copied().unwrap_or(Of { first: 1, heap: 1 });
+        let of = self.all.get(tensor).copied().unwrap_or(ComponentAligns { first: 1, heap: 1 });
         if *role == Role::BlobData { of.heap } else { of.first }
     }
 
@@ -59,7 +59,7 @@ impl Aligns {
                 let below = match node {
                     Some(Node::Object(object)) => match (object.property(key), object.additional) {
                         (Some(property), _) => Some(property.node),
-                        (None, Additional::Node(id)) => Some(id),
+                        (None, AdditionalMembers::Node(id)) => Some(id),
                         (None, _) => None,
                     },
                     _ => None,
@@ -79,14 +79,14 @@ impl Aligns {
                     (Some(Node::Flat { align, .. }), Layout::Dense) => {
                         let natural = || natural_align(tensor);
                         let first = align.map_or_else(natural, u64::from);
-                        Some(Of { first, heap: 1 })
+                        Some(ComponentAligns { first, heap: 1 })
                     }
                     (Some(Node::Dataset { items, align, .. }), Layout::Records) => {
                         let heap = u64::from(schema.ty(*items).heap_align.unwrap_or(1));
-                        Some(Of { first: u64::from(*align), heap })
+                        Some(ComponentAligns { first: u64::from(*align), heap })
                     }
                     (Some(Node::Blob { content, .. }), Layout::Blob) => {
-                        Some(Of { first: ENTRY_ALIGN, heap: heap_align(content) })
+                        Some(ComponentAligns { first: ENTRY_ALIGN, heap: heap_align(content) })
                     }
                     _ => None,
                 };

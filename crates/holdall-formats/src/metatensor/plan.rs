@@ -3,7 +3,7 @@
 use super::DIALECT;
 use super::fit::limits_of_schemas;
 use super::infer::Leaves;
-use super::metadata::{Parts, Said, own_attributes};
+use super::metadata::{Parts, WrittenMetadata, own_attributes};
 use super::place::{self, Aligns};
 use super::rules::*;
 use super::tree::{self, Tree};
@@ -30,7 +30,7 @@ pub(super) struct Plan<'a> {
     /// Plain values: path and JSON text.
     pub(super) values: Vec<(String, String)>,
     tree: Tree,
-    said: Said<'a>,
+    said: WrittenMetadata<'a>,
     schema: String,
     /// The schema of `tensors` in standard keywords, where `schema` is none.
     header_schema: Option<String>,
@@ -80,7 +80,7 @@ impl<'a> Plan<'a> {
             .needs_header_schema(&author)
             .then(|| compiled.header_schema(&json).to_string());
         let aligns = Aligns::from_tree(&named.tree, &compiled, root, declared)?;
-        let mut said = Said { is_inferred: !is_given, ..Said::default() };
+        let mut said = WrittenMetadata { is_inferred: !is_given, ..WrittenMetadata::default() };
         said.names = named.names.into_iter().collect();
         for tensor in declared {
             let has_kind = tensor.layout != Layout::Dense;

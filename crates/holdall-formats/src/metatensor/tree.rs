@@ -21,7 +21,7 @@ pub(super) enum Tree {
 }
 
 /// A tree, and the names that it does not tell.
-pub(super) struct Named<'n> {
+pub(super) struct NamedTree<'n> {
     pub(super) tree: Tree,
     /// Path and name of the tensors whose name is another text than their path.
     pub(super) names: Vec<(String, &'n str)>,
@@ -37,7 +37,7 @@ pub(super) fn build<'n>(
     names: &[&'n str],
     values: &[&str],
     alike: Option<&dyn Fn(usize, usize) -> bool>,
-) -> Result<Named<'n>> {
+) -> Result<NamedTree<'n>> {
     let mut trie = Trie::new();
     let mut loose = Vec::new();
     // The root itself has a tensor only where that is all there is.
@@ -89,7 +89,7 @@ pub(super) fn build<'n>(
             members.push((key, Tree::Tensor(number)));
         }
     }
-    Ok(Named { tree, names: others })
+    Ok(NamedTree { tree, names: others })
 }
 
 /// The steps of a path, if the text is the one way to write it and leads to one place.

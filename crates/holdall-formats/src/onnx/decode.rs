@@ -83,7 +83,7 @@ struct Walk<'w> {
 
 /// What a graph says of itself.
 #[derive(Default)]
-struct Told {
+struct GraphSummary {
     name: String,
     inputs: Vec<Range<u64>>,
     outputs: Vec<Range<u64>>,
@@ -163,7 +163,7 @@ impl<'w> Walk<'w> {
     fn attributes(
         &self,
         small: Vec<(u64, Item)>,
-        graph: Told,
+        graph: GraphSummary,
         functions: Vec<Value>,
     ) -> Result<Attributes, Stop> {
         let mut out = Attributes::new();
@@ -231,9 +231,9 @@ impl<'w> Walk<'w> {
         Ok(out)
     }
 
-    fn graph(&mut self, place: Range<u64>, prefix: &str, depth: usize) -> Result<Told, Stop> {
+    fn graph(&mut self, place: Range<u64>, prefix: &str, depth: usize) -> Result<GraphSummary, Stop> {
         self.check_depth(depth, &place)?;
-        let mut out = Told::default();
+        let mut out = GraphSummary::default();
         let mut nodes = 0u64;
         let mut scan = Scan::new(self.window, place);
         while let Some((number, item)) = scan.next()? {

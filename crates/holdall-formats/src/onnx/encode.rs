@@ -1,6 +1,6 @@
 //! A model written: what stays of it between the elements of its tensors, and the file beside it.
 
-use super::graph::{Graph, Part, Slot, Stored, data_type};
+use super::graph::{Graph, MessagePiece, Slot, Stored, data_type};
 use super::{DECLARED, ENCODING, TOO_LARGE};
 use bytes::Bytes;
 use holdall_collections::sort_by;
@@ -187,38 +187,38 @@ impl Encoder {
     }
 
     /// The bytes of parts.
-    fn len_of(&self, parts: &[Part]) -> Result<u64> {
+    fn len_of(&self, parts: &[MessagePiece]) -> Result<u64> {
         let mut len = 0u64;
         for part in parts {
             let one = match part {
-                Part::Run(run) => self.run(*run).len() as u64,
-                Part::Message { field, is_graph, parts } => {
+                MessagePiece::Run(run) => self.run(*run).len() as u64,
+                MessagePiece::Message { field, is_graph, parts } => {
                     framed(*field, self.len_inside(*is_graph, parts)?)
                 }
-                Part::Tensor { field, slot } => framed(*field, self.tensor(*slot)?.len()),
+                MessagePiece::Tensor { field, slot } => framed(*field, self.tensor(*slot)?.len()),
             };
             len = len.saturating_add(one);
         }
         Ok(len)
     }
 
-    fn len_inside(&self, is_graph: bool, parts: &[Part]) -> Result<u64> {
+    fn len_inside(&self, is_graph: bool, parts: &[MessagePiece]) -> Result<u64> {
         let casts = if is_graph { self.casts(parts).len() as u64 } else { 0 };
         Ok(self.len_of(parts)?.saturating_add(casts))
     }
 
-    fn put(&self, parts: &[Part], out: &mut Out) -> Result<()> {
+    fn put(&self, parts: &[MessagePiece], out: &mut Out) -> Result<()> {
         for part in parts {
             match part {
-                Part::Run(run) => out.open.extend_from_slice(self.run(*run)),
-                Part::Message { field, is_graph, parts } => {
+                MessagePiece::Run(run) => out.open.extend_from_slice(self.run(*run)),
+                MessagePiece::Message { field, is_graph, parts } => {
                     put_head(*field, self.len_inside(*is_graph, parts)?, &mut out.open);
                     if *is_graph {
                         out.open.extend_from_slice(&self.casts(parts));
                     }
                     self.put(parts, out)?;
                 }
-                Part::Tensor { field, slot } => {
+                MessagePiece::Tensor { field, slot } => {
                     let tensor = self.tensor(*slot)?;
                     put_head(*field, tensor.len(), &mut out.open);
                     let Tensor { before, data, after } = tensor;
@@ -276,10 +276,10 @@ impl Encoder {
     }
 
     /// The nodes that turn stored tensors into the values that the graph uses, for a graph's own tensors.
-    fn casts(&self, parts: &[Part]) -> Vec<u8> {
+    fn casts(&self, parts: &[MessagePiece]) -> Vec<u8> {
         let mut out = Vec::new();
         for part in parts {
-            let Part::Tensor { slot: number, .. } = part else { continue };
+            let MessagePiece::Tensor { slot: number, .. } = part else { continue };
             let (Some(slot), Some(given)) = (self.graph.slots.get(*number), self.given(*number))
             else {
                 continue;

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// A model as it is to be written: see [`Graph::encoder`].
 #[derive(Debug, Clone)]
 pub struct Graph {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MessagePiece>,
     pub(super) slots: Vec<Slot>,
     by_name: HashMap<String, usize>,
     /// Bytes that stay.
@@ -25,11 +25,11 @@ pub struct Graph {
 
 /// A piece of a message.
 #[derive(Debug, Clone)]
-pub(super) enum Part {
+pub(super) enum MessagePiece {
     /// Whole fields that stay, by the number of their run.
     Run(usize),
     /// A message with tensors somewhere in it.
-    Message { field: u64, is_graph: bool, parts: Vec<Part> },
+    Message { field: u64, is_graph: bool, parts: Vec<MessagePiece> },
     /// A tensor, by its number.
     Tensor { field: u64, slot: usize },
 }
@@ -262,7 +262,7 @@ impl Reading<'_> {
         place: Range<u64>,
         kind: Kind,
         in_function: bool,
-    ) -> Result<Vec<Part>, Stop> {
+    ) -> Result<Vec<MessagePiece>, Stop> {
         let in_function = in_function || kind == Kind::Function;
         let (mut parts, first) = (Vec::new(), self.slots.len());
         let mut inputs = HashSet::default();
@@ -281,14 +281,14 @@ impl Reading<'_> {
                         let slot = self.slots.len();
                         self.tensor(run, name, is_initializer)?;
                         self.next = self.next.saturating_add(1);
-                        parts.push(Part::Tensor { field, slot });
+                        parts.push(MessagePiece::Tensor { field, slot });
                         continue;
                     }
                     Some((at, _)) if run.start <= at.start && at.end <= run.end => {
                         let inner = kind.inner(field);
                         let is_graph = inner == Kind::Graph;
                         let inside = self.message(run, inner, in_function)?;
-                        parts.push(Part::Message { field, is_graph, parts: inside });
+                        parts.push(MessagePiece::Message { field, is_graph, parts: inside });
                         continue;
                     }
                     _ => {}
@@ -305,12 +305,12 @@ impl Reading<'_> {
     }
 
     /// Takes a field as it is.
-    fn keep(&mut self, whole: Range<u64>, parts: &mut Vec<Part>) {
+    fn keep(&mut self, whole: Range<u64>, parts: &mut Vec<MessagePiece>) {
         let last = match parts.last() {
-            Some(Part::Run(last)) => Some(*last),
+            Some(MessagePiece::Run(last)) => Some(*last),
             _ => None,
         };
-        parts.extend(self.go_on(last, whole).map(Part::Run));
+        parts.extend(self.go_on(last, whole).map(MessagePiece::Run));
     }
 
     /// Makes the run of that number longer, where it is the last one and ends where the new bytes begin; else a new one, whose number it gives.

@@ -54,7 +54,7 @@ pub use detect::detect;
 pub use encode::{External, runs};
 pub use graph::Graph;
 
-use super::{Beside, Format, IndexLocation};
+use super::{ExternalFiles, Format, IndexLocation};
 use holdall_core::model::{DType, LogicalType};
 
 /// ONNX.
@@ -64,7 +64,7 @@ pub static FORMAT: Format = Format {
     extensions: &["onnx"],
     index_location: IndexLocation::Start,
     has_graph: true,
-    beside: Some(Beside {
+    beside: Some(ExternalFiles {
         away: &EXTERNAL,
         outside: &LOCATION,
         names: decode::locations,

@@ -10,7 +10,7 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, TensorInfo,
 };
-use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::wire::pickle::{self, Graph, Id, Node};
 use std::ops::Range;
 
@@ -448,7 +448,7 @@ impl Joined<'_> {
             chunks.push(Chunk { number, stored, left_out: 0 });
         }
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];
-        let array = Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)?;
+        let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)?;
         Ok((component(order.unwrap_or(ByteOrder::Little)), Some(array)))
     }
 }

@@ -17,15 +17,15 @@ use holdall_core::codec::check_decoded_len;
 use holdall_core::codec::deflate::Deflate;
 use holdall_core::codec::mask::Mask;
 use holdall_core::codec::pipeline::Step;
-use holdall_core::codec::summed::Summed;
+use holdall_core::codec::summed::Crc32Checked;
 use holdall_core::error::{Result, Shown as _};
 use holdall_core::limits::Limits;
 use holdall_core::model::{
     Attributes, ByteOrder, Checksum, Component, DType, Digest, Encoding, Index, IndexBuilder,
     Layout, LogicalType, Role, Value, element_count,
 };
-use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
-use holdall_core::window::{Looked, Stop, Window};
+use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
+use holdall_core::window::{ParseAttempt, Stop, Window};
 use holdall_core::wire::pickle::{self, Graph, Id, Node};
 use holdall_core::wire::zip::{Directory, Entry, Method};
 use std::ops::Range;
@@ -65,7 +65,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// A pickle with nothing beside it: of arrays, whose elements stand in it.
 fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(Looked::from);
+    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values).map(ParseAttempt::from);
     let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = match window.len() > limits.header_len {
             true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
@@ -159,7 +159,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         let is_deflated = entry.method() == Method::Deflate;
         let inflated = is_deflated.then(|| entry.decoded_len());
         let sum = entry.sum().map(|sum| (entry.name().to_owned(), sum));
-        ((*key).to_owned(), Place { stored, inflated, sum })
+        ((*key).to_owned(), StorageBytes { stored, inflated, sum })
     };
     let places = entries.iter().zip(places).map(place).collect();
     // What the pickle only names, and attributes have.
@@ -174,7 +174,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// Five pickles, then the storages.
 fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let read = |bytes: Bytes| pickles(&bytes, limits).map(Looked::from);
+    let read = |bytes: Bytes| pickles(&bytes, limits).map(ParseAttempt::from);
     let Some((graph, root, keys, end)) = window.growing(FIRST, limits.header_len, read)? else {
         let e = LEGACY.broken("the file ends inside of its pickles");
         return Err(e.at(0..window.len().min(limits.header_len)).into());
@@ -221,7 +221,7 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             let message = format!("the storage `{}` passes the end of the file", key.shown());
             return Err(STORAGE.broken(message).at(at..start).into());
         }
-        storages.places.insert(key, Place { stored: start..stop, inflated: None, sum: None });
+        storages.places.insert(key, StorageBytes { stored: start..stop, inflated: None, sum: None });
         at = stop;
     }
     let parameters: HashSet<&str> = parameters(&content).collect();
@@ -294,7 +294,7 @@ fn parameters(content: &Content) -> impl Iterator<Item = &str> {
 }
 
 /// Where the bytes of a storage are.
-struct Place {
+struct StorageBytes {
     stored: Range<u64>,
     /// How many bytes they become, if they are a stream of Deflate.
     inflated: Option<u64>,
@@ -302,7 +302,7 @@ struct Place {
     sum: Option<(String, u32)>,
 }
 
-impl Place {
+impl StorageBytes {
     /// Bytes of the storage.
     fn len(&self) -> u64 {
         let stored = self.stored.end.saturating_sub(self.stored.start);
@@ -313,7 +313,7 @@ impl Place {
 /// The storages of a file, by their keys.
 #[derive(Default)]
 struct Storages {
-    places: HashMap<String, Place>,
+    places: HashMap<String, StorageBytes>,
     /// The bytes of those that have scales and zero points.
     contents: HashMap<String, Bytes>,
 }
@@ -602,12 +602,12 @@ fn inflate(
 ) -> Result<Chunked> {
     check_decoded_len(len, stored.len(), limits)?;
     let mask = mask.map(|mask| Step::new(Mask::new(mask)));
-    let sum = sum.map(|sum| Step::new(Summed(sum)));
+    let sum = sum.map(|sum| Step::new(Crc32Checked(sum)));
     let steps = mask.into_iter().chain(sum).chain([Step::new(Deflate)]).collect();
     let grid = Grid::cut(&[len], vec![vec![0]], 1);
     let grid = grid.ok_or_else(|| STORAGE.broken(format!("a storage of {len} bytes")))?;
     let chunk = Chunk { number: 0, stored, left_out: 0 };
-    Chunked::new(grid, vec![0], steps, Edges::Filtered, vec![chunk])
+    Chunked::new(grid, vec![0], steps, EdgeChunks::Filtered, vec![chunk])
 }
 
 /// Bytes of a piece of elements whose signs are turned.
@@ -637,7 +637,7 @@ fn signs(width: u64, mask: Vec<u8>, stored: Extent) -> Result<Chunked> {
     let grid = Grid::cut(&[count], vec![starts], width);
     let grid = grid.ok_or_else(|| VIEW.broken("its elements pass 2^64 bytes"))?;
     let fill = vec![0; mask.len()];
-    Chunked::new(grid, fill, vec![Step::new(Mask::new(mask))], Edges::Filtered, chunks)
+    Chunked::new(grid, fill, vec![Step::new(Mask::new(mask))], EdgeChunks::Filtered, chunks)
 }
 
 fn component(

@@ -73,7 +73,7 @@ struct Config<'a> {
 
 /// What it says of one value.
 #[derive(Default)]
-struct Said {
+struct ValueEntry {
     path: String,
     is_pickled: bool,
     meta: Option<Meta>,
@@ -103,14 +103,14 @@ impl Config<'_> {
             reader.begin_object().map_err(wrong)?;
             while let Some(own) = reader.next_key(&mut name).map_err(wrong)? {
                 let full = format!("{}{own}", self.prefix);
-                let said = Said::read(&mut reader).map_err(wrong)?;
+                let said = ValueEntry::read(&mut reader).map_err(wrong)?;
                 self.add(full.clone(), said).map_err(|e| e.in_tensor(&full))?;
             }
         }
         reader.end().map_err(wrong)
     }
 
-    fn add(&mut self, name: String, said: Said) -> Result<()> {
+    fn add(&mut self, name: String, said: ValueEntry) -> Result<()> {
         let Some(meta) = said.meta else {
             // An object of a class of its own.
             self.content.left_out.push((name, "an object that is not a tensor".to_owned()));
@@ -146,10 +146,10 @@ impl Config<'_> {
     }
 }
 
-impl Said {
-    fn read(reader: &mut Reader<'_>) -> Result<Said> {
+impl ValueEntry {
+    fn read(reader: &mut Reader<'_>) -> Result<ValueEntry> {
         let (mut key, mut text) = (String::new(), String::new());
-        let mut said = Said::default();
+        let mut said = ValueEntry::default();
         reader.begin_object()?;
         while let Some(field) = reader.next_key(&mut key)? {
             match (field, reader.peek()?) {

@@ -1,7 +1,7 @@
 //! The header written: everything is known before the first byte.
 
 use super::decode::product;
-use super::restore::Said;
+use super::restore::WrittenMetadata;
 use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
@@ -138,8 +138,8 @@ enum Entry {
 fn collect<'a>(
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
-) -> Result<(Vec<Entry>, Said<'a>)> {
-    let mut said = Said::new(attributes);
+) -> Result<(Vec<Entry>, WrittenMetadata<'a>)> {
+    let mut said = WrittenMetadata::new(attributes);
     let mut entries = Vec::with_capacity(declared.len());
     let mut places: HashMap<&str, usize> =
         HashMap::with_capacity_and_hasher(declared.len(), Default::default());

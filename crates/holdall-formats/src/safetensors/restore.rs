@@ -45,12 +45,12 @@ pub(super) struct Restore {
 /// Alias → the tensor that has the bytes, and what is known of those tensors.
 struct Aliases {
     pairs: BTreeMap<String, String>,
-    firsts: HashMap<String, Option<First>>,
+    firsts: HashMap<String, Option<FirstComponent>>,
     /// An alias that has an entry of its own.
     clash: Option<String>,
 }
 
-struct First {
+struct FirstComponent {
     shape: Vec<u64>,
     element: &'static ElementType,
     stored: Range<u64>,
@@ -89,7 +89,7 @@ impl Restore {
                 aliases.clash.get_or_insert_with(|| name.to_owned());
             }
             if let Some(first) = aliases.firsts.get_mut(name) {
-                *first = Some(First { shape: shape.to_vec(), element, stored: stored.clone() });
+                *first = Some(FirstComponent { shape: shape.to_vec(), element, stored: stored.clone() });
             }
         }
         self.tensor_attributes.as_mut()?.remove(name)
@@ -202,7 +202,7 @@ fn read_aliases(text: &str) -> Result<Aliases, String> {
 }
 
 /// What the metadata of a file to be written says.
-pub(super) struct Said<'a> {
+pub(super) struct WrittenMetadata<'a> {
     /// Attributes of the file that are plain text.
     text: BTreeMap<&'a str, &'a str>,
     /// All others.
@@ -211,10 +211,10 @@ pub(super) struct Said<'a> {
     pub(super) aliases: BTreeMap<&'a str, &'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> WrittenMetadata<'a> {
     /// The attributes of the file; nothing about tensors yet.
-    pub(super) fn new(attributes: &'a Attributes) -> Said<'a> {
-        let mut said = Said {
+    pub(super) fn new(attributes: &'a Attributes) -> WrittenMetadata<'a> {
+        let mut said = WrittenMetadata {
             text: BTreeMap::new(),
             attributes: BTreeMap::new(),
             tensor_attributes: BTreeMap::new(),

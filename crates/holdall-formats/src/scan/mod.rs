@@ -173,14 +173,14 @@ pub struct Scan {
 /// Something to be looked at.
 #[derive(Debug, Clone)]
 struct Job {
-    what: What,
+    what: ScanTarget,
     region: Region,
     name: String,
     depth: usize,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum ScanTarget {
     /// A file of any kind.
     File,
     /// Pickles and arrays from a byte on.
@@ -215,12 +215,12 @@ impl Found {
 
 impl Job {
     /// A job about something else at the same place.
-    fn with(&self, what: What) -> Job {
+    fn with(&self, what: ScanTarget) -> Job {
         Job { what, ..self.clone() }
     }
 
     /// A job about a file inside.
-    fn inside(&self, what: What, region: Region, name: String) -> Job {
+    fn inside(&self, what: ScanTarget, region: Region, name: String) -> Job {
         Job { what, region, name, depth: self.depth.saturating_add(1) }
     }
 }
@@ -229,7 +229,7 @@ impl Scan {
     /// Begins with a file of `len` bytes, which is called `name` in the report.
     pub fn new(name: impl Into<String>, len: u64, limits: &Limits) -> Scan {
         let region = Region::File(0..len);
-        let first = Job { what: What::File, region, name: name.into(), depth: 0 };
+        let first = Job { what: ScanTarget::File, region, name: name.into(), depth: 0 };
         Scan {
             limits: limits.clone(),
             ahead: vec![first],
@@ -289,7 +289,7 @@ impl Scan {
         self.contradictory.extend(found.contradictory);
         self.steps = self.steps.saturating_add(1);
         self.decoded = self.decoded.saturating_add(found.decoded);
-        if matches!(job.what, What::File | What::Packed { .. }) {
+        if matches!(job.what, ScanTarget::File | ScanTarget::Packed { .. }) {
             self.names.insert(job.name);
         }
         self.found.indices.extend(found.indices);
@@ -299,24 +299,24 @@ impl Scan {
 
     fn look(&self, job: &mut Job, window: &Window) -> Result<Found, Stop> {
         let mut found = Found::default();
-        if let What::Tar(walk) = &mut job.what {
+        if let ScanTarget::Tar(walk) = &mut job.what {
             let walk = std::mem::take(walk);
             self.tar(walk, job, window, &mut found)?;
             return Ok(found);
         }
         match &job.what {
-            What::Tar(_) => {}
-            What::File => self.file(job, window, &mut found)?,
-            What::Sequence { at } => self.sequence(*at, job, window, &mut found)?,
-            What::Parts(kind) => self.parts(*kind, job, window, &mut found)?,
-            What::Entry { directory, at, zip } => {
+            ScanTarget::Tar(_) => {}
+            ScanTarget::File => self.file(job, window, &mut found)?,
+            ScanTarget::Sequence { at } => self.sequence(*at, job, window, &mut found)?,
+            ScanTarget::Parts(kind) => self.parts(*kind, job, window, &mut found)?,
+            ScanTarget::Entry { directory, at, zip } => {
                 self.entry(directory, *at, *zip, job, window, &mut found)?;
             }
-            What::Headers { zip } if self.contradictory.contains(zip) => {
+            ScanTarget::Headers { zip } if self.contradictory.contains(zip) => {
                 self.headers(job, window, &mut found)?;
             }
-            What::Headers { .. } => {}
-            What::Packed { packing, is_entry } => {
+            ScanTarget::Headers { .. } => {}
+            ScanTarget::Packed { packing, is_entry } => {
                 self.packed(*packing, *is_entry, job, window, &mut found)?;
             }
         }
@@ -352,11 +352,11 @@ impl Scan {
             self.zip(job, window, found)?;
         }
         if is_tar {
-            found.next.push(job.with(What::Tar(Box::default())));
+            found.next.push(job.with(ScanTarget::Tar(Box::default())));
         }
         match packing {
             Some(Ok(packing)) => {
-                found.next.push(job.with(What::Packed { packing, is_entry: false }));
+                found.next.push(job.with(ScanTarget::Packed { packing, is_entry: false }));
             }
             Some(Err(what)) => {
                 let message = format!("it is packed by {what}, and may have pickles in it");
@@ -364,7 +364,7 @@ impl Scan {
             }
             None => {}
         }
-        found.next.push(job.with(What::Sequence { at: 0 }));
+        found.next.push(job.with(ScanTarget::Sequence { at: 0 }));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What is compressed as a whole: by gzip, zlib or zstd, or as an entry of a zip. Other compressions are recognized, and are not opened.
 
 use super::sequence::Elements;
-use super::{Found, HEAD, Job, Region, Scan, What, index, keras, tar, too_long, zip};
+use super::{Found, HEAD, Job, Region, Scan, ScanTarget, index, keras, tar, too_long, zip};
 use crate::scan::trace::{End, Input, Trace};
 use bytes::Bytes;
 use holdall_core::error::Error;
@@ -123,10 +123,10 @@ impl Scan {
             return Ok(());
         }
         let (what, region) = match skip {
-            0 => (What::File, Region::Memory(all.bytes)),
+            0 => (ScanTarget::File, Region::Memory(all.bytes)),
             _ => {
                 found.report.files = found.report.files.saturating_add(1);
-                (What::Sequence { at: 0 }, Region::Memory(all.bytes))
+                (ScanTarget::Sequence { at: 0 }, Region::Memory(all.bytes))
             }
         };
         let inside = job.inside(what, region, job.name.clone());

@@ -1,7 +1,7 @@
 //! Pickles and arrays of NumPy, one after the other, as a program reads them that calls `pickle.load` or `numpy.load` with one
 //! open file until there is nothing left, or one raises.
 
-use super::{Found, HEAD, Job, Scan, What};
+use super::{Found, HEAD, Job, Scan, ScanTarget};
 use crate::scan::trace::{self, End, Input};
 use holdall_core::error::Error;
 use holdall_core::window::{Stop, Window};
@@ -53,7 +53,7 @@ impl Scan {
             found.report.add(&job.name, start, trace, false, self.most());
         }
         if let Some(at) = next.filter(|at| *at < window.len()) {
-            found.next.push(job.with(What::Sequence { at }));
+            found.next.push(job.with(ScanTarget::Sequence { at }));
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Scan {
             }
         };
         if at < window.len() {
-            found.next.push(job.with(What::Sequence { at }));
+            found.next.push(job.with(ScanTarget::Sequence { at }));
         }
         Ok(())
     }

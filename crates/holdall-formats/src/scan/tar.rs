@@ -2,7 +2,7 @@
 //! does not know, which it takes for files.
 
 use super::parts::Kind;
-use super::{Found, Job, Scan, What};
+use super::{Found, Job, Scan, ScanTarget};
 use holdall_core::error::Result;
 use holdall_core::limits::Limits;
 use holdall_core::window::{Stop, Window};
@@ -81,11 +81,11 @@ impl Scan {
         match walk.go(window, &self.limits) {
             Err(Stop::Need(ranges)) => {
                 if walk.at == before {
-                    job.what = What::Tar(walk);
+                    job.what = ScanTarget::Tar(walk);
                     return Err(Stop::Need(ranges));
                 }
                 // It continues in a step of its own, so that the window's bytes are released.
-                found.next.push(job.with(What::Tar(walk)));
+                found.next.push(job.with(ScanTarget::Tar(walk)));
                 return Ok(());
             }
             Err(Stop::Fail(e)) => found.unread(job, e),
@@ -94,9 +94,9 @@ impl Scan {
         for member in walk.members {
             let region = job.region.range(member.range);
             let name = format!("{}!/{}", job.name, member.name);
-            found.next.push(job.inside(What::File, region.clone(), name.clone()));
+            found.next.push(job.inside(ScanTarget::File, region.clone(), name.clone()));
             if let Some(kind) = Kind::of_member(&member.name) {
-                found.next.push(job.inside(What::Parts(kind), region, name));
+                found.next.push(job.inside(ScanTarget::Parts(kind), region, name));
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Entries of zips, of whatever kind their modes say they are, and what their headers say where readers may differ.
 
 use super::packed::Packing;
-use super::{Found, Job, Scan, What, too_long};
+use super::{Found, Job, Scan, ScanTarget, too_long};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::walk::guesses;
 use holdall_core::wire::zip::{Directory, EntryKind, Method, TOO_MANY_ENTRIES};
@@ -62,7 +62,7 @@ impl Scan {
                 let entries = entries.filter(|entry| has_bytes(entry.kind(), entry.stored_len()));
                 found.next.extend(entries.map(|entry| {
                     let (directory, at) = (directory.clone(), entry.position());
-                    job.with(What::Entry { directory, at, zip })
+                    job.with(ScanTarget::Entry { directory, at, zip })
                 }));
             }
             Err(Stop::Fail(e)) => {
@@ -71,7 +71,7 @@ impl Scan {
             }
             Err(need) => return Err(need),
         }
-        found.next.push(job.with(What::Headers { zip }));
+        found.next.push(job.with(ScanTarget::Headers { zip }));
         Ok(())
     }
 
@@ -130,9 +130,9 @@ impl Scan {
 /// The job about an entry whose bytes are at `range` of the zip.
 fn stored(job: &Job, name: &str, range: Range<u64>, method: Method) -> Job {
     let what = match method {
-        Method::Stored => What::File,
-        Method::Deflate => What::Packed { packing: Packing::Deflate, is_entry: true },
-        Method::Zstd => What::Packed { packing: Packing::Zstd, is_entry: true },
+        Method::Stored => ScanTarget::File,
+        Method::Deflate => ScanTarget::Packed { packing: Packing::Deflate, is_entry: true },
+        Method::Zstd => ScanTarget::Packed { packing: Packing::Zstd, is_entry: true },
     };
     job.inside(what, job.region.range(range), format!("{}!/{name}", job.name))
 }

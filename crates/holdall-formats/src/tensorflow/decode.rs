@@ -9,7 +9,7 @@ use holdall_core::limits::Limits;
 use holdall_core::model::{
     ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, LogicalType, Role,
 };
-use holdall_core::read::{Chunk, Chunked, Edges, Extent, Grid};
+use holdall_core::read::{Chunk, Chunked, EdgeChunks, Extent, Grid};
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::protobuf::{Field, Fields};
 use holdall_core::wire::sstable;
@@ -342,7 +342,7 @@ impl<'a> Joined<'a> {
         let chunk = |(number, stored)| Chunk { number, stored, left_out: 0 };
         let chunks = numbers.into_iter().zip(places).map(chunk).collect();
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];
-        let array = Chunked::new(grid, fill, Vec::new(), Edges::Filtered, chunks)
+        let array = Chunked::new(grid, fill, Vec::new(), EdgeChunks::Filtered, chunks)
             .map_err(|e| e.under(&SLICES))?;
         let stored = self.builder.chunked(array)?;
         self.component(entry, stored, None)

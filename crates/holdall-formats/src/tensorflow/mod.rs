@@ -34,7 +34,7 @@ mod slices;
 
 pub use rules::{DATA, ELEMENT_TYPE, ENTRY, HEADER, LINK, RULES, SLICES};
 
-use super::{Beside, Format};
+use super::{ExternalFiles, Format};
 use holdall_core::model::{DType, LogicalType};
 
 /// Checkpoints of TensorFlow.
@@ -43,7 +43,7 @@ pub static FORMAT: Format = Format {
     name: "TensorFlow checkpoint",
     extensions: &["index"],
     reads: &["1"],
-    beside: Some(Beside {
+    beside: Some(ExternalFiles {
         away: &DATA,
         outside: &LINK,
         names: decode::names,

@@ -3,11 +3,11 @@
 use super::fields::ALIGNMENT;
 use super::fit::{self, Version};
 use super::footer::{MAGIC_0, MAGIC_1, WORD};
-use super::manifest::{Manifest, Part};
+use super::manifest::{Manifest, ManifestComponent};
 use super::rules::*;
 use super::v1::indexes;
 use super::{FORMAT, rules};
-use crate::turns::Turns;
+use crate::turns::DeclaredComponents;
 use bytes::Bytes;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
 use holdall_core::error::{Result, Shown as _};
@@ -50,7 +50,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
         version,
         align,
         manifest: Manifest::new(version, options.stated.clone()),
-        turns: Turns::new(&DECLARED, WORD),
+        turns: DeclaredComponents::new(&DECLARED, WORD),
         stated: 0,
     }))
 }
@@ -59,7 +59,7 @@ struct Encoder {
     version: Version,
     align: u64,
     manifest: Manifest,
-    turns: Turns<Part>,
+    turns: DeclaredComponents<ManifestComponent>,
     /// Indices that the manifest states so far.
     stated: u64,
 }
@@ -139,7 +139,7 @@ impl Encode for Encoder {
         self.stated = u64::try_from(all.len()).map_or(u64::MAX, |n| self.stated.saturating_add(n));
         fit::check_stated(self.stated).map_err(|e| e.in_tensor(&tensor.name))?;
         let numbers = all.filter_map(|n| Some(u64::from_le_bytes(n.try_into().ok()?)));
-        match self.turns.add(tensor, Part::Stated(numbers.collect())) {
+        match self.turns.add(tensor, ManifestComponent::Stated(numbers.collect())) {
             Some(parts) => self.manifest.add(tensor, &parts),
             None => Ok(()),
         }

@@ -35,24 +35,24 @@ pub(super) struct Manifest {
 
 /// A component of a tensor, as the manifest says where it is.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum ManifestComponent {
     /// In the file.
     Stored(Stored),
     /// In the manifest itself: indices of a sparse tensor of 0.1.
     Stated(Vec<u64>),
 }
 
-impl From<Stored> for Part {
-    fn from(stored: Stored) -> Part {
-        Part::Stored(stored)
+impl From<Stored> for ManifestComponent {
+    fn from(stored: Stored) -> ManifestComponent {
+        ManifestComponent::Stored(stored)
     }
 }
 
-impl Part {
+impl ManifestComponent {
     fn stored(&self) -> Option<&Stored> {
         match self {
-            Part::Stored(stored) => Some(stored),
-            Part::Stated(_) => None,
+            ManifestComponent::Stored(stored) => Some(stored),
+            ManifestComponent::Stated(_) => None,
         }
     }
 }
@@ -83,7 +83,7 @@ impl Manifest {
 
     /// Adds a tensor that [`super::fit::check_tensor`] found fit, its components in the order of
     /// `parts`.
-    pub(super) fn add(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<()> {
+    pub(super) fn add(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<()> {
         let start = self.entries.len();
         let name = match self.version {
             Version::V0_1 => self.add_0_1(tensor, parts)?,
@@ -150,7 +150,7 @@ impl Manifest {
     }
 
     /// The name as key; then shape, layout and components.
-    fn add_1(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<Range<usize>> {
+    fn add_1(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<Range<usize>> {
         let w = &mut self.entries;
         w.text(&tensor.name);
         let name = last_text(w, &tensor.name);
@@ -173,7 +173,7 @@ impl Manifest {
             w.attributes(attributes)?;
         }
         w.text("components");
-        let stored = parts.iter().filter_map(Part::stored);
+        let stored = parts.iter().filter_map(ManifestComponent::stored);
         let mut components: Vec<_> = tensor.components.iter().zip(stored).collect();
         sort_by(&mut components, |(a, _), (b, _)| a.role.as_str().cmp(b.role.as_str()));
         w.map(components.len());
@@ -186,14 +186,14 @@ impl Manifest {
 
     /// One map: 0.1's fields, then the attributes as custom fields, and with the first tensor the
     /// file's.
-    fn add_0_1(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<Range<usize>> {
+    fn add_0_1(&mut self, tensor: &TensorSpec, parts: &[ManifestComponent]) -> Result<Range<usize>> {
         let both = || tensor.components.iter().zip(parts);
         let Some((c, stored)) = both().find_map(|(c, part)| Some((c, part.stored()?))) else {
             return Err(COMPONENTS.broken("a tensor without data").in_tensor(&tensor.name));
         };
         let stated = both().filter_map(|(c, part)| match part {
-            Part::Stated(numbers) => Some((c.role.as_str(), numbers)),
-            Part::Stored(_) => None,
+            ManifestComponent::Stated(numbers) => Some((c.role.as_str(), numbers)),
+            ManifestComponent::Stored(_) => None,
         });
         let stated: Vec<_> = stated.collect();
         let sparse_format = match tensor.layout {

@@ -27,7 +27,7 @@ pub(super) struct Respelled {
 /// # Errors
 /// [`KEY`] for a tensor or a component whose name is no text; for bytes that are no CBOR, as [`Reader::skip`].
 pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Option<Respelled>> {
-    let root = if is_v0 { Place::Entries } else { Place::Root };
+    let root = if is_v0 { ManifestPosition::Entries } else { ManifestPosition::Root };
     let mut copy = Copy { out: Writer::new(), passed_over: Vec::new() };
     let mut reader = Reader::new(bytes, 0, limits);
     copy.item(&mut reader, root, "the manifest")?;
@@ -41,7 +41,7 @@ pub(super) fn respell(bytes: &[u8], is_v0: bool, limits: &Limits) -> Result<Opti
 
 /// A position of the documents' structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ManifestPosition {
     /// 1.x: the manifest.
     Root,
     /// 1.x: the tensors by name.
@@ -60,19 +60,19 @@ enum Place {
     Free,
 }
 
-impl Place {
+impl ManifestPosition {
     /// The place of the value of `key`.
-    fn field(self, key: &str) -> Place {
+    fn field(self, key: &str) -> ManifestPosition {
         match (self, key) {
-            (Place::Root | Place::Tensor, "attributes") => Place::Attributes,
-            (Place::Root, "objects" | "tensors") => Place::Tensors,
-            (Place::Tensors, _) => Place::Tensor,
-            (Place::Tensor, "components") => Place::Components,
-            (Place::Components, _) => Place::Component,
-            (Place::Root, "version")
-            | (Place::Tensor, "shape" | "format" | "dtype")
+            (ManifestPosition::Root | ManifestPosition::Tensor, "attributes") => ManifestPosition::Attributes,
+            (ManifestPosition::Root, "objects" | "tensors") => ManifestPosition::Tensors,
+            (ManifestPosition::Tensors, _) => ManifestPosition::Tensor,
+            (ManifestPosition::Tensor, "components") => ManifestPosition::Components,
+            (ManifestPosition::Components, _) => ManifestPosition::Component,
+            (ManifestPosition::Root, "version")
+            | (ManifestPosition::Tensor, "shape" | "format" | "dtype")
             | (
-                Place::Component,
+                ManifestPosition::Component,
                 "dtype"
                 | "type"
                 | "offset"
@@ -82,11 +82,11 @@ impl Place {
                 | "digest",
             )
             | (
-                Place::Entry,
+                ManifestPosition::Entry,
                 "name" | "offset" | "size" | "dtype" | "shape" | "encoding" | "layout"
                 | "data_endianness" | "checksum",
-            ) => Place::Known,
-            _ => Place::Free,
+            ) => ManifestPosition::Known,
+            _ => ManifestPosition::Free,
         }
     }
 }
@@ -98,19 +98,19 @@ struct Copy {
 
 impl Copy {
     /// Copies the next item, which stands at `place`; `name` names it.
-    fn item(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
-        if place == Place::Free {
+    fn item(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
+        if place == ManifestPosition::Free {
             self.out.raw(reader.raw()?);
             return Ok(());
         }
         self.drop_tags(reader, name)?;
         match (place, reader.kind()) {
-            (Place::Known, Some(Kind::Text)) => self.out.text(&reader.any_text("a field")?),
-            (Place::Known | Place::Entries, Some(Kind::Array)) => {
-                let inner = if place == Place::Known { Place::Free } else { Place::Entry };
+            (ManifestPosition::Known, Some(Kind::Text)) => self.out.text(&reader.any_text("a field")?),
+            (ManifestPosition::Known | ManifestPosition::Entries, Some(Kind::Array)) => {
+                let inner = if place == ManifestPosition::Known { ManifestPosition::Free } else { ManifestPosition::Entry };
                 self.array(reader, inner, name)?;
             }
-            (Place::Known | Place::Entries, _) => self.out.raw(reader.raw()?),
+            (ManifestPosition::Known | ManifestPosition::Entries, _) => self.out.raw(reader.raw()?),
             (_, Some(Kind::Map)) => self.map(reader, place, name)?,
             // Another kind than the document has there: for the decoder to refuse.
             _ => self.out.raw(reader.raw()?),
@@ -118,12 +118,12 @@ impl Copy {
         Ok(())
     }
 
-    fn array(&mut self, reader: &mut Reader<'_>, inner: Place, name: &str) -> Result<()> {
+    fn array(&mut self, reader: &mut Reader<'_>, inner: ManifestPosition, name: &str) -> Result<()> {
         let outer = std::mem::take(&mut self.out);
         let mut count = 0usize;
         let mut items = reader.array("a list")?;
         while reader.more(&mut items)? {
-            if inner == Place::Free {
+            if inner == ManifestPosition::Free {
                 // A dimension.
                 self.drop_tags(reader, name)?;
             }
@@ -136,7 +136,7 @@ impl Copy {
         Ok(())
     }
 
-    fn map(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
+    fn map(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
         let outer = std::mem::take(&mut self.out);
         let mut count = 0usize;
         let mut items = reader.map("a map")?;
@@ -151,8 +151,8 @@ impl Copy {
             let key = reader.any_text("a key")?;
             self.out.text(&key);
             let name = match place {
-                Place::Tensors => format!("tensor `{}`", key.shown()),
-                Place::Components => format!("component `{}` of {name}", key.shown()),
+                ManifestPosition::Tensors => format!("tensor `{}`", key.shown()),
+                ManifestPosition::Components => format!("component `{}` of {name}", key.shown()),
                 _ => format!("`{}` of {name}", key.shown()),
             };
             self.item(reader, place.field(&key), &name)?;
@@ -165,16 +165,16 @@ impl Copy {
     }
 
     /// Passes over a key that is no text, and its value.
-    fn no_text(&mut self, reader: &mut Reader<'_>, place: Place, name: &str) -> Result<()> {
+    fn no_text(&mut self, reader: &mut Reader<'_>, place: ManifestPosition, name: &str) -> Result<()> {
         let start = reader.offset();
         let key = shown(&reader.value()?);
-        if matches!(place, Place::Tensors | Place::Components) {
+        if matches!(place, ManifestPosition::Tensors | ManifestPosition::Components) {
             let message = format!("a name in {name} is {key}, not text");
             return Err(KEY.broken(message).at(reader.since(start)));
         }
         reader.skip()?;
         self.pass_over(|| match place {
-            Place::Attributes => format!("the attribute with the key {key} in {name}"),
+            ManifestPosition::Attributes => format!("the attribute with the key {key} in {name}"),
             _ => format!("the field with the key {key} of {name}"),
         });
         Ok(())

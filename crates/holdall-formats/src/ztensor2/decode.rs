@@ -165,13 +165,13 @@ struct Decoder<'a> {
 struct Object<'a> {
     shape: Option<Vec<u64>>,
     layout: Option<&'a str>,
-    parts: Option<Vec<Part<'a>>>,
+    parts: Option<Vec<StatedComponent<'a>>>,
     attributes: Attributes,
 }
 
 /// What the manifest states of a part.
 #[derive(Default)]
-struct Part<'a> {
+struct StatedComponent<'a> {
     role: &'a str,
     dtype: Option<&'a str>,
     logical: Option<&'a str>,
@@ -336,7 +336,7 @@ impl<'a> Decoder<'a> {
         name: &str,
         text: &str,
         shape: &[u64],
-        parts: &[Part<'_>],
+        parts: &[StatedComponent<'_>],
         attributes: &mut Attributes,
     ) -> Layout {
         let elements: Option<Vec<_>> = parts.iter().map(|part| element(part).ok()).collect();
@@ -368,13 +368,13 @@ impl<'a> Decoder<'a> {
         Ok(shape)
     }
 
-    fn parts(&mut self) -> Result<Vec<Part<'a>>> {
+    fn parts(&mut self) -> Result<Vec<StatedComponent<'a>>> {
         let mut out = Vec::new();
         let mut parts = self.reader.map("`parts`")?;
         while self.reader.more(&mut parts)? {
             let start = self.reader.offset();
             let role = self.name("`parts`")?;
-            let mut part = Part { role, ..Part::default() };
+            let mut part = StatedComponent { role, ..StatedComponent::default() };
             let mut fields = self.reader.map("a part")?;
             while self.reader.more(&mut fields)? {
                 match self.reader.key("a part")? {
@@ -425,7 +425,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds a part. What is not known of it is the tensor's fault.
-    fn part(&mut self, part: Part<'_>, shape: &[u64], layout: &Layout) -> Result<()> {
+    fn part(&mut self, part: StatedComponent<'_>, shape: &[u64], layout: &Layout) -> Result<()> {
         let (offset, len) = part.blob.unwrap_or_default();
         let range = offset..offset.saturating_add(len);
         let stored = match part.shard.map(|shard| self.in_shard(shard, range.clone())) {
@@ -516,7 +516,7 @@ fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Res
     Ok(())
 }
 
-fn element(part: &Part<'_>) -> Result<(DType, Option<LogicalType>)> {
+fn element(part: &StatedComponent<'_>) -> Result<(DType, Option<LogicalType>)> {
     let name = part.dtype.unwrap_or_default();
     let dtype = DType::from_name(name).filter(|dtype| *dtype != DType::Bool);
     let Some(dtype) = dtype else {

@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::{ALIGN, DECLARED, FOOTER, FORMAT, MAGIC, MANIFEST_LEN, MOST_MANIFEST, PAGE, fit, xxh3};
-use crate::turns::Turns;
+use crate::turns::DeclaredComponents;
 use bytes::Bytes;
 use holdall_collections::sort_by;
 use holdall_core::encode::{Encode, EncodeOptions, Stored, TensorSpec, UNKNOWN_VERSION};
@@ -22,14 +22,14 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     }
     let align = options.align_within(PAGE..=MAX_ALIGN, &ALIGN)?.unwrap_or(PAGE);
-    let turns = Turns::new(&DECLARED, PAGE);
+    let turns = DeclaredComponents::new(&DECLARED, PAGE);
     Ok(Box::new(Encoder { align, manifest: Manifest::default(), turns }))
 }
 
 struct Encoder {
     align: u64,
     manifest: Manifest,
-    turns: Turns<Stored>,
+    turns: DeclaredComponents<Stored>,
 }
 
 impl Encode for Encoder {

@@ -52,7 +52,7 @@ pub use rules::{
 
 pub use root::{Objects, Root, objects_of};
 
-use super::{Beside, Format, IndexLocation, Shards, writer};
+use super::{ExternalFiles, Format, IndexLocation, Shards, writer};
 use holdall_core::model::block::BlockType;
 use holdall_core::model::{Algorithm, Digest, Hasher, Layout, element_count};
 
@@ -66,7 +66,7 @@ pub static FORMAT: Format = Format {
     encode: writer(encode::encoder),
     aligns: true,
     shards: Some(Shards::Root),
-    beside: Some(Beside {
+    beside: Some(ExternalFiles {
         away: &SHARD,
         outside: &SHARD_NAME,
         names: decode::shards,

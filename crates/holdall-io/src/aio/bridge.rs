@@ -1,7 +1,7 @@
 //! Sources that are waited for, as sources that block: for what is done with files on threads.
 
 use super::source::{ByteSource, read};
-use crate::source::Terms;
+use crate::source::ReadHints;
 use crate::work::cancelled;
 use bytes::Bytes;
 use holdall_core::Result;
@@ -83,7 +83,7 @@ impl crate::ByteSource for Bridge {
         }
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.source.terms()
     }
 }

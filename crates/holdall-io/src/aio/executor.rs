@@ -11,7 +11,7 @@ use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    Arrival, Assembly, Cut, Extent, Part, Plan, Purpose, Terms, Want, distinct,
+    DecodedPart, Assembly, FetchSizing, Extent, FetchPart, Plan, Purpose, ReadHints, Want, distinct,
 };
 use holdall_core::{Component, Encoding, Error, Result};
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub(super) async fn load(
     }
     let is_unchecked = options.check.unwrap_or(blocking.check()) == Check::Off;
     let checksums = if is_unchecked { Checksums::Ignore } else { Checksums::Compare };
-    let cut = Cut { terms, align: 1, whole: u64::MAX };
+    let cut = FetchSizing { terms, align: 1, whole: u64::MAX };
     let all = carry_out(file, wants, cut, checksums, &options.work).await?;
     Ok(places.into_iter().map(|at| all[at].clone()).collect())
 }
@@ -86,7 +86,7 @@ pub(super) async fn ranges(
     let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
     let wants = asked.iter().filter(is_filled).map(want).collect();
     // In order, so that nothing behind the last byte is decoded.
-    let cut = Cut { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
+    let cut = FetchSizing { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
     let all = carry_out(file, wants, cut, Checksums::Compare, &Work::default()).await?;
     let mut came = all.iter();
     let mut part = |range: &Range<u64>| {
@@ -126,7 +126,7 @@ async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
 async fn carry_out(
     file: &File,
     wants: Vec<Want>,
-    cut: Cut,
+    cut: FetchSizing,
     checksums: Checksums,
     work: &Work,
 ) -> Result<Vec<Bytes>> {
@@ -192,7 +192,7 @@ struct Lane {
     file: File,
     permits: Arc<Semaphore>,
     at_once: usize,
-    terms: Terms,
+    terms: ReadHints,
     work: Work,
 }
 
@@ -276,7 +276,7 @@ impl Filling {
     fn is_small(&self, number: usize) -> bool {
         let plan = self.assembly.plan();
         let fetch = &plan.fetches()[number];
-        let decoded = |part: &Part| match part.purpose {
+        let decoded = |part: &FetchPart| match part.purpose {
             // It may be what others wait for.
             Purpose::Next => u64::MAX,
             _ => part.decoded.end.saturating_sub(part.decoded.start),
@@ -288,7 +288,7 @@ impl Filling {
     /// Takes the bytes of a fetch.
     fn push(mut self, number: usize, bytes: Bytes) -> Result<Filling> {
         let Filling { assembly, slots, .. } = &mut self;
-        assembly.push(number, 0, bytes, |Arrival { want, offset, bytes }| {
+        assembly.push(number, 0, bytes, |DecodedPart { want, offset, bytes }| {
             let (start, len, slot) = &mut slots[want as usize];
             slot.take(offset - *start, *len, bytes)
         })?;

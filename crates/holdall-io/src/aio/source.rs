@@ -2,7 +2,7 @@
 
 use super::executor::apart;
 use crate::error::SOURCE_LEN;
-use crate::source::{Terms, check_range};
+use crate::source::{ReadHints, check_range};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -30,8 +30,8 @@ pub trait ByteSource: Send + Sync {
     }
 
     /// What a read costs, and how large a read is good.
-    fn terms(&self) -> Terms {
-        Terms::REMOTE
+    fn terms(&self) -> ReadHints {
+        ReadHints::REMOTE
     }
 }
 
@@ -55,7 +55,7 @@ impl ByteSource for Blocking {
         Box::pin(apart(move || source.read(&ranges)))
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.0.terms()
     }
 }

@@ -30,7 +30,7 @@ pub struct Pieces {
     limits: Limits,
     context: ErrorContext,
     component: Component,
-    way: Way,
+    way: Decoding,
     /// Stored bytes fetched so far.
     fetched: u64,
     /// Stored bytes that were fetched and not decoded yet.
@@ -42,7 +42,7 @@ pub struct Pieces {
 }
 
 /// How a component is decoded.
-enum Way {
+enum Decoding {
     /// From the start.
     Stream(Box<ComponentDecoder>),
     /// Frames, many at once.
@@ -113,13 +113,13 @@ impl Pieces {
             .map_err(|e| context.add_to(e, &component))?;
         // A digest of decoded bytes is the decoder's.
         let way = match table.filter(|_| !digest.is_some_and(Algorithm::is_of_decoded)) {
-            Some(table) => Way::Frames(Box::new(Frames {
+            Some(table) => Decoding::Frames(Box::new(Frames {
                 table: Arc::new(table),
                 done: 0,
                 hasher: digest.map(Hasher::new),
                 ready: VecDeque::new(),
             })),
-            None => Way::Stream(Box::new(decoder)),
+            None => Decoding::Stream(Box::new(decoder)),
         };
         let (fetched, waiting) = (0, VecDeque::new());
         let (range, at, done) = (0..u64::MAX, 0, false);
@@ -148,7 +148,7 @@ impl Pieces {
         }
         let table = table_of(sources, &c).map_err(|e| context.add_to(e, &c))?;
         let mut pieces = Pieces::new(own_sources, own_limits, context, c, None, table)?;
-        if let Way::Frames(frames) = &mut pieces.way {
+        if let Decoding::Frames(frames) = &mut pieces.way {
             let all = frames.table.frames();
             frames.done = all.partition_point(|f| f.decoded.end <= range.start);
             pieces.at = all.get(frames.done).map_or(range.end, |f| f.decoded.start);
@@ -178,17 +178,17 @@ impl Pieces {
     }
 
     fn piece(&mut self) -> Result<Option<Bytes>> {
-        if let Way::Frames(_) = &self.way {
+        if let Decoding::Frames(_) = &self.way {
             return self.of_frames();
         }
         loop {
-            let Way::Stream(decoder) = &mut self.way else { return Ok(None) };
+            let Decoding::Stream(decoder) = &mut self.way else { return Ok(None) };
             match decoder.next()? {
                 Decoded::Piece(bytes) => return Ok(Some(bytes)),
                 Decoded::End => return Ok(None),
                 Decoded::Need => {
                     let bytes = self.stored()?;
-                    if let Way::Stream(decoder) = &mut self.way {
+                    if let Decoding::Stream(decoder) = &mut self.way {
                         decoder.push(bytes);
                     }
                 }
@@ -230,7 +230,7 @@ impl Pieces {
 
     /// The next decoded bytes of a component whose frames are known.
     fn of_frames(&mut self) -> Result<Option<Bytes>> {
-        let Way::Frames(frames) = &mut self.way else { return Ok(None) };
+        let Decoding::Frames(frames) = &mut self.way else { return Ok(None) };
         if let Some(bytes) = frames.ready.pop_front() {
             return Ok(Some(bytes));
         }
@@ -265,7 +265,7 @@ impl Pieces {
 
     /// The table belongs to the stored bytes, and so to their digest.
     fn end_of_frames(&mut self) -> Result<()> {
-        let Way::Frames(frames) = &mut self.way else { return Ok(()) };
+        let Decoding::Frames(frames) = &mut self.way else { return Ok(()) };
         let Some(mut hasher) = frames.hasher.take() else { return Ok(()) };
         let end = frames.table.frames().last().map_or(0, |f| f.stored.end);
         let rest = self.component.stored.part(end..self.component.stored.len());
@@ -340,7 +340,7 @@ impl StoredPieces {
 
     fn run(&mut self) -> Result<Option<(Bytes, u64)>> {
         let stored = self.0.stored()?;
-        let Way::Stream(decoder) = &mut self.0.way else { return Ok(None) };
+        let Decoding::Stream(decoder) = &mut self.0.way else { return Ok(None) };
         decoder.push(stored.clone());
         let mut decoded = 0;
         loop {

@@ -1,7 +1,7 @@
 //! A range of a component's decoded bytes, fetching and decoding no more than it must.
 
 use crate::buffer::Buffer;
-use crate::executor::{ErrorContext, Executor, Out, Pieces, Sources, Visit};
+use crate::executor::{ErrorContext, Executor, FetchTarget, Pieces, Sources, DecodedBytes};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
@@ -175,7 +175,7 @@ fn framed(
     Executor::new(sources, limits, &silent).run(
         &plan,
         Vec::new(),
-        |Visit { at: start, decoded, .. }| {
+        |DecodedBytes { at: start, decoded, .. }| {
             let decoded = decoded?;
             let end = start + decoded.len() as u64;
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +230,7 @@ pub fn frames_range(
                 rest = tail;
                 own
             });
-            Out::Parts(parts.collect())
+            FetchTarget::Parts(parts.collect())
         });
         let outs = outs.collect();
         let silent = Work::default();

@@ -5,7 +5,7 @@ use crate::work::Work;
 use crate::workers;
 use holdall_core::codec::Checksums;
 use holdall_core::read::{
-    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
+    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, FetchPart, PartDecoder, Plan, Purpose,
     Sums, Want,
 };
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
@@ -21,7 +21,7 @@ const DIRECT_DEPTH: usize = 4;
 
 /// Where the bytes of one fetch go.
 #[derive(Default)]
-pub enum Out<'m> {
+pub enum FetchTarget<'m> {
     /// Into memory, as they are stored: for plain bytes. The memory may be longer than the fetch, where it is read past
     /// the system's cache.
     Stored(&'m mut [u8]),
@@ -34,7 +34,7 @@ pub enum Out<'m> {
 }
 
 /// Decoded bytes, as a visitor sees them.
-pub struct Visit<'v> {
+pub struct DecodedBytes<'v> {
     /// The number of the want.
     pub number: u32,
     /// Where they start in the component's decoded bytes.
@@ -62,12 +62,12 @@ pub struct Executor<'a> {
 struct Job<'p, 'o, 'm> {
     fetches: &'p [Fetch],
     /// Where each goes, or nothing where all of them go nowhere.
-    outs: &'o mut [Out<'m>],
+    outs: &'o mut [FetchTarget<'m>],
     in_order: bool,
 }
 
 /// What a thread keeps between jobs.
-struct Kept {
+struct ThreadState {
     decoder: PartDecoder,
     stored: Vec<u8>,
     decoded: Vec<u8>,
@@ -114,8 +114,8 @@ impl<'a> Executor<'a> {
     pub fn run<'m>(
         &self,
         plan: &Plan,
-        mut outs: Vec<Out<'m>>,
-        visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
+        mut outs: Vec<FetchTarget<'m>>,
+        visit: impl Fn(DecodedBytes<'_>) -> Result<()> + Sync,
     ) -> Result<Sums> {
         let sums = Mutex::new(self.without_bytes(plan, &visit)?);
         self.run_jobs(plan, longest_first(self.jobs(plan, &mut outs, false)), &visit, |_, own| {
@@ -134,7 +134,7 @@ impl<'a> Executor<'a> {
     pub fn run_each(
         &self,
         plan: &Plan,
-        visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
+        visit: impl Fn(DecodedBytes<'_>) -> Result<()> + Sync,
         done: impl Fn(u32, Option<Digest>) -> Result<()> + Sync,
     ) -> Result<()> {
         let mut sums = self.without_bytes(plan, &visit)?;
@@ -167,7 +167,7 @@ impl<'a> Executor<'a> {
         &self,
         plan: &Plan,
         jobs: Vec<Job<'_, '_, '_>>,
-        visit: &(impl Fn(Visit<'_>) -> Result<()> + Sync),
+        visit: &(impl Fn(DecodedBytes<'_>) -> Result<()> + Sync),
         after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
     ) -> Result<()> {
         let remote = self.sources.terms().at_once;
@@ -175,7 +175,7 @@ impl<'a> Executor<'a> {
             true => self.threads * DIRECT_DEPTH,
             false => self.threads.max(remote),
         };
-        let kept = || Kept {
+        let kept = || ThreadState {
             decoder: PartDecoder::new(self.limits),
             stored: Vec::new(),
             decoded: Vec::new(),
@@ -202,7 +202,7 @@ impl<'a> Executor<'a> {
     fn jobs<'p, 'o, 'm>(
         &self,
         plan: &'p Plan,
-        mut outs: &'o mut [Out<'m>],
+        mut outs: &'o mut [FetchTarget<'m>],
         by_group: bool,
     ) -> Vec<Job<'p, 'o, 'm>> {
         let terms = self.sources.terms();
@@ -230,14 +230,14 @@ impl<'a> Executor<'a> {
 
     /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
     /// something.
-    fn without_bytes(&self, plan: &Plan, visit: &impl Fn(Visit<'_>) -> Result<()>) -> Result<Sums> {
+    fn without_bytes(&self, plan: &Plan, visit: &impl Fn(DecodedBytes<'_>) -> Result<()>) -> Result<Sums> {
         let mut sums = Sums::default();
         for (number, want) in (0u32..).zip(plan.wants()) {
             if want.component.stored.is_empty() {
                 sums.take(number, want, 0, &[]);
                 let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
                 if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
-                    visit(Visit { number, at: 0, decoded: Err(e) }).map_err(|e| want.in_context(e))?;
+                    visit(DecodedBytes { number, at: 0, decoded: Err(e) }).map_err(|e| want.in_context(e))?;
                 }
             }
         }
@@ -247,13 +247,13 @@ impl<'a> Executor<'a> {
     /// Reads one fetch, to where it goes or to where it lies.
     fn fetch(
         &self,
-        kept: &mut Kept,
+        kept: &mut ThreadState,
         plan: &Plan,
         fetch: &Fetch,
-        out: Option<Out<'_>>,
-        visit: &impl Fn(Visit<'_>) -> Result<()>,
+        out: Option<FetchTarget<'_>>,
+        visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
     ) -> Result<()> {
-        if let Some(Out::Stored(out)) = out {
+        if let Some(FetchTarget::Stored(out)) = out {
             self.fill(&mut kept.sums, plan, fetch, out)?;
             return self.work.advance(fetch.extent.len());
         }
@@ -267,7 +267,7 @@ impl<'a> Executor<'a> {
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
-                    visit(Visit { number: part.want, at: part.decoded.start, decoded })
+                    visit(DecodedBytes { number: part.want, at: part.decoded.start, decoded })
                         .map_err(|e| plan.want(part).in_context(e))?;
                 }
             }
@@ -279,21 +279,21 @@ impl<'a> Executor<'a> {
     /// Sums, decodes and shows the bytes of a fetch.
     fn take(
         &self,
-        kept: &mut Kept,
+        kept: &mut ThreadState,
         plan: &Plan,
         fetch: &Fetch,
         bytes: &[u8],
-        out: Option<Out<'_>>,
-        visit: &impl Fn(Visit<'_>) -> Result<()>,
+        out: Option<FetchTarget<'_>>,
+        visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
     ) -> Result<()> {
         let parts = plan.parts_of(fetch);
         let outs = match out {
-            Some(Out::Stored(out)) => {
+            Some(FetchTarget::Stored(out)) => {
                 out[..bytes.len()].copy_from_slice(bytes);
                 self.sum(&mut kept.sums, plan, parts, fetch.extent.start, bytes);
                 return Ok(());
             }
-            Some(Out::Parts(outs)) => outs,
+            Some(FetchTarget::Parts(outs)) => outs,
             _ => Vec::new(),
         };
         let mut outs = outs.into_iter();
@@ -310,7 +310,7 @@ impl<'a> Executor<'a> {
             }
             self.set_checksums(&mut kept.decoder, want);
             let decoded = self.decode(&mut kept.decoder, part, want, bytes, out, &mut kept.decoded);
-            visit(Visit { number: part.want, at: part.decoded.start, decoded })
+            visit(DecodedBytes { number: part.want, at: part.decoded.start, decoded })
                 .map_err(|e| want.in_context(e))?;
         }
         Ok(())
@@ -320,7 +320,7 @@ impl<'a> Executor<'a> {
     fn decode<'b>(
         &self,
         decoder: &mut PartDecoder,
-        part: &Part,
+        part: &FetchPart,
         want: &Want,
         stored: &'b [u8],
         out: Option<&'b mut [u8]>,
@@ -384,7 +384,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Takes the shares that parts have of the digests of `bytes`, which start at `offset` of the source.
-    fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[Part], offset: u64, bytes: &[u8]) {
+    fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[FetchPart], offset: u64, bytes: &[u8]) {
         if !self.sums {
             return;
         }
@@ -403,11 +403,11 @@ impl<'a> Executor<'a> {
     /// Decodes a component in order, a few fetches at a time.
     fn stream(
         &self,
-        kept: &mut Kept,
+        kept: &mut ThreadState,
         plan: &Plan,
         fetches: &[Fetch],
-        out: Option<Out<'_>>,
-        visit: &impl Fn(Visit<'_>) -> Result<()>,
+        out: Option<FetchTarget<'_>>,
+        visit: &impl Fn(DecodedBytes<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(part) = fetches.first().and_then(|f| plan.parts_of(f).first()) else {
             return Ok(());
@@ -418,7 +418,7 @@ impl<'a> Executor<'a> {
         let mut visits = Stream { want, number, at: 0, failed: false, visit };
         match out {
             // Plain bytes are where they belong once they are read.
-            Some(Out::Stored(mut out)) => {
+            Some(FetchTarget::Stored(mut out)) => {
                 for fetch in fetches {
                     let (own, rest) = out.split_at_mut(fetch.extent.len() as usize);
                     self.sources.at(fetch.extent.source).read_into(fetch.extent.start, own)?;
@@ -429,7 +429,7 @@ impl<'a> Executor<'a> {
             }
             out => {
                 let mut out = match out {
-                    Some(Out::Parts(outs)) => outs.into_iter().next(),
+                    Some(FetchTarget::Parts(outs)) => outs.into_iter().next(),
                     _ => None,
                 };
                 for batch in fetches.chunks(terms.in_order()) {
@@ -493,7 +493,7 @@ struct Stream<'v, V> {
     visit: &'v V,
 }
 
-impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
+impl<V: Fn(DecodedBytes<'_>) -> Result<()>> Stream<'_, V> {
     /// Takes what can be decoded now.
     fn drain(&mut self, decoder: &mut ComponentDecoder, out: &mut Option<&mut [u8]>) -> Result<()> {
         loop {
@@ -511,7 +511,7 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
             self.failed = found.is_err();
             self.at += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let decoded = found.as_ref().map(|bytes| &bytes[..]).map_err(Error::clone);
-            (self.visit)(Visit { number: self.number, at, decoded })
+            (self.visit)(DecodedBytes { number: self.number, at, decoded })
                 .map_err(|e| self.want.in_context(e))?;
             if self.failed {
                 return Ok(());

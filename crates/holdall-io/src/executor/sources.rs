@@ -1,6 +1,6 @@
 //! The sources that a model spans.
 
-use crate::source::{ByteSource, ChunkedSource, MemorySource, Terms};
+use crate::source::{ByteSource, ChunkedSource, MemorySource, ReadHints};
 use bytes::Bytes;
 use holdall_core::read::{Access, Chunked, Extent};
 use holdall_core::{Index, Result};
@@ -53,9 +53,9 @@ impl Sources {
     }
 
     /// What reading from them costs: of several, from the one farthest away.
-    pub fn terms(&self) -> Terms {
+    pub fn terms(&self) -> ReadHints {
         let terms = self.all.iter().map(|source| source.terms());
-        terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(Terms::MEMORY)
+        terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(ReadHints::MEMORY)
     }
 
     /// The bytes of an extent.

@@ -4,8 +4,8 @@ use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
 use super::socket::Door;
-use super::{ContentRange, Failed, Patience, Service, Url, retry_after};
-use crate::http::retry::Again;
+use super::{ContentRange, FailedTry, Timeouts, Service, Url, retry_after};
+use crate::http::retry::Retry;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
@@ -116,7 +116,7 @@ impl Answer {
     }
 
     /// The failure that this answer is: it does not bring what was asked for.
-    pub fn refused(&mut self) -> Failed {
+    pub fn refused(&mut self) -> FailedTry {
         if let Some(service) = self.service.clone() {
             let body = self.text(MAX_REFUSAL);
             if let Some(failed) = service.refused(self, &body) {
@@ -148,11 +148,11 @@ impl Answer {
         };
         let again = match status {
             408 | 425 | 429 | 500 | 502 | 503 | 504 => {
-                Again::Later(self.header("retry-after").and_then(retry_after))
+                Retry::Later(self.header("retry-after").and_then(retry_after))
             }
-            _ => Again::Never,
+            _ => Retry::Never,
         };
-        Failed { error, again }
+        FailedTry { error, again }
     }
 }
 
@@ -234,7 +234,7 @@ pub struct Body {
     is_past: bool,
     /// Whether another answer may come over the connection.
     lasts: bool,
-    patience: Patience,
+    patience: Timeouts,
     begun: Instant,
     received: u64,
 }
@@ -247,7 +247,7 @@ impl Body {
         body: ureq::Body,
         door: Option<Door>,
         lasts: bool,
-        patience: Patience,
+        patience: Timeouts,
     ) -> Body {
         let (door, len) = match body.content_length() {
             Some(len) => (door, len),
@@ -264,7 +264,7 @@ impl Body {
     }
 
     /// The next bytes; none at the end.
-    pub fn next(&mut self, out: &mut [u8]) -> Result<usize, Failed> {
+    pub fn next(&mut self, out: &mut [u8]) -> Result<usize, FailedTry> {
         let stall = self.patience.stall.as_secs_f64();
         let late = |e: io::Error| broken(e, format!("nothing came for {stall} s"));
         let n = self.read(out).map_err(|e| match ureq::Error::from(e) {
@@ -281,7 +281,7 @@ impl Body {
             if (self.received as f64) < expected {
                 let secs = took.as_secs();
                 let e = SLOW.broken(format!("the server sent {} bytes in {secs} s", self.received));
-                return Err(Failed::passing(e));
+                return Err(FailedTry::passing(e));
             }
         }
         Ok(n)
@@ -308,7 +308,7 @@ impl Body {
     }
 
     /// Fills `out` as far as the body goes; how far.
-    pub(crate) fn fill(&mut self, out: &mut [u8]) -> Result<usize, (usize, Failed)> {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) -> Result<usize, (usize, FailedTry)> {
         let mut done = 0;
         while done < out.len() {
             match self.next(&mut out[done..]) {

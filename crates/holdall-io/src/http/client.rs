@@ -3,7 +3,7 @@
 use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
 use super::socket::{self, Sockets};
-use super::{Answer, Failed, Hosts, Policy, Url, address};
+use super::{Answer, FailedTry, Hosts, Policy, Url, address};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
@@ -43,7 +43,7 @@ pub trait Service: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// Where there are credentials that cannot be used.
-    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed>;
+    fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry>;
 
     /// Takes note of an answer to what it signed; where what was asked for rather is, if that is elsewhere.
     fn heard(&self, answer: &Answer) -> Option<Url> {
@@ -52,7 +52,7 @@ pub trait Service: Send + Sync + fmt::Debug {
     }
 
     /// The failure that an answer is, told by its status and the start of its body.
-    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed>;
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry>;
 
     /// The header that asks for the version of a file that an answer has, where `If-Range` is not the one.
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)>;
@@ -65,7 +65,7 @@ pub trait Service: Send + Sync + fmt::Debug {
 
 /// A request as it goes out.
 #[derive(Debug)]
-pub struct Outgoing<'a> {
+pub struct HttpRequest<'a> {
     /// `GET`, `HEAD`, `PUT`, `POST` or `DELETE`.
     pub method: &'static str,
     /// Where it goes.
@@ -76,14 +76,14 @@ pub struct Outgoing<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> HttpRequest<'a> {
     /// A request without headers.
-    pub fn new(method: &'static str, url: Url, body: &'a [u8]) -> Outgoing<'a> {
-        Outgoing { method, url, headers: Vec::new(), body }
+    pub fn new(method: &'static str, url: Url, body: &'a [u8]) -> HttpRequest<'a> {
+        HttpRequest { method, url, headers: Vec::new(), body }
     }
 
     /// The same with a header more.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Outgoing<'a> {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpRequest<'a> {
         self.headers.push((name, value.into()));
         self
     }
@@ -91,9 +91,9 @@ impl<'a> Outgoing<'a> {
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ask<'a> {
+pub struct GetOptions<'a> {
     /// The bytes that are wanted; all of them without.
-    pub part: Option<Part>,
+    pub part: Option<RequestedRange>,
     /// A header by which the answer is of the version that was seen, or none: `if-range` with a validator.
     pub condition: Option<(&'static str, &'a str)>,
     /// The content encodings that are understood; `identity` where there are none.
@@ -102,7 +102,7 @@ pub struct Ask<'a> {
 
 /// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum RequestedRange {
     /// Bytes from the first to the end, half-open; not empty.
     Range(u64, u64),
     /// All from this byte on.
@@ -111,19 +111,19 @@ pub enum Part {
     Last(u64),
 }
 
-impl From<&Range<u64>> for Part {
-    fn from(range: &Range<u64>) -> Part {
-        Part::Range(range.start, range.end)
+impl From<&Range<u64>> for RequestedRange {
+    fn from(range: &Range<u64>) -> RequestedRange {
+        RequestedRange::Range(range.start, range.end)
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for RequestedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The header counts the last byte in.
-            Part::Range(start, end) => write!(f, "bytes={start}-{}", end.saturating_sub(1)),
-            Part::From(start) => write!(f, "bytes={start}-"),
-            Part::Last(len) => write!(f, "bytes=-{len}"),
+            RequestedRange::Range(start, end) => write!(f, "bytes={start}-{}", end.saturating_sub(1)),
+            RequestedRange::From(start) => write!(f, "bytes={start}-"),
+            RequestedRange::Last(len) => write!(f, "bytes=-{len}"),
         }
     }
 }
@@ -161,8 +161,8 @@ impl Client {
 
     /// The answer to one request, redirects followed. It may have any other status, and its body is still
     /// to come.
-    pub fn get(&self, url: &Url, ask: &Ask<'_>) -> Result<Answer, Failed> {
-        let mut request = Outgoing::new("GET", url.clone(), &[]);
+    pub fn get(&self, url: &Url, ask: &GetOptions<'_>) -> Result<Answer, FailedTry> {
+        let mut request = HttpRequest::new("GET", url.clone(), &[]);
         request = request.with("accept-encoding", ask.encodings.unwrap_or("identity"));
         if let Some(part) = ask.part {
             request = request.with("range", part.to_string());
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// The same of any request. One that brings bytes is redirected with them only where the server says so.
-    pub fn send(&self, request: &Outgoing<'_>) -> Result<Answer, Failed> {
+    pub fn send(&self, request: &HttpRequest<'_>) -> Result<Answer, FailedTry> {
         let mut url = request.url.clone();
         self.policy.check(&url)?;
         let mut redirects = 0;
@@ -212,11 +212,11 @@ impl Client {
     /// The answer to a request at `url`.
     fn once(
         &self,
-        request: &Outgoing<'_>,
+        request: &HttpRequest<'_>,
         url: &Url,
         is_redirected: bool,
-    ) -> Result<Answer, Failed> {
-        let mut out = Outgoing {
+    ) -> Result<Answer, FailedTry> {
+        let mut out = HttpRequest {
             method: request.method,
             url: url.clone(),
             headers: request.headers.clone(),
@@ -236,7 +236,7 @@ impl Client {
         if let Some(value) = out.url.authorization() {
             builder = builder.header("authorization", value);
         }
-        let wrong = |_| Failed::from(FAILED.broken("the request has a header that is not text"));
+        let wrong = |_| FailedTry::from(FAILED.broken("the request has a header that is not text"));
         let response = match out.method {
             "PUT" | "POST" => self.agent().run(builder.body(out.body).map_err(wrong)?),
             _ => self.agent().run(builder.body(()).map_err(wrong)?),
@@ -262,12 +262,12 @@ impl Client {
         })
     }
 
-    fn failed(&self, url: &Url, e: ureq::Error) -> Failed {
+    fn failed(&self, url: &Url, e: ureq::Error) -> FailedTry {
         let patience = &self.policy.patience;
         let host = url.host();
         let waited = |what: &str, secs: f64| {
             let e = FAILED.broken(format!("{host} {what} within {secs} s"));
-            Failed::passing(e.with_cause(io::Error::from(io::ErrorKind::TimedOut)))
+            FailedTry::passing(e.with_cause(io::Error::from(io::ErrorKind::TimedOut)))
         };
         match e {
             ureq::Error::Other(e) if e.is::<Refused>() => {
@@ -320,10 +320,10 @@ fn agent(policy: &Policy) -> Agent {
 
 /// A failure at `url`, which a server named, not the caller.
 #[cold]
-fn redirected(failed: Failed, url: &Url) -> Failed {
-    let Failed { error, again } = failed;
+fn redirected(failed: FailedTry, url: &Url) -> FailedTry {
+    let FailedTry { error, again } = failed;
     let to = url.to_string();
-    Failed { error: error.within(format!("redirected to {}", to.shown())), again }
+    FailedTry { error: error.within(format!("redirected to {}", to.shown())), again }
 }
 
 /// Who may vouch for a server.
@@ -336,7 +336,7 @@ fn roots(policy: &Policy) -> RootCerts {
 }
 
 /// An error of the network while doing `what`.
-pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
+pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> FailedTry {
     use io::ErrorKind as E;
     let kind = e.kind();
     // Never as a broken pipe: that is what a reader of our output causes.
@@ -347,17 +347,17 @@ pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
                 E::UnexpectedEof => FAILED.broken(format!("{what}: the connection was cut off")),
                 _ => told(e),
             };
-            Failed::passing(error.with_cause(io::Error::from(E::ConnectionReset)))
+            FailedTry::passing(error.with_cause(io::Error::from(E::ConnectionReset)))
         }
         E::TimedOut | E::WouldBlock | E::Interrupted => {
-            Failed::passing(told(e).with_cause(io::Error::from(E::TimedOut)))
+            FailedTry::passing(told(e).with_cause(io::Error::from(E::TimedOut)))
         }
         _ => FAILED.broken(what.to_string()).because(e).into(),
     }
 }
 
 /// What the HTTP library makes of an answer, where that cannot name the URL.
-pub(super) fn failure(e: ureq::Error) -> Failed {
+pub(super) fn failure(e: ureq::Error) -> FailedTry {
     let error: Error = match e {
         ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
         ureq::Error::LargeResponseHeader(..) => {

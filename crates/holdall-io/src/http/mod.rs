@@ -41,13 +41,13 @@ mod url;
 #[cfg(feature = "http")]
 pub use answer::{Answer, Body, Validator};
 #[cfg(feature = "http")]
-pub use client::{Ask, Client, Outgoing, Part, Service};
+pub use client::{GetOptions, Client, HttpRequest, RequestedRange, Service};
 #[cfg(feature = "http")]
 pub use header::{ContentRange, retry_after};
 #[cfg(feature = "http")]
-pub use policy::{Hosts, Patience, Policy, Schemes};
+pub use policy::{Hosts, Timeouts, Policy, Schemes};
 #[cfg(feature = "http")]
-pub use retry::{Again, Failed, retrying};
+pub use retry::{Retry, FailedTry, retrying};
 #[cfg(feature = "http")]
 pub use url::Url;
 #[cfg(feature = "stores")]

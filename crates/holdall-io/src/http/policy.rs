@@ -31,7 +31,7 @@ pub enum Schemes {
 /// How long a request may take, and how often it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Patience {
+pub struct Timeouts {
     /// For finding a host, and for connecting to it.
     pub connect: Duration,
     /// For the next byte of an answer.
@@ -47,9 +47,9 @@ pub struct Patience {
     pub longest_pause: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(30),
             slowest: 1024,
@@ -67,7 +67,7 @@ pub struct Policy {
     pub(crate) schemes: Schemes,
     pub(crate) redirects: u32,
     /// How long is waited.
-    pub patience: Patience,
+    pub patience: Timeouts,
     /// Certificates of authorities (DER); Mozilla's where there are none.
     pub(crate) authorities: Vec<Vec<u8>>,
 }
@@ -78,7 +78,7 @@ impl Default for Policy {
             hosts: Hosts::default(),
             schemes: Schemes::default(),
             redirects: 8,
-            patience: Patience::default(),
+            patience: Timeouts::default(),
             authorities: Vec::new(),
         }
     }
@@ -109,7 +109,7 @@ impl Policy {
     }
 
     /// Waits so long.
-    pub fn with_patience(mut self, patience: Patience) -> Policy {
+    pub fn with_patience(mut self, patience: Timeouts) -> Policy {
         self.patience = patience;
         self
     }

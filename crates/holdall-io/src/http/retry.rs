@@ -1,6 +1,6 @@
 //! Trying again what may pass.
 
-use super::Patience;
+use super::Timeouts;
 use holdall_core::{Error, Result};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -8,30 +8,30 @@ use std::time::Duration;
 
 /// A try that failed.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailedTry {
     pub(crate) error: Error,
-    pub(crate) again: Again,
+    pub(crate) again: Retry,
 }
 
 /// Whether another try may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum Retry {
     /// It would end in the same way.
     Never,
     /// It may; after this pause, where the server names one.
     Later(Option<Duration>),
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failed { error, again: Again::Never }
+impl From<Error> for FailedTry {
+    fn from(error: Error) -> FailedTry {
+        FailedTry { error, again: Retry::Never }
     }
 }
 
-impl Failed {
+impl FailedTry {
     /// A failure that may pass.
-    pub fn passing(error: Error) -> Failed {
-        Failed { error, again: Again::Later(None) }
+    pub fn passing(error: Error) -> FailedTry {
+        FailedTry { error, again: Retry::Later(None) }
     }
 }
 
@@ -40,8 +40,8 @@ impl Failed {
 /// # Errors
 /// The last failure, which says how often it was tried.
 pub fn retrying<T>(
-    patience: &Patience,
-    mut attempt: impl FnMut() -> Result<T, Failed>,
+    patience: &Timeouts,
+    mut attempt: impl FnMut() -> Result<T, FailedTry>,
 ) -> Result<T> {
     let mut tried = 0;
     loop {
@@ -50,7 +50,7 @@ pub fn retrying<T>(
             Ok(done) => return Ok(done),
             Err(failed) => failed,
         };
-        let Again::Later(wanted) = failed.again else { return Err(failed.error) };
+        let Retry::Later(wanted) = failed.again else { return Err(failed.error) };
         if tried >= patience.tries.max(1) {
             return Err(after(failed.error, tried));
         }
@@ -68,7 +68,7 @@ fn after(error: Error, tried: u32) -> Error {
 
 /// The pause after `tried` tries: doubled each time, a little uneven so that many clients do not come back
 /// all at once.
-fn pause(patience: &Patience, tried: u32, wanted: Option<Duration>) -> Duration {
+fn pause(patience: &Timeouts, tried: u32, wanted: Option<Duration>) -> Duration {
     let doubled = patience.pause.saturating_mul(1 << (tried - 1).min(16));
     let pause = wanted.unwrap_or(doubled).min(patience.longest_pause);
     // Keys of hash maps are the randomness that the standard library has.
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
     use crate::http::rules::{FAILED, STATUS};
 
-    fn patience(tries: u32) -> Patience {
-        Patience { tries, pause: Duration::ZERO, ..Patience::default() }
+    fn patience(tries: u32) -> Timeouts {
+        Timeouts { tries, pause: Duration::ZERO, ..Timeouts::default() }
     }
 
     #[test]
@@ -90,14 +90,14 @@ mod tests {
         let mut calls = 0;
         let done = retrying(&patience(3), || {
             calls += 1;
-            if calls < 3 { Err(Failed::passing(FAILED.broken("cut off"))) } else { Ok(calls) }
+            if calls < 3 { Err(FailedTry::passing(FAILED.broken("cut off"))) } else { Ok(calls) }
         });
         assert_eq!(done.unwrap(), 3);
 
         let mut calls = 0;
         let e = retrying::<()>(&patience(3), || {
             calls += 1;
-            Err(Failed::passing(FAILED.broken("cut off")))
+            Err(FailedTry::passing(FAILED.broken("cut off")))
         });
         assert_eq!((calls, e.unwrap_err().message()), (3, "after 3 tries: cut off"));
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        let p = Patience::default();
+        let p = Timeouts::default();
         for (tried, least) in [(1, 250), (2, 500), (3, 1000), (30, 20_000)] {
             let got = pause(&p, tried, None).as_millis();
             assert!((least..=least * 5 / 4).contains(&got), "{tried}: {got}");

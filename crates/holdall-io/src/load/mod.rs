@@ -10,14 +10,14 @@ mod methods;
 use crate::buffer::Buffer;
 use crate::checked::Check;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
-use crate::executor::{Executor, Out, find_tables};
+use crate::executor::{Executor, FetchTarget, find_tables};
 use crate::file::File;
 use crate::options::Io;
 use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::{Checksums, check_decoded_len};
-use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
+use holdall_core::read::{Access, FetchSizing, Extent, FetchPart, Plan, Purpose, Want, check_digest};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -249,7 +249,7 @@ fn components(file: &File, wants: Vec<Want>, options: &LoadOptions) -> Result<Ve
 
 /// Where a component lies in the memory that was taken for a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct BufferRange {
     /// Number of its buffer.
     pub buffer: usize,
     /// Its bytes in that buffer, half-open.
@@ -259,7 +259,7 @@ pub struct Place {
 /// Memory that was filled, and where each wanted component lies in it.
 struct Memory {
     buffers: Vec<Buffer>,
-    places: Vec<Place>,
+    places: Vec<BufferRange>,
 }
 
 fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result<Memory> {
@@ -299,13 +299,13 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
 
     for (slab, number) in slabs.into_iter().zip(layout.regions.len()..) {
         for (at, range) in slab {
-            layout.places[at as usize] = Some(Place { buffer: number, range });
+            layout.places[at as usize] = Some(BufferRange { buffer: number, range });
         }
     }
     let Layout { mut places, unknown: at_unknown, same, .. } = layout;
     for (want, at) in unknown.iter().zip(at_unknown) {
         let bytes = Buffer::from(of_unknown_len(file, want, options)?);
-        places[at as usize] = Some(Place { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+        places[at as usize] = Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
     }
     for (at, first) in same {
@@ -316,7 +316,7 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     if places.iter().any(Option::is_none) {
         buffers.push(Buffer::new(0)?);
     }
-    let nowhere = || Place { buffer: nowhere, range: 0..0 };
+    let nowhere = || BufferRange { buffer: nowhere, range: 0..0 };
     let places = places.into_iter().map(|place| place.unwrap_or_else(nowhere)).collect();
     Ok(Memory { buffers, places })
 }
@@ -339,7 +339,7 @@ struct Layout {
     /// Components that are the same as another, and which.
     same: Vec<(u32, u32)>,
     /// Where each component lies, as far as that is known.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<BufferRange>>,
 }
 
 /// Components that lie in one memory to be decoded into, and where.
@@ -412,7 +412,7 @@ impl Layout {
             last.end = last.end.max(stored.end);
             let from = (stored.start - last.start) as usize;
             let range = from..from + stored.len() as usize;
-            layout.places[at as usize] = Some(Place { buffer, range });
+            layout.places[at as usize] = Some(BufferRange { buffer, range });
             wants[at as usize].group = buffer as u32;
         }
         layout
@@ -471,7 +471,7 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
     terms.gap = terms.gap.max(MERGE_GAP);
     // A read that is longer than a gap has bytes of a component, which tell the memory that it fills.
     terms.piece = terms.piece.max(terms.gap.saturating_add(1));
-    Ok(Plan::for_subset(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
+    Ok(Plan::for_subset(wants, order.iter().copied(), FetchSizing { terms, align, whole: u64::MAX }))
 }
 
 /// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain
@@ -490,9 +490,9 @@ fn fill(
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {
         let parts = plan.parts_of(fetch);
-        let Some(first) = parts.first() else { return Out::Nowhere };
+        let Some(first) = parts.first() else { return FetchTarget::Nowhere };
         let is_plain = plan.want(first).is_plain();
-        let mut take = |part: &Part, len: u64| {
+        let mut take = |part: &FetchPart, len: u64| {
             let slot = &mut memory[slots[part.want as usize] as usize];
             let len = usize::try_from(len).unwrap_or(usize::MAX).min(slot.len());
             let (own, rest) = std::mem::take(slot).split_at_mut(len);
@@ -502,18 +502,18 @@ fn fill(
         if first.purpose == Purpose::Next {
             // All of it goes to where its first bytes go.
             if streamed.replace(first.want) == Some(first.want) {
-                return Out::Nowhere;
+                return FetchTarget::Nowhere;
             }
             let all = take(first, u64::MAX);
-            return if is_plain { Out::Stored(all) } else { Out::Parts(vec![all]) };
+            return if is_plain { FetchTarget::Stored(all) } else { FetchTarget::Parts(vec![all]) };
         }
         if is_plain {
             let len = fetch.extent.len();
             let len = if align == PAGE { len.next_multiple_of(PAGE) } else { len };
-            return Out::Stored(take(first, len));
+            return FetchTarget::Stored(take(first, len));
         }
-        let len = |part: &Part| part.decoded.end - part.decoded.start;
-        Out::Parts(parts.iter().map(|part| take(part, len(part))).collect())
+        let len = |part: &FetchPart| part.decoded.end - part.decoded.start;
+        FetchTarget::Parts(parts.iter().map(|part| take(part, len(part))).collect())
     });
     let outs = outs.collect();
     let vouched = options.check.unwrap_or(file.check()) == Check::Off;
@@ -546,7 +546,7 @@ pub struct LoadedMemory {
     /// The memory. Large components have a buffer of their own, small neighbours share one.
     pub buffers: Vec<Buffer>,
     /// Where each tensor's components lie, one tensor after the other, each in the file's own order.
-    pub places: Vec<Place>,
+    pub places: Vec<BufferRange>,
 }
 
 /// Loads `tensors` whole, as [`load`] does, into memory that is not shared yet.

@@ -15,20 +15,20 @@ pub(crate) enum Container {
 }
 
 /// The bytes of a file, how the file is called in errors, and how its bytes are fetched.
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     pub(crate) source: Arc<dyn ByteSource>,
     pub(crate) name: String,
     pub(crate) io: Io,
 }
 
-impl Found {
+impl FoundFile {
     /// Returns a file whose bytes `source` has; they are mapped if they can be borrowed.
-    pub(crate) fn new(source: Arc<dyn ByteSource>, name: String) -> Found {
+    pub(crate) fn new(source: Arc<dyn ByteSource>, name: String) -> FoundFile {
         let io = match source.terms().access {
             Access::Borrowed => Io::Map,
             _ => Io::Read,
         };
-        Found { source, name, io }
+        FoundFile { source, name, io }
     }
 }
 
@@ -188,12 +188,12 @@ impl Container {
     ///
     /// # Errors
     /// `archive/no-file`, `package/no-file`; what is wrong with the file or its entry.
-    pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<Found> {
+    pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<FoundFile> {
         match self {
             Container::Archive(archive) => {
                 let found = archive.find(path, options.limits());
                 let source = found.map_err(|e| e.in_source(name))?;
-                Ok(Found::new(source, format!("{name}!/{path}")))
+                Ok(FoundFile::new(source, format!("{name}!/{path}")))
             }
             #[cfg(feature = "carton")]
             Container::Package(package) => package.find_source(path),
@@ -256,7 +256,7 @@ impl Container {
         match *self {}
     }
 
-    pub(crate) fn find(&self, _: &str, _: &OpenOptions, _: &str) -> Result<Found> {
+    pub(crate) fn find(&self, _: &str, _: &OpenOptions, _: &str) -> Result<FoundFile> {
         match *self {}
     }
 

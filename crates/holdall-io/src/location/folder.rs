@@ -1,7 +1,7 @@
 //! The folder that the files of a model are in: on a disk, at an address, or inside a package or an archive.
 
 use super::container::Member;
-use super::{Container, Found, Location};
+use super::{Container, FoundFile, Location};
 use crate::arrays::Reopened;
 use crate::options::{Io, OpenOptions};
 use crate::source::FileSource;
@@ -89,12 +89,12 @@ impl Site {
     ///
     /// # Errors
     /// Io; `archive/no-file`, `package/no-file`.
-    pub(crate) fn find(&self, options: &OpenOptions) -> Result<Found> {
+    pub(crate) fn find(&self, options: &OpenOptions) -> Result<FoundFile> {
         match &self.folder {
             Folder::Inside(inside) => inside.find(&self.name, options),
             _ => {
                 let (source, name) = options.source_at(&self.location)?;
-                Ok(Found::new(source, name))
+                Ok(FoundFile::new(source, name))
             }
         }
     }
@@ -196,7 +196,7 @@ impl Folder {
     ///
     /// # Errors
     /// `shards/missing`; Io.
-    pub(crate) fn find(&self, options: &OpenOptions, name: &str, is_many: bool) -> Result<Found> {
+    pub(crate) fn find(&self, options: &OpenOptions, name: &str, is_many: bool) -> Result<FoundFile> {
         if self.has(name) == Some(false) {
             let message = format!("`{}` is not there", name.shown());
             return Err(SHARD_MISSING.broken(message).in_source(self.shown()));
@@ -206,18 +206,18 @@ impl Folder {
             Folder::Inside(inside) => return inside.find(name, options),
             Folder::Address(_) => {
                 let (source, name) = options.source_at(&self.locate(name))?;
-                return Ok(Found { source, name, io: Io::Read });
+                return Ok(FoundFile { source, name, io: Io::Read });
             }
         };
         let path = folder.join(name);
         let shown = path.display().to_string();
         if is_many {
             let source = Arc::new(Reopened::open(&path)?);
-            return Ok(Found { source, name: shown, io: Io::Read });
+            return Ok(FoundFile { source, name: shown, io: Io::Read });
         }
         let file = FileSource::open(&path).and_then(|file| options.source(file));
         let (source, io) = file.map_err(|e| e.in_source(&shown))?;
-        Ok(Found { source, name: shown, io })
+        Ok(FoundFile { source, name: shown, io })
     }
 
     /// Refuses files that symbolic links take out of the folder, where the file `entry` in it names them; their names are relative
@@ -258,7 +258,7 @@ impl Folder {
 
 impl Inside {
     /// Returns the bytes of a file in or below the folder.
-    pub(crate) fn find(&self, name: &str, options: &OpenOptions) -> Result<Found> {
+    pub(crate) fn find(&self, name: &str, options: &OpenOptions) -> Result<FoundFile> {
         self.container.find(&format!("{}{name}", self.path), options, &self.name)
     }
 

@@ -3,7 +3,7 @@
 mod container;
 mod folder;
 
-pub(crate) use container::{Container, Found, Member};
+pub(crate) use container::{Container, FoundFile, Member};
 pub(crate) use folder::{Folder, Site};
 
 use std::fmt;

@@ -1,11 +1,11 @@
 //! Comparing a file of a package with its checksums.
 
 use super::origin::{on_disk, pieces_of};
-use super::{At, PackageFile, PackageReader};
+use super::{FileBytes, PackageFile, PackageReader};
 use crate::executor::Pieces;
 use crate::work::Work;
 use holdall_core::{Component, Encoding, Result};
-use holdall_package::Sum;
+use holdall_package::FileHasher;
 
 impl PackageReader {
     /// Reads all bytes of a file, compares them with its SHA-256 and its CRC-32, and returns how many stored bytes that were.
@@ -13,15 +13,15 @@ impl PackageReader {
     /// # Errors
     /// Integrity, where they differ; Io.
     pub fn check_file(&self, file: &PackageFile, work: &Work) -> Result<u64> {
-        let mut sum = Sum::default();
+        let mut sum = FileHasher::default();
         self.check_descriptor(file)?;
         let (read, crc) = match self.at(file)? {
-            At::Zip(stored) => {
+            FileBytes::Zip(stored) => {
                 let limits = self.limits();
                 add_all(stored.pieces(limits)?, &mut sum, work)?;
                 (stored.component.stored_len(), Some(stored.crc))
             }
-            At::Disk(path) => {
+            FileBytes::Disk(path) => {
                 let source = self.source_of(&path)?;
                 let len = on_disk(&path)?.0.min(source.len());
                 let all = Component::of_bytes((0..len).into(), Encoding::Raw, len);
@@ -34,7 +34,7 @@ impl PackageReader {
 }
 
 /// Adds all pieces.
-fn add_all(pieces: Pieces, sum: &mut Sum, work: &Work) -> Result<()> {
+fn add_all(pieces: Pieces, sum: &mut FileHasher, work: &Work) -> Result<()> {
     for piece in pieces {
         let piece = piece?;
         sum.update(&piece);

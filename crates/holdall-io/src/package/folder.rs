@@ -4,7 +4,7 @@ use super::rules::LINK_OUT;
 use crate::error::{NOT_REGULAR, io};
 use holdall_core::{Error, Limits, Result};
 use holdall_package::{
-    CARTON_TOML, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
+    CARTON_TOML, FoundPath, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
     rules::{PATH, TOO_MANY_FILES},
 };
 use std::fs::File;
@@ -26,7 +26,7 @@ pub enum Links {
 }
 
 /// The files in the folder `root` and its folders, in no order.
-pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found<'static>>> {
+pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<FoundPath<'static>>> {
     files_but(root, links, limits, &mut |_, _| false)
 }
 
@@ -37,7 +37,7 @@ pub fn files_but(
     links: Links,
     limits: &Limits,
     leaves_out: &mut dyn FnMut(&str, Option<&Path>) -> bool,
-) -> Result<Vec<Found<'static>>> {
+) -> Result<Vec<FoundPath<'static>>> {
     let mut out = Vec::new();
     let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
@@ -89,7 +89,7 @@ pub fn files_but(
                 let e = NOT_REGULAR.broken("this is a pipe or a device, not a regular file");
                 return Err(e.in_source(from.display()));
             };
-            out.push(Found { path: path.into(), len: meta.len(), target, at: out.len() });
+            out.push(FoundPath { path: path.into(), len: meta.len(), target, at: out.len() });
             if out.len() as u64 > limits.files {
                 let message = format!("more than {} files", limits.files);
                 return Err(TOO_MANY_FILES.broken(message));
@@ -100,7 +100,7 @@ pub fn files_but(
 }
 
 /// The files of an unpacked package and its texts.
-pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found<'static>>, Texts)> {
+pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<FoundPath<'static>>, Texts)> {
     let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
         Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),

@@ -1,6 +1,6 @@
 //! Tensors whose files a package only links to, as tensors of its file: each is fetched when it is read first.
 
-use super::{At, PackageReader, Place};
+use super::{FileBytes, PackageReader, FileLocation};
 use crate::error::CANCELLED;
 use crate::file::File;
 use crate::location::Site;
@@ -63,7 +63,7 @@ impl PackageReader {
     /// The texts that are only linked to, which were fetched when the package was opened.
     fn fetched_texts(&self) -> Result<FetchedTexts> {
         let text = |path: &str| match self.file(path) {
-            Some(file) if file.place == Place::Links => self.read(path).map(Some),
+            Some(file) if file.place == FileLocation::Links => self.read(path).map(Some),
             _ => Ok(None),
         };
         let tensors = match self.warnings().iter().any(|w| w.code == warnings::LINKED_INDEX) {
@@ -82,7 +82,7 @@ impl PackageReader {
             let Some(file) = self.file(&format!("{TENSOR_DATA}/{file}")) else { continue };
             let target = file.target.as_deref().and_then(|target| self.file(target));
             let file = target.unwrap_or(file);
-            if file.place != Place::Links || out.iter().any(|(path, _)| *path == file.path) {
+            if file.place != FileLocation::Links || out.iter().any(|(path, _)| *path == file.path) {
                 continue;
             }
             let declared = || element_count(shape)?.checked_mul(ty.width()?);
@@ -101,11 +101,11 @@ impl PackageReader {
     /// The bytes of a file that is only linked to, fetched.
     fn fetched_source(&self, path: &str) -> Result<Arc<dyn ByteSource>> {
         match self.at(self.find(path)?)? {
-            At::Disk(path) => {
+            FileBytes::Disk(path) => {
                 // A fetcher compares the hash of what it has just fetched; what is in its store may be older.
                 self.source_of(&path)
             }
-            At::Zip(_) => Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown()))),
+            FileBytes::Zip(_) => Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown()))),
         }
     }
 }

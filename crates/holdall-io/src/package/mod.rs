@@ -16,7 +16,7 @@ mod value;
 use crate::buffer::Buffer;
 use crate::checked::Check;
 use crate::file::File;
-use crate::location::{Container, Found, Location, Member, Site};
+use crate::location::{Container, FoundFile, Location, Member, Site};
 use crate::options::{Io, OpenOptions};
 use crate::source::{Access, FileSource, MemorySource, SliceSource};
 use crate::work::Work;
@@ -25,7 +25,7 @@ use holdall_core::codec::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Digest, Error, Limits, Remedy, Result, Warning};
-use holdall_package::paths::Twins;
+use holdall_package::paths::ConflictingPaths;
 use holdall_package::{
     CARTON_TOML, Description, Links, TENSOR_DATA, TENSOR_INDEX, TensorKind, TensorRow, sha256,
     wrong_hash,
@@ -82,7 +82,7 @@ struct Inner {
     links: Links,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
-    twins: Vec<Twins>,
+    twins: Vec<ConflictingPaths>,
     warnings: Vec<Warning>,
 }
 
@@ -98,7 +98,7 @@ pub struct PackageFile {
     /// `MANIFEST`.
     pub sha256: Option<[u8; 32]>,
     /// Where its bytes are.
-    pub place: Place,
+    pub place: FileLocation,
     /// The path in the package that it stands for, where it is a symbolic link.
     pub target: Option<String>,
     /// Number of its entry in the zip, whose name may be another: the original begins some with `/`.
@@ -108,7 +108,7 @@ pub struct PackageFile {
 /// Where the bytes of a package's file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Place {
+pub enum FileLocation {
     /// In the zip.
     Zip,
     /// In the unpacked folder.
@@ -193,16 +193,16 @@ impl PackageReader {
             _ => Ok(bytes),
         };
         let read = match self.at(file)? {
-            At::Zip(stored) if stored.is_plain() => {
+            FileBytes::Zip(stored) if stored.is_plain() => {
                 self.check_len(&stored)?;
                 stored.source.read_range(stored.range()).and_then(checked)
             }
-            At::Zip(stored) => {
+            FileBytes::Zip(stored) => {
                 let from = stored.stream(self.inner.options.limits())?;
                 let from = FileReader::new(Box::new(from), path, stored.len, file.sha256);
                 whole(from, stored.len, path)
             }
-            At::Disk(on_disk) => {
+            FileBytes::Disk(on_disk) => {
                 let (len, from) = on_disk_file(&on_disk)?;
                 check_decoded_len(len, len, self.inner.options.limits())?;
                 let from = FileReader::new(Box::new(from), path, len, file.sha256);
@@ -230,8 +230,8 @@ impl PackageReader {
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
         Ok(match self.at(file)? {
-            At::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
-            At::Disk(path) => {
+            FileBytes::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
+            FileBytes::Disk(path) => {
                 let (len, from) = on_disk_file(&path)?;
                 (len, Box::new(from))
             }
@@ -259,25 +259,25 @@ impl PackageReader {
     ///
     /// # Errors
     /// As [`PackageReader::read`].
-    pub(crate) fn find_source(&self, path: &str) -> Result<Found> {
+    pub(crate) fn find_source(&self, path: &str) -> Result<FoundFile> {
         let name = self.inside(path);
         let options = &self.inner.options;
         let file = self.find(path)?;
         let at = self.at(file).map_err(|e| e.in_source(&name))?;
-        let is_mapped = !matches!(&at, At::Zip(stored) if !stored.is_plain());
+        let is_mapped = !matches!(&at, FileBytes::Zip(stored) if !stored.is_plain());
         if options.check() == Check::All && is_mapped {
             let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
             self.check_file(whole, &Work::default()).map_err(|e| e.in_source(&name))?;
         }
         match at {
-            At::Zip(stored) if stored.is_plain() => {
+            FileBytes::Zip(stored) if stored.is_plain() => {
                 let digest = file.sha256.map_or(Digest::Crc32(stored.crc), Digest::Sha256);
                 let source = SliceSource::new(stored.source.clone(), stored.range())?;
                 let source = source.with_digest(Some(digest));
-                Ok(Found { source: Arc::new(source), name, io: self.inner.io })
+                Ok(FoundFile { source: Arc::new(source), name, io: self.inner.io })
             }
-            At::Zip(..) => Ok(Found::new(Arc::new(MemorySource::new(self.read(path)?)), name)),
-            At::Disk(path) => {
+            FileBytes::Zip(..) => Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name)),
+            FileBytes::Disk(path) => {
                 let is_here = |of: &Path| path.starts_with(of);
                 // The name of a file of the cache is a hash.
                 let name = match self.inner.origin.folder().is_some_and(is_here) {
@@ -286,7 +286,7 @@ impl PackageReader {
                 };
                 let opened = FileSource::open(&path).and_then(|file| options.source(file));
                 let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-                Ok(Found { source, name, io })
+                Ok(FoundFile { source, name, io })
             }
         }
     }
@@ -294,12 +294,12 @@ impl PackageReader {
     /// Returns whether a file is one that its owner may execute: an entry of a zip made on Unix, a file on a disk.
     pub fn is_executable(&self, file: &PackageFile) -> bool {
         match (&self.inner.origin, file.place) {
-            (Origin::Zip { directory, .. }, Place::Zip) => file
+            (Origin::Zip { directory, .. }, FileLocation::Zip) => file
                 .entry
                 .and_then(|at| directory.at(at))
                 .is_some_and(|entry| entry.is_executable()),
-            (_, Place::Disk) => match self.at(file) {
-                Ok(At::Disk(path)) => is_executable(&path),
+            (_, FileLocation::Disk) => match self.at(file) {
+                Ok(FileBytes::Disk(path)) => is_executable(&path),
                 _ => false,
             },
             _ => false,
@@ -317,7 +317,7 @@ impl PackageReader {
     }
 
     /// Files and folders that are one on some systems.
-    pub fn twins(&self) -> &[Twins] {
+    pub fn twins(&self) -> &[ConflictingPaths] {
         &self.inner.twins
     }
 
@@ -338,25 +338,25 @@ impl PackageReader {
     }
 
     /// Where the bytes of a file are, links of all kinds followed.
-    pub fn at(&self, file: &PackageFile) -> Result<At> {
+    pub fn at(&self, file: &PackageFile) -> Result<FileBytes> {
         let file = match &file.target {
             Some(target) => self.find(target)?,
             None => file,
         };
         match (&self.inner.origin, file.place) {
-            (Origin::Zip { source, directory }, Place::Zip) => {
+            (Origin::Zip { source, directory }, FileLocation::Zip) => {
                 let entry = file.entry.and_then(|at| directory.at(at));
                 match entry.map(|entry| Stored::find(source, directory, entry)).transpose()? {
-                    Some(stored) => Ok(At::Zip(stored)),
+                    Some(stored) => Ok(FileBytes::Zip(stored)),
                     None => Err(self.no_file(&file.path)),
                 }
             }
-            (Origin::Folder(root), Place::Disk) => Ok(At::Disk(root.join(&file.path))),
-            (Origin::Model(root), Place::Disk) => {
+            (Origin::Folder(root), FileLocation::Disk) => Ok(FileBytes::Disk(root.join(&file.path))),
+            (Origin::Model(root), FileLocation::Disk) => {
                 let path = file.path.strip_prefix(MODEL).unwrap_or(&file.path);
-                Ok(At::Disk(root.join(path)))
+                Ok(FileBytes::Disk(root.join(path)))
             }
-            _ => self.fetched(file).map(At::Disk),
+            _ => self.fetched(file).map(FileBytes::Disk),
         }
     }
 
@@ -445,7 +445,7 @@ impl PackageReader {
 }
 
 /// Where the bytes of one file are.
-pub enum At {
+pub enum FileBytes {
     /// In the zip.
     Zip(Stored),
     /// In a file on the disk.

@@ -3,9 +3,9 @@
 use super::folder;
 use super::origin::Origin;
 use super::rules::{NO_PACKAGE, NOT_HERE, PART};
-use super::{Inner, MODEL, PackageFile, PackageReader, Place};
+use super::{Inner, MODEL, PackageFile, PackageReader, FileLocation};
 use crate::file::File;
-use crate::location::{Found, Location};
+use crate::location::{FoundFile, Location};
 use crate::options::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
 use holdall_package::{
-    CARTON_TOML, Contents, Description, FetchedTexts, PackedFile, TENSOR_INDEX, Texts, read_zip,
+    CARTON_TOML, PackageContents, Description, FetchedTexts, PackedFile, TENSOR_INDEX, Texts, read_zip,
     rules::MISSING_FILE, write,
 };
 use std::path::Path;
@@ -64,7 +64,7 @@ impl PackageReader {
         name: &str,
         options: &OpenOptions,
     ) -> Result<PackageReader> {
-        let Found { io, .. } = Found::new(source.clone(), String::new());
+        let FoundFile { io, .. } = FoundFile::new(source.clone(), String::new());
         PackageReader::of_zip(source, location, io, name.to_owned(), options)
     }
 
@@ -148,7 +148,7 @@ impl PackageReader {
     }
 
     fn from_contents(
-        contents: Contents,
+        contents: PackageContents,
         origin: Origin,
         location: Location,
         io: Io,
@@ -156,14 +156,14 @@ impl PackageReader {
         options: &OpenOptions,
     ) -> Result<PackageReader> {
         let found = match origin {
-            Origin::Zip { .. } => Place::Zip,
-            Origin::Folder(_) | Origin::Model(_) => Place::Disk,
+            Origin::Zip { .. } => FileLocation::Zip,
+            Origin::Folder(_) | Origin::Model(_) => FileLocation::Disk,
         };
         let file = |file: PackedFile| PackageFile {
             path: file.path,
             len: file.len,
             sha256: file.sha256,
-            place: if file.found.is_some() { found } else { Place::Links },
+            place: if file.found.is_some() { found } else { FileLocation::Links },
             target: file.target,
             entry: file.found,
         };
@@ -192,11 +192,11 @@ impl PackageReader {
             return Err(no_package_folder(root));
         }
         let limits = options.limits();
-        let mut contents = Contents::new(found.clone(), &texts, limits)?;
+        let mut contents = PackageContents::new(found.clone(), &texts, limits)?;
         if let Some(fetched) = texts_of(&contents, options)? {
             texts.description = texts.description.or(fetched.description);
             texts.tensors = texts.tensors.or(fetched.tensors);
-            contents = Contents::new(found, &texts, limits)?;
+            contents = PackageContents::new(found, &texts, limits)?;
         }
         let name = root.display().to_string();
         PackageReader::from_contents(
@@ -228,7 +228,7 @@ impl PackageReader {
             (Origin::Model(root.to_owned()), found, Texts::default())
         };
         texts.description = Some(write::description(description).into());
-        let contents = Contents::new(found, &texts, limits)?;
+        let contents = PackageContents::new(found, &texts, limits)?;
         PackageReader::from_contents(
             contents,
             origin,
@@ -245,7 +245,7 @@ impl PackageReader {
 /// # Errors
 /// What fetching `carton.toml` fails with, since nothing can be opened without. The table of tensors may be missing: that is a
 /// warning.
-pub(super) fn texts_of(contents: &Contents, options: &OpenOptions) -> Result<Option<FetchedTexts>> {
+pub(super) fn texts_of(contents: &PackageContents, options: &OpenOptions) -> Result<Option<FetchedTexts>> {
     let mut texts = FetchedTexts::default();
     if contents.is_linked(CARTON_TOML) {
         texts.description = Some(text_of(contents, CARTON_TOML, options)?);
@@ -260,7 +260,7 @@ pub(super) fn texts_of(contents: &Contents, options: &OpenOptions) -> Result<Opt
 }
 
 /// A text that a package only links to.
-fn text_of(contents: &Contents, path: &str, options: &OpenOptions) -> Result<Bytes> {
+fn text_of(contents: &PackageContents, path: &str, options: &OpenOptions) -> Result<Bytes> {
     let limits = options.limits();
     let hash = contents.file(path).and_then(|file| file.sha256).unwrap_or_default();
     let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);

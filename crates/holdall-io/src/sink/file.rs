@@ -10,7 +10,7 @@ use super::unpublished::{Unpublished, folder, sync_folder};
 use super::{FILL_LEN, Sink};
 use crate::buffer::Buffer;
 use crate::error::{EXISTS, IO, NOT_REGULAR, io};
-use crate::source::{ByteSource, FileSource, Terms};
+use crate::source::{ByteSource, FileSource, ReadHints};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use std::fs::File;
@@ -282,7 +282,7 @@ impl ByteSource for Unnamed {
         self.0.read_into(offset, out)
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.0.terms()
     }
 }

@@ -9,7 +9,7 @@ mod unpublished;
 pub use file::{Durability, FileSink};
 pub use folder::FolderSink;
 pub use stream::StreamSink;
-pub use summed::Summed;
+pub use summed::DigestSink;
 pub use unpublished::{folder, sweep, sync_folder};
 
 use crate::error::TO_ADDRESS;

@@ -7,19 +7,19 @@ use holdall_core::{Algorithm, Digest, Result};
 use std::sync::Arc;
 
 /// A sink that computes the digest of everything appended to it, so that nobody has to read that again.
-pub struct Summed<S> {
+pub struct DigestSink<S> {
     sink: S,
     hasher: Hasher,
 }
 
-impl<S: Sink> Summed<S> {
+impl<S: Sink> DigestSink<S> {
     /// What is appended is passed to `sink`, which is empty.
-    pub fn new(sink: S, algorithm: Algorithm) -> Summed<S> {
-        Summed { sink, hasher: Hasher::new(algorithm) }
+    pub fn new(sink: S, algorithm: Algorithm) -> DigestSink<S> {
+        DigestSink { sink, hasher: Hasher::new(algorithm) }
     }
 }
 
-impl<S: Sink> Sink for Summed<S> {
+impl<S: Sink> Sink for DigestSink<S> {
     type Done = (S::Done, Digest);
 
     fn len(&self) -> u64 {
@@ -40,7 +40,7 @@ impl<S: Sink> Sink for Summed<S> {
     }
 
     fn fill(&mut self, len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        let Summed { sink, hasher } = self;
+        let DigestSink { sink, hasher } = self;
         sink.fill(len, &mut |memory| {
             read(memory)?;
             hasher.update(memory);

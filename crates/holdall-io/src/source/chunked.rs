@@ -1,6 +1,6 @@
 //! An array that is put together of chunks of other sources.
 
-use super::{ByteSource, Terms, check_range, outside};
+use super::{ByteSource, ReadHints, check_range, outside};
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_core::read::{Access, Chunk, Chunked, Extent};
@@ -20,12 +20,12 @@ pub(crate) struct ChunkedSource {
     of: Arc<[Arc<dyn ByteSource>]>,
     array: Arc<Chunked>,
     /// Shared by all sources of this array that [`ChunkedSource::over`] gives.
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RecentChunks>>,
 }
 
 /// Chunks of which only a part was wanted, the last at the end.
 #[derive(Default)]
-struct Kept {
+struct RecentChunks {
     chunks: VecDeque<(u64, Bytes)>,
     len: usize,
 }
@@ -130,7 +130,7 @@ impl ChunkedSource {
                 range.start <= span.start && span.end <= range.end
             };
             if !uses.iter().any(has_all) {
-                let keep = |kept: &mut Kept| kept.add(chunk.number, decoded.into());
+                let keep = |kept: &mut RecentChunks| kept.add(chunk.number, decoded.into());
                 match &mut kept {
                     Some(kept) => keep(kept),
                     None => keep(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -184,15 +184,15 @@ impl ByteSource for ChunkedSource {
         self.fill(&mut [Target { offset, out }])
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         let terms = self.of.iter().map(|source| source.terms());
-        let mut terms = terms.max_by_key(|terms| terms.at_once).unwrap_or(Terms::MEMORY);
+        let mut terms = terms.max_by_key(|terms| terms.at_once).unwrap_or(ReadHints::MEMORY);
         terms.access = Access::Copied;
         terms
     }
 }
 
-impl Kept {
+impl RecentChunks {
     fn get(&self, number: u64) -> Option<Bytes> {
         let found = self.chunks.iter().find(|(kept, _)| *kept == number);
         found.map(|(_, bytes)| bytes.clone())

@@ -1,6 +1,6 @@
 //! A file read by position.
 
-use super::{ByteSource, Local, Terms, check_range};
+use super::{ByteSource, LocalFile, ReadHints, check_range};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
 use crate::lock::Stamp;
@@ -212,12 +212,12 @@ impl ByteSource for FileSource {
         Ok(())
     }
 
-    fn terms(&self) -> Terms {
-        Terms::DISK
+    fn terms(&self) -> ReadHints {
+        ReadHints::DISK
     }
 
-    fn local(&self) -> Option<Local<'_>> {
-        Some(Local::new(self, None, self.len))
+    fn local(&self) -> Option<LocalFile<'_>> {
+        Some(LocalFile::new(self, None, self.len))
     }
 }
 

@@ -4,11 +4,11 @@ use super::held::{Held, cut, lock, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
-use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
+use crate::http::{Answer, GetOptions, Client, FailedTry, RequestedRange, Policy, Url, Validator, retrying};
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
-use holdall_core::read::{Joined, Terms, join};
+use holdall_core::read::{MergedRead, ReadHints, join};
 use holdall_core::{Error, Result, Warning};
 use holdall_formats::IndexLocation;
 use std::fmt;
@@ -62,7 +62,7 @@ const GAP: u64 = 64 << 10;
 /// takes as long as so many bytes.
 const WIDE_GAP: u64 = 256 << 10;
 /// Requests are merged up to so many bytes.
-const MOST: u64 = Terms::REMOTE.piece;
+const MOST: u64 = ReadHints::REMOTE.piece;
 /// Requests at once, where they bring much: each is a connection of its own, and a few of those do not fill a line that is fast.
 const AT_ONCE: usize = 8;
 /// The same where each brings at most [`WIDE_GAP`], and is little but a wait.
@@ -176,7 +176,7 @@ impl HttpSource {
     }
 
     /// Fetches one stretch, and hands out those parts of it that were wanted.
-    fn fetch(&self, read: &Joined, ranges: &[Range<u64>]) -> Result<Vec<(usize, Bytes)>> {
+    fn fetch(&self, read: &MergedRead, ranges: &[Range<u64>]) -> Result<Vec<(usize, Bytes)>> {
         let mut range = read.range.clone();
         let small = range.end - range.start < AHEAD;
         if small {
@@ -207,10 +207,10 @@ impl HttpSource {
     }
 
     /// One request for what is missing of `out` behind its first `done` bytes.
-    fn part(&self, start: u64, out: &mut [u8], done: &mut usize) -> Result<(), Failed> {
+    fn part(&self, start: u64, out: &mut [u8], done: &mut usize) -> Result<(), FailedTry> {
         let wanted = start + *done as u64..start + out.len() as u64;
-        let ask = Ask {
-            part: Some(Part::from(&wanted)),
+        let ask = GetOptions {
+            part: Some(RequestedRange::from(&wanted)),
             condition: self.pin.as_ref().map(|(name, value)| (*name, value.as_str())),
             encodings: None,
         };
@@ -227,7 +227,7 @@ impl HttpSource {
             Ok(n) if n == out.len() => ends(&mut answer),
             Ok(n) => {
                 let len = out.len();
-                Err(Failed::passing(
+                Err(FailedTry::passing(
                     ANSWER.broken(format!(
                         "the server sent {n} of the {len} bytes that it announced"
                     )),
@@ -241,7 +241,7 @@ impl HttpSource {
     }
 
     /// Checks an answer against what was asked for and the version that is pinned.
-    fn check(&self, answer: &mut Answer, wanted: &Range<u64>) -> Result<(), Failed> {
+    fn check(&self, answer: &mut Answer, wanted: &Range<u64>) -> Result<(), FailedTry> {
         let changed = |what: String| Err(CHANGED.broken(what).into());
         let another = |found: Validator| {
             let first = &self.validator;
@@ -294,7 +294,7 @@ impl ByteSource for HttpSource {
             // They would wait for each other.
             reads = join(&missing, WIDE_GAP, MOST);
         }
-        let is_small = |read: &Joined| read.range.end - read.range.start <= WIDE_GAP;
+        let is_small = |read: &MergedRead| read.range.end - read.range.start <= WIDE_GAP;
         let at_once = if reads.iter().all(is_small) { SMALL_AT_ONCE } else { AT_ONCE };
         let fetched = Mutex::new(Vec::new());
         workers::for_each(
@@ -313,8 +313,8 @@ impl ByteSource for HttpSource {
         Ok(out.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn terms(&self) -> Terms {
-        let mut terms = Terms::REMOTE;
+    fn terms(&self) -> ReadHints {
+        let mut terms = ReadHints::REMOTE;
         terms.at_once = AT_ONCE;
         terms
     }
@@ -355,7 +355,7 @@ impl fmt::Debug for HttpSource {
 }
 
 /// What the first answer told.
-struct First {
+struct FirstAnswer {
     url: Url,
     len: u64,
     validator: Validator,
@@ -363,14 +363,14 @@ struct First {
     part: (u64, Bytes),
 }
 
-impl First {
+impl FirstAnswer {
     /// What an answer tells that is of `len` bytes and has those of `part`.
-    fn from_answer(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<First> {
+    fn from_answer(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<FirstAnswer> {
         let validator = answer.validator()?;
         let own = client.service().map(|service| service.pin(answer));
         let usual = || validator.condition().map(|value| ("if-range", value.to_owned()));
         let pin = own.unwrap_or_else(usual);
-        Ok(First { url: answer.url.clone(), len, validator, pin, part })
+        Ok(FirstAnswer { url: answer.url.clone(), len, validator, pin, part })
     }
 }
 
@@ -382,14 +382,14 @@ struct Head {
 }
 
 impl Head {
-    fn is_of(&self, first: &First) -> bool {
+    fn is_of(&self, first: &FirstAnswer) -> bool {
         first.validator.fits(&self.validator) && self.total == Some(first.len)
     }
 }
 
 /// Asks for the start of a file; nothing, where that does not come at once.
 fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
-    let mut answer = ask(client, url, Part::Range(0, wanted)).ok()?;
+    let mut answer = ask(client, url, RequestedRange::Range(0, wanted)).ok()?;
     if answer.status != 206 {
         return None;
     }
@@ -403,9 +403,9 @@ fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
 }
 
 /// Asks for an end of a file; for its start, where the server does not know ranges from the end.
-fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
+fn first(client: &Client, url: &Url, begin: Begin) -> Result<FirstAnswer, FailedTry> {
     let mut from_end = begin != Begin::With(IndexLocation::Start) && has_ends(client);
-    let part = if from_end { Part::Last(FIRST) } else { Part::Range(0, FIRST) };
+    let part = if from_end { RequestedRange::Last(FIRST) } else { RequestedRange::Range(0, FIRST) };
     let mut answer = ask(client, url, part)?;
     match answer.status {
         206 => {}
@@ -414,7 +414,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
             return whole(answer, client);
         }
         416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
-            return Ok(First::from_answer(&answer, client, 0, (0, Bytes::new()))?);
+            return Ok(FirstAnswer::from_answer(&answer, client, 0, (0, Bytes::new()))?);
         }
         // Some servers know ranges, but none from the end.
         200 if answer.header("accept-ranges") != Some("bytes") => return Err(no_ranges()),
@@ -422,7 +422,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
         400 if client.service().is_some() => return Err(answer.refused()),
         200 | 400 | 416 | 501 if from_end => {
             from_end = false;
-            answer = ask(client, url, Part::Range(0, FIRST))?;
+            answer = ask(client, url, RequestedRange::Range(0, FIRST))?;
             match answer.status {
                 206 => {}
                 200 => return Err(no_ranges()),
@@ -442,7 +442,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<First, Failed> {
         return Err(wrong_part(&(start, end), &expected).into());
     }
     let bytes = body(&mut answer, end - start)?;
-    Ok(First::from_answer(&answer, client, len, (start, bytes))?)
+    Ok(FirstAnswer::from_answer(&answer, client, len, (start, bytes))?)
 }
 
 /// Whether the end of a file can be asked for without its length.
@@ -451,7 +451,7 @@ fn has_ends(client: &Client) -> bool {
 }
 
 /// A file that came whole.
-fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
+fn whole(mut answer: Answer, client: &Client) -> Result<FirstAnswer, FailedTry> {
     refuse_encoding(&answer)?;
     // Some servers send the part that was asked for, and call it the whole file.
     let part = answer.content_range()?;
@@ -466,15 +466,15 @@ fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
     }
     let len = answer.content_len().unwrap_or_default();
     let bytes = body(&mut answer, len)?;
-    Ok(First::from_answer(&answer, client, len, (0, bytes))?)
+    Ok(FirstAnswer::from_answer(&answer, client, len, (0, bytes))?)
 }
 
-fn ask(client: &Client, url: &Url, part: Part) -> Result<Answer, Failed> {
-    client.get(url, &Ask { part: Some(part), condition: None, encodings: None })
+fn ask(client: &Client, url: &Url, part: RequestedRange) -> Result<Answer, FailedTry> {
+    client.get(url, &GetOptions { part: Some(part), condition: None, encodings: None })
 }
 
 /// The bytes that an answer with a part says it has, and the length of the file where it says that.
-fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), Failed> {
+fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), FailedTry> {
     refuse_encoding(answer)?;
     let Some(range) = answer.content_range()? else {
         let what = match answer.header("content-type") {
@@ -510,19 +510,19 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
 }
 
 /// The whole of a body of `len` bytes, which are few.
-fn body(answer: &mut Answer, len: u64) -> Result<Bytes, Failed> {
+fn body(answer: &mut Answer, len: u64) -> Result<Bytes, FailedTry> {
     let mut out = vec![0; len.min(FIRST) as usize];
     let n = answer.body.fill(&mut out).map_err(|(_, failed)| failed)?;
     if n < out.len() {
         let e = ANSWER.broken(format!("the server sent {n} of the {len} bytes that it announced"));
-        return Err(Failed::passing(e));
+        return Err(FailedTry::passing(e));
     }
     ends(answer)?;
     Ok(out.into())
 }
 
 /// Nothing comes after what was promised. (Having seen the end, the connection can be used again.)
-fn ends(answer: &mut Answer) -> Result<(), Failed> {
+fn ends(answer: &mut Answer) -> Result<(), FailedTry> {
     match answer.body.next(&mut [0])? {
         0 => Ok(()),
         _ => Err(ANSWER.broken("the server sent more bytes than it announced").into()),
@@ -530,7 +530,7 @@ fn ends(answer: &mut Answer) -> Result<(), Failed> {
 }
 
 #[cold]
-fn no_ranges() -> Failed {
+fn no_ranges() -> FailedTry {
     RANGES.broken("the server does not support byte ranges: it sent the whole file").into()
 }
 

@@ -1,6 +1,6 @@
 //! Two sources, one behind the other.
 
-use super::{ByteSource, Terms, check_range};
+use super::{ByteSource, ReadHints, check_range};
 use bytes::Bytes;
 use holdall_core::{Result, Warning};
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl ByteSource for JoinedSource {
         ranges.iter().map(|range| self.read_one(range.clone())).collect()
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.first.terms()
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The local file under a source: what the operating system can be told, and asked, about it.
 #[derive(Debug, Clone, Copy)]
-pub struct Local<'a> {
+pub struct LocalFile<'a> {
     file: &'a FileSource,
     map: Option<&'a MapSource>,
     /// Where the source starts in the file.
@@ -16,15 +16,15 @@ pub struct Local<'a> {
     len: u64,
 }
 
-impl<'a> Local<'a> {
-    pub(super) fn new(file: &'a FileSource, map: Option<&'a MapSource>, len: u64) -> Local<'a> {
-        Local { file, map, start: 0, len }
+impl<'a> LocalFile<'a> {
+    pub(super) fn new(file: &'a FileSource, map: Option<&'a MapSource>, len: u64) -> LocalFile<'a> {
+        LocalFile { file, map, start: 0, len }
     }
 
     /// The bytes `range` of it as a source of their own.
-    pub(super) fn slice(self, range: &Range<u64>) -> Local<'a> {
+    pub(super) fn slice(self, range: &Range<u64>) -> LocalFile<'a> {
         let start = self.start + range.start;
-        Local { start, len: range.end - range.start, ..self }
+        LocalFile { start, len: range.end - range.start, ..self }
     }
 
     /// Whether the source is a map.

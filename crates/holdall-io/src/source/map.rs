@@ -1,7 +1,7 @@
 //! A memory-mapped file.
 
 use super::memory::slice;
-use super::{ByteSource, FileSource, Local, Terms};
+use super::{ByteSource, FileSource, LocalFile, ReadHints};
 use bytes::Bytes;
 use holdall_core::Result;
 use memmap2::Mmap;
@@ -121,11 +121,11 @@ impl ByteSource for MapSource {
         self.file.read_into(offset, out)
     }
 
-    fn terms(&self) -> Terms {
-        Terms::MEMORY
+    fn terms(&self) -> ReadHints {
+        ReadHints::MEMORY
     }
 
-    fn local(&self) -> Option<Local<'_>> {
-        Some(Local::new(&self.file, Some(self), self.len()))
+    fn local(&self) -> Option<LocalFile<'_>> {
+        Some(LocalFile::new(&self.file, Some(self), self.len()))
     }
 }

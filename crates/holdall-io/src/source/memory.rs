@@ -1,6 +1,6 @@
 //! A file that is already in memory.
 
-use super::{ByteSource, Terms, check_range};
+use super::{ByteSource, ReadHints, check_range};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -25,8 +25,8 @@ impl ByteSource for MemorySource {
         ranges.iter().map(|r| slice(&self.0, r)).collect()
     }
 
-    fn terms(&self) -> Terms {
-        Terms::MEMORY
+    fn terms(&self) -> ReadHints {
+        ReadHints::MEMORY
     }
 }
 

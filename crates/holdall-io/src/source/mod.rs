@@ -18,7 +18,7 @@ mod slice;
 
 pub(crate) use chunked::ChunkedSource;
 pub use file::FileSource;
-pub use holdall_core::read::{Access, Terms};
+pub use holdall_core::read::{Access, ReadHints};
 /// What a source says of a range that it does not have.
 pub use holdall_core::window::OUTSIDE;
 #[cfg(feature = "http")]
@@ -26,7 +26,7 @@ pub(crate) use http::Begin;
 #[cfg(feature = "http")]
 pub use http::HttpSource;
 pub use joined::JoinedSource;
-pub use local::Local;
+pub use local::LocalFile;
 pub use map::{MapSource, Mapped, mapped_or_read};
 pub use memory::MemorySource;
 #[cfg(feature = "quic")]
@@ -92,8 +92,8 @@ pub trait ByteSource: Send + Sync {
 
     /// What a read costs, and how large a read is good. Of a source that does not say, nothing is known, and it is
     /// read as if it were far away.
-    fn terms(&self) -> Terms {
-        Terms::REMOTE
+    fn terms(&self) -> ReadHints {
+        ReadHints::REMOTE
     }
 
     /// What is odd about the place that the bytes come from: it is told with what is odd about the file.
@@ -124,7 +124,7 @@ pub trait ByteSource: Send + Sync {
     }
 
     /// The local file under the source, where there is one: it can do more.
-    fn local(&self) -> Option<Local<'_>> {
+    fn local(&self) -> Option<LocalFile<'_>> {
         None
     }
 }

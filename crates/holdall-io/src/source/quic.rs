@@ -7,9 +7,9 @@ use crate::http::{Policy, address};
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::Result;
-use holdall_core::read::{Joined, Terms, join};
+use holdall_core::read::{MergedRead, ReadHints, join};
 use holdall_net::protocol::{GROUP, RANGES_MAX};
-use holdall_net::quic::{Address, Patience, Remote, Urgency};
+use holdall_net::quic::{Address, QuicTimeouts, Remote, Priority};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct QuicSource {
     remote: Arc<Remote>,
-    urgency: Arc<Urgency>,
+    urgency: Arc<Priority>,
 }
 
 /// Gaps up to so many bytes are sent along: a range costs 16 bytes on the way and a read of the server's.
@@ -36,7 +36,7 @@ impl QuicSource {
         let address = Address::parse(address)?;
         let (host, port, hosts) = (address.host.clone(), address.port, policy.hosts);
         let addresses = Box::new(move || address::resolve(&host, port, hosts));
-        let patience = Patience {
+        let patience = QuicTimeouts {
             connect: policy.patience.connect,
             stall: policy.patience.stall,
             tries: policy.patience.tries,
@@ -107,7 +107,7 @@ impl ByteSource for QuicSource {
         let missing = missing(ranges, &at_hand);
         let gap = if self.remote.is_proven() { GROUP } else { GAP };
         let reads = join(&missing, gap, self.terms().piece);
-        let new = |read: &Joined| Buffer::new((read.range.end - read.range.start) as usize);
+        let new = |read: &MergedRead| Buffer::new((read.range.end - read.range.start) as usize);
         let mut buffers = reads.iter().map(new).collect::<Result<Vec<_>>>()?;
         let mut out: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
         let joined: Vec<Range<u64>> = reads.iter().map(|read| read.range.clone()).collect();
@@ -131,8 +131,8 @@ impl ByteSource for QuicSource {
         Ok(())
     }
 
-    fn terms(&self) -> Terms {
-        Terms::REMOTE
+    fn terms(&self) -> ReadHints {
+        ReadHints::REMOTE
     }
 
     fn prefetched(&self) -> Vec<(u64, Bytes)> {
@@ -140,7 +140,7 @@ impl ByteSource for QuicSource {
     }
 
     fn with_priority(&self, priority: i32) -> Option<Arc<dyn ByteSource>> {
-        let (remote, urgency) = (Arc::clone(&self.remote), Arc::new(Urgency::new(priority)));
+        let (remote, urgency) = (Arc::clone(&self.remote), Arc::new(Priority::new(priority)));
         Some(Arc::new(QuicSource { remote, urgency }))
     }
 

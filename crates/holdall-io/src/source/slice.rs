@@ -1,6 +1,6 @@
 //! A part of another source.
 
-use super::{ByteSource, Local, Terms, check_range};
+use super::{ByteSource, LocalFile, ReadHints, check_range};
 use bytes::Bytes;
 use holdall_core::{Digest, Result, Warning};
 use std::ops::Range;
@@ -51,7 +51,7 @@ impl ByteSource for SliceSource {
         self.whole.read_into(range.start, out)
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.whole.terms()
     }
 
@@ -63,7 +63,7 @@ impl ByteSource for SliceSource {
         self.digest.clone()
     }
 
-    fn local(&self) -> Option<Local<'_>> {
+    fn local(&self) -> Option<LocalFile<'_>> {
         self.whole.local().map(|local| local.slice(&self.range))
     }
 }

@@ -8,8 +8,8 @@ use super::refusals::refusal;
 use super::rules::{OPTION, PROFILE};
 use super::signing::{encoded, shared_key};
 use super::upload::Upload;
-use super::{Address, Fresh, Held, Store};
-use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url};
+use super::{Address, Expiring, Held, Store};
+use crate::http::{Answer, Client, FailedTry, HttpRequest, Policy, Service, Url};
 use holdall_core::Result;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -80,10 +80,10 @@ impl Azure {
     }
 
     /// A token of a principal, of an identity on the web, or of the machine.
-    fn find(&self) -> Result<Fresh<Option<String>>> {
+    fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         if options.is_anonymous() {
-            return Ok(Fresh::always(None));
+            return Ok(Expiring::always(None));
         }
         let tenant = options.find("tenant_id", &["AZURE_TENANT_ID"]);
         let client = options.find("client_id", &["AZURE_CLIENT_ID"]);
@@ -111,17 +111,17 @@ impl Azure {
                 return self.of_form(tenant, &form);
             }
         }
-        Ok(self.of_machine(client.as_deref()).unwrap_or_else(|| Fresh::always(None)))
+        Ok(self.of_machine(client.as_deref()).unwrap_or_else(|| Expiring::always(None)))
     }
 
-    fn of_form(&self, tenant: &str, form: &str) -> Result<Fresh<Option<String>>> {
+    fn of_form(&self, tenant: &str, form: &str) -> Result<Expiring<Option<String>>> {
         let host = self.options.env("AZURE_AUTHORITY_HOST");
         let host = host.unwrap_or_else(|| "https://login.microsoftonline.com".to_owned());
         let path = format!("/{}/oauth2/v2.0/token", encoded(tenant, false));
         token(&post_form(&Client::new(&self.policy), &endpoint(&host)?.with_target(path), form)?)
     }
 
-    fn of_machine(&self, client: Option<&str>) -> Option<Fresh<Option<String>>> {
+    fn of_machine(&self, client: Option<&str>) -> Option<Expiring<Option<String>>> {
         if !self.options.asks_machine() {
             return None;
         }
@@ -131,7 +131,7 @@ impl Azure {
             "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource={}{client}",
             encoded(RESOURCE, false)
         );
-        let request = Outgoing::new("GET", Url::parse(&url).ok()?, b"").with("metadata", "true");
+        let request = HttpRequest::new("GET", Url::parse(&url).ok()?, b"").with("metadata", "true");
         token(&fetch_credentials(&machine(), &request).ok()?).ok()
     }
 }
@@ -156,7 +156,7 @@ fn connection(text: &str) -> BTreeMap<String, String> {
 }
 
 impl Service for Azure {
-    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed> {
+    fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         if !self.endpoint.is_beside(&request.url) {
             return Ok(false);
         }
@@ -177,7 +177,7 @@ impl Service for Azure {
         Ok(true)
     }
 
-    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed> {
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let has_key = self.key.is_some() || self.sas.is_some();
         let is_signed = has_key || self.token.peek().flatten().is_some();
         refusal(answer, body, "Azure", is_signed, HOW)
@@ -212,7 +212,7 @@ impl Store for Azure {
     fn upload(&self, upload: &Upload) -> Result<()> {
         if upload.is_small() {
             let body = upload.whole()?;
-            let request = Outgoing::new("PUT", upload.url.clone(), &body);
+            let request = HttpRequest::new("PUT", upload.url.clone(), &body);
             return upload
                 .send(
                     &upload
@@ -224,7 +224,7 @@ impl Store for Azure {
         let ids = upload.parts(|number, bytes| {
             let id = data_encoding::BASE64.encode(format!("{number:08}").as_bytes());
             let query = format!("comp=block&blockid={}", encoded(&id, false));
-            upload.send(&Outgoing::new("PUT", upload.with_query(&query), bytes))?;
+            upload.send(&HttpRequest::new("PUT", upload.with_query(&query), bytes))?;
             Ok(id)
         })?;
         let list: String = ids.iter().map(|id| format!("<Latest>{id}</Latest>")).collect();
@@ -235,7 +235,7 @@ impl Store for Azure {
             .send(&upload.only_new(
                 "if-none-match",
                 "*",
-                Outgoing::new("PUT", url, body.as_bytes()),
+                HttpRequest::new("PUT", url, body.as_bytes()),
             ))
             .map(|_| ())
     }

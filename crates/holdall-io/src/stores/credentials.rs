@@ -3,14 +3,14 @@
 use super::options::StoreOptions;
 use super::rules::{CREDENTIALS, PROFILE};
 use super::signing::{Keys, encoded, moment};
-use super::{Fresh, profiles, xml};
-use crate::http::{Client, Failed, Hosts, Outgoing, Policy, Schemes, Url, retrying};
+use super::{Expiring, profiles, xml};
+use crate::http::{Client, FailedTry, Hosts, HttpRequest, Policy, Schemes, Url, retrying};
 use holdall_core::{Error, Result};
 use std::time::Duration;
 
 /// Keys, or none.
 #[derive(Clone)]
-pub(super) enum Found {
+pub(super) enum FoundKeys {
     Keys(Keys),
     /// Nobody says any: requests are not signed.
     None,
@@ -22,19 +22,19 @@ pub(super) const HOW: &str =
 
 /// Finds keys: those of the options; of the environment; for a token of an identity on the web; of a profile; of the container; of the
 /// machine.
-pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Result<Fresh<Found>> {
+pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Result<Expiring<FoundKeys>> {
     if options.is_anonymous() {
-        return Ok(Fresh::always(Found::None));
+        return Ok(Expiring::always(FoundKeys::None));
     }
     if let (Some(id), Some(secret)) = (options.get("key"), options.get("secret")) {
         let token = options.get("token").map(str::to_owned);
-        return Ok(Fresh::always(Found::new(id.to_owned(), secret.to_owned(), token)));
+        return Ok(Expiring::always(FoundKeys::new(id.to_owned(), secret.to_owned(), token)));
     }
     let env = |name: &str| options.env(name);
     let wants_profile = options.get("profile").is_some();
     if !wants_profile {
         if let (Some(id), Some(secret)) = (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")) {
-            return Ok(Fresh::always(Found::new(id, secret, env("AWS_SESSION_TOKEN"))));
+            return Ok(Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN"))));
         }
         if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
         {
@@ -56,7 +56,7 @@ pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Res
     if let Some(found) = of_machine(options) {
         return Ok(found);
     }
-    Ok(Fresh::always(Found::None))
+    Ok(Expiring::always(FoundKeys::None))
 }
 
 /// Keys for a token that says who this is, as clusters hand them out: for a role, taken on under the name of a session.
@@ -66,7 +66,7 @@ pub(super) fn of_web_identity(
     region: &str,
     file: &str,
     (role, session): (&str, &str),
-) -> Result<Fresh<Found>> {
+) -> Result<Expiring<FoundKeys>> {
     let token = std::fs::read_to_string(file);
     let token =
         token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
@@ -94,11 +94,11 @@ pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url>
 }
 
 /// The keys in an answer of that service.
-pub(super) fn given(body: &[u8]) -> Option<Fresh<Found>> {
+pub(super) fn given(body: &[u8]) -> Option<Expiring<FoundKeys>> {
     let part = |name: &str| xml::find(body, name);
     let until = part("Expiration").as_deref().and_then(moment);
-    let value = Found::new(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
-    Some(Fresh { value, until })
+    let value = FoundKeys::new(part("AccessKeyId")?, part("SecretAccessKey")?, part("SessionToken"));
+    Some(Expiring { value, until })
 }
 
 /// What a service of tokens answers to a form.
@@ -106,13 +106,13 @@ pub(super) fn given(body: &[u8]) -> Option<Fresh<Found>> {
 /// # Errors
 /// [`CREDENTIALS`], where it refuses.
 pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8>> {
-    let request = Outgoing::new("POST", url.clone(), form.as_bytes())
+    let request = HttpRequest::new("POST", url.clone(), form.as_bytes())
         .with("content-type", "application/x-www-form-urlencoded");
     fetch_credentials(client, &request)
 }
 
 /// The body of the answer to a request for credentials.
-pub(super) fn fetch_credentials(client: &Client, request: &Outgoing<'_>) -> Result<Vec<u8>> {
+pub(super) fn fetch_credentials(client: &Client, request: &HttpRequest<'_>) -> Result<Vec<u8>> {
     let host = request.url.host().to_owned();
     retrying(&client.policy().patience, || {
         let mut answer = client.send(request)?;
@@ -120,7 +120,7 @@ pub(super) fn fetch_credentials(client: &Client, request: &Outgoing<'_>) -> Resu
             200 => Ok(answer.text(1 << 20)),
             status @ (400 | 401 | 403) => {
                 let e = format!("{host} answers with status {status} to a request for credentials");
-                Err(Failed::from(refused(&e)))
+                Err(FailedTry::from(refused(&e)))
             }
             _ => Err(answer.refused()),
         }
@@ -137,7 +137,7 @@ pub(super) fn machine() -> Client {
     Client::new(&policy)
 }
 
-pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>>> {
+pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<FoundKeys>>> {
     let url = match options.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
         Some(path) if path.starts_with('/') => format!("http://169.254.170.2{path}"),
         _ => match options.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
@@ -154,7 +154,7 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>
             "the container's credentials are at a host that is not the container's, without https",
         ));
     }
-    let mut request = Outgoing::new("GET", url, b"");
+    let mut request = HttpRequest::new("GET", url, b"");
     let file = options.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     let token = file.and_then(|path| std::fs::read_to_string(path).ok());
     let token = token.or_else(|| options.env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
@@ -165,7 +165,7 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>
 }
 
 /// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service, or it is not to be asked.
-pub(super) fn of_machine(options: &StoreOptions) -> Option<Fresh<Found>> {
+pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
     let is_off =
         options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
     if is_off || !options.asks_machine() {
@@ -173,13 +173,13 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Fresh<Found>> {
     }
     let client = machine();
     let at = |path: &str| Url::parse(&format!("http://169.254.169.254/latest/{path}")).ok();
-    let request = Outgoing::new("PUT", at("api/token")?, b"")
+    let request = HttpRequest::new("PUT", at("api/token")?, b"")
         .with("x-aws-ec2-metadata-token-ttl-seconds", "300");
     let mut answer = client.send(&request).ok().filter(|answer| answer.status == 200)?;
     let token = String::from_utf8(answer.text(4096)).ok()?;
     let ask = |path: &str| {
         let request =
-            Outgoing::new("GET", at(path)?, b"").with("x-aws-ec2-metadata-token", token.as_str());
+            HttpRequest::new("GET", at(path)?, b"").with("x-aws-ec2-metadata-token", token.as_str());
         fetch_credentials(&client, &request).ok()
     };
     let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
@@ -188,12 +188,12 @@ pub(super) fn of_machine(options: &StoreOptions) -> Option<Fresh<Found>> {
     of_json(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
 }
 
-fn of_json(body: &[u8]) -> Result<Fresh<Found>> {
+fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
     let all = super::fields(body)?;
     let get = |name: &str| all.get(name).cloned();
     let until = get("Expiration").as_deref().and_then(moment);
     match (get("AccessKeyId"), get("SecretAccessKey")) {
-        (Some(id), Some(secret)) => Ok(Fresh { value: Found::new(id, secret, get("Token")), until }),
+        (Some(id), Some(secret)) => Ok(Expiring { value: FoundKeys::new(id, secret, get("Token")), until }),
         _ => Err(refused("the answer has no credentials")),
     }
 }
@@ -209,8 +209,8 @@ mod tests {
 
     fn keys(options: &StoreOptions) -> Option<(String, String)> {
         match find(options, &Policy::new(), "us-east-1").unwrap().value {
-            Found::Keys(keys) => Some((keys.id, keys.token.unwrap_or_default())),
-            Found::None => None,
+            FoundKeys::Keys(keys) => Some((keys.id, keys.token.unwrap_or_default())),
+            FoundKeys::None => None,
         }
     }
 

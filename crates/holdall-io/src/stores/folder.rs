@@ -3,7 +3,7 @@
 use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
 use crate::error::{EXISTS, SHARDS_PLACE, io};
-use crate::http::{Client, Outgoing, Policy, retrying};
+use crate::http::{Client, HttpRequest, Policy, retrying};
 use crate::temporary::Temporary;
 use holdall_core::{Error, Limits, Result};
 use holdall_formats::FORMATS;
@@ -120,7 +120,7 @@ impl StagedFolder {
     fn remove(&self, store: &Arc<dyn Store>, name: &str) -> Result<()> {
         let client = Client::new(&self.policy).with_service(store.clone());
         let url = store.url(&format!("{}{name}", self.address.key))?;
-        let request = Outgoing::new("DELETE", url, b"");
+        let request = HttpRequest::new("DELETE", url, b"");
         retrying(&self.policy.patience, || {
             let mut answer = client.send(&request)?;
             match answer.status {

@@ -7,8 +7,8 @@ use super::refusals::refusal;
 use super::rules::{ANSWER, CREDENTIALS, PROFILE};
 use super::signing::encoded;
 use super::upload::Upload;
-use super::{Address, Fresh, Held, Store, fields};
-use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url};
+use super::{Address, Expiring, Held, Store, fields};
+use crate::http::{Answer, Client, FailedTry, HttpRequest, Policy, Service, Url};
 use holdall_core::Result;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use std::collections::BTreeMap;
@@ -54,22 +54,22 @@ impl Google {
     }
 
     /// A token: of the options or the environment; for the credentials of a file; of the machine.
-    fn find(&self) -> Result<Fresh<Option<String>>> {
+    fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
         let said = options.get("token");
         if options.is_anonymous() || said == Some("anon") || is_emulator && said.is_none() {
-            return Ok(Fresh::always(None));
+            return Ok(Expiring::always(None));
         }
         let asked = ["google_default", "cache", "cloud"];
         let file = match said.filter(|said| !asked.contains(said)) {
             Some(text) if text.trim_start().starts_with('{') => Some(text.as_bytes().to_vec()),
             Some(path) if path.ends_with(".json") => Some(read(path)?),
-            Some(token) => return Ok(Fresh::always(Some(token.to_owned()))),
+            Some(token) => return Ok(Expiring::always(Some(token.to_owned()))),
             None => {
                 let vars = ["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"];
                 if let Some(token) = vars.iter().find_map(|var| options.env(var)) {
-                    return Ok(Fresh::always(Some(token)));
+                    return Ok(Expiring::always(Some(token)));
                 }
                 let usual = options.home(".config/gcloud/application_default_credentials.json");
                 match options.env("GOOGLE_APPLICATION_CREDENTIALS") {
@@ -81,11 +81,11 @@ impl Google {
         if let Some(file) = file {
             return self.of_file(&fields(&file)?);
         }
-        Ok(of_machine(options).unwrap_or_else(|| Fresh::always(None)))
+        Ok(of_machine(options).unwrap_or_else(|| Expiring::always(None)))
     }
 
     /// A token for what a file of credentials says.
-    fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Fresh<Option<String>>> {
+    fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
             text.ok_or_else(|| PROFILE.broken(format!("the file of credentials has no `{name}`")))
@@ -127,17 +127,17 @@ fn read(path: &str) -> Result<Vec<u8>> {
 }
 
 /// A token with the time that it is good for, as services of tokens write it.
-pub(super) fn token(body: &[u8]) -> Result<Fresh<Option<String>>> {
+pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     let all = fields(body)?;
     let seconds = all.get("expires_in").and_then(|text| text.parse().ok()).unwrap_or(300);
     let until = SystemTime::now().checked_add(Duration::from_secs(seconds));
     match all.get("access_token") {
-        Some(token) => Ok(Fresh { value: Some(token.clone()), until }),
+        Some(token) => Ok(Expiring { value: Some(token.clone()), until }),
         None => Err(CREDENTIALS.broken("the token service's answer has no token")),
     }
 }
 
-fn of_machine(options: &StoreOptions) -> Option<Fresh<Option<String>>> {
+fn of_machine(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
     if !options.asks_machine() {
         return None;
     }
@@ -145,7 +145,7 @@ fn of_machine(options: &StoreOptions) -> Option<Fresh<Option<String>>> {
     let host = host.unwrap_or_else(|| "metadata.google.internal".to_owned());
     let path = "computeMetadata/v1/instance/service-accounts/default/token";
     let url = Url::parse(&format!("http://{host}/{path}")).ok()?;
-    let request = Outgoing::new("GET", url, b"").with("metadata-flavor", "Google");
+    let request = HttpRequest::new("GET", url, b"").with("metadata-flavor", "Google");
     token(&fetch_credentials(&machine(), &request).ok()?).ok()
 }
 
@@ -178,7 +178,7 @@ fn signed(claim: &str, pem: &str) -> Result<String> {
 }
 
 impl Service for Google {
-    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed> {
+    fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         if !self.endpoint.is_beside(&request.url) {
             return Ok(false);
         }
@@ -188,7 +188,7 @@ impl Service for Google {
         Ok(true)
     }
 
-    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed> {
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let is_signed = self.token.peek().flatten().is_some();
         refusal(answer, body, "Google's store", is_signed, HOW)
     }
@@ -221,12 +221,12 @@ impl Store for Google {
             let request = upload.only_new(
                 "x-goog-if-generation-match",
                 "0",
-                Outgoing::new("PUT", upload.url.clone(), &body),
+                HttpRequest::new("PUT", upload.url.clone(), &body),
             );
             return upload.send(&request).map(|_| ());
         }
         let begun =
-            Outgoing::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
+            HttpRequest::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
         let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
         let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
         let place = place.filter(|place| place.is_beside(&self.endpoint));
@@ -235,7 +235,7 @@ impl Store for Google {
         };
         let done = upload.in_order(|from, bytes| {
             let (end, len) = (from + bytes.len() as u64, upload.len);
-            let request = Outgoing::new("PUT", place.clone(), bytes)
+            let request = HttpRequest::new("PUT", place.clone(), bytes)
                 .with("content-range", format!("bytes {from}-{}/{len}", end - 1));
             let answer = upload.send(&request)?;
             match (answer.status == 308) == (end < len) {
@@ -248,7 +248,7 @@ impl Store for Google {
         });
         if done.is_err() {
             // What it fails with is worth less than what failed before.
-            let _ = upload.client.send(&Outgoing::new("DELETE", place, b""));
+            let _ = upload.client.send(&HttpRequest::new("DELETE", place, b""));
         }
         done
     }

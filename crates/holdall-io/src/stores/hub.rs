@@ -6,7 +6,7 @@ use super::refusals::refusal;
 use super::signing::encoded;
 use super::upload::{Upload, read_only};
 use super::{Address, Store};
-use crate::http::{Answer, Failed, Outgoing, Policy, Service, Url};
+use crate::http::{Answer, FailedTry, HttpRequest, Policy, Service, Url};
 use holdall_core::Result;
 use std::fmt;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn stored(options: &StoreOptions) -> Option<String> {
 }
 
 impl Service for Hub {
-    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed> {
+    fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         if !self.endpoint.is_beside(&request.url) {
             return Ok(false);
         }
@@ -92,7 +92,7 @@ impl Service for Hub {
         None
     }
 
-    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed> {
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         refusal(answer, body, "the hub", self.token.is_some(), HOW)
     }
 

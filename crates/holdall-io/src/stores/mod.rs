@@ -58,9 +58,9 @@ pub use listing::Listed;
 #[cfg(feature = "stores")]
 pub use open::Stores;
 #[cfg(feature = "stores")]
-use open::{Fresh, Held, Store, fields, fields_in};
+use open::{Expiring, Held, Store, fields, fields_in};
 #[cfg(feature = "stores")]
-pub use options::{OPEN, StoreOptions};
+pub use options::{NON_SECRET_OPTIONS, StoreOptions};
 #[cfg(feature = "stores")]
 pub use upload::Staged;
 

@@ -11,7 +11,7 @@ use super::upload::Upload;
 use super::xml::MAX_ANSWER;
 use super::{Address, address::Kind};
 use crate::glob::Glob;
-use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url, retrying};
+use crate::http::{Answer, Client, FailedTry, HttpRequest, Policy, Service, Url, retrying};
 use crate::source::{Begin, HttpSource};
 use holdall_core::{Limits, Result};
 use holdall_json::{Reader, Token};
@@ -168,8 +168,8 @@ impl Stores {
     }
 }
 
-fn page(client: &Client, store: &dyn Store, url: &Url) -> Result<Page, Failed> {
-    let request = Outgoing::new("GET", url.clone(), b"").with("accept-encoding", "identity");
+fn page(client: &Client, store: &dyn Store, url: &Url) -> Result<Page, FailedTry> {
+    let request = HttpRequest::new("GET", url.clone(), b"").with("accept-encoding", "identity");
     let mut answer = client.send(&request)?;
     if answer.status != 200 {
         return Err(answer.refused());
@@ -186,19 +186,19 @@ fn read(text: &str) -> Result<Address> {
 }
 
 /// Something that is good for a while.
-pub(super) struct Fresh<T> {
+pub(super) struct Expiring<T> {
     pub(super) value: T,
     pub(super) until: Option<SystemTime>,
 }
 
-impl<T> Fresh<T> {
-    pub(super) fn always(value: T) -> Fresh<T> {
-        Fresh { value, until: None }
+impl<T> Expiring<T> {
+    pub(super) fn always(value: T) -> Expiring<T> {
+        Expiring { value, until: None }
     }
 }
 
 /// What was found last, as long as it is good.
-pub(super) struct Held<T>(Mutex<Option<Fresh<T>>>);
+pub(super) struct Held<T>(Mutex<Option<Expiring<T>>>);
 
 /// Credentials that end so soon are found anew.
 const SOON: Duration = Duration::from_secs(120);
@@ -210,10 +210,10 @@ impl<T> Default for Held<T> {
 }
 
 impl<T: Clone> Held<T> {
-    pub(super) fn get(&self, find: impl FnOnce() -> Result<Fresh<T>>) -> Result<T> {
+    pub(super) fn get(&self, find: impl FnOnce() -> Result<Expiring<T>>) -> Result<T> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_good =
-            |fresh: &Fresh<T>| fresh.until.is_none_or(|until| SystemTime::now() + SOON < until);
+            |fresh: &Expiring<T>| fresh.until.is_none_or(|until| SystemTime::now() + SOON < until);
         if let Some(fresh) = held.as_ref().filter(|fresh| is_good(fresh)) {
             return Ok(fresh.value.clone());
         }

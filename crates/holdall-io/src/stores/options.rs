@@ -36,7 +36,7 @@ const NAMES: &[(&str, &[&str])] = &[
 ];
 
 /// The names of options that are not secret: those may stand on a command line, which all users of a machine can see.
-pub const OPEN: &[&str] =
+pub const NON_SECRET_OPTIONS: &[&str] =
     &["endpoint_url", "region", "profile", "anon", "account_name", "tenant_id", "client_id"];
 
 impl StoreOptions {

@@ -1,13 +1,13 @@
 //! Profiles of Amazon's programs: keys, roles that are taken on, single sign-on.
 
 use super::credentials::{
-    Found, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
+    FoundKeys, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
 use super::signing::{encoded, moment, v4};
-use super::{Fresh, fields, fields_in};
-use crate::http::{Client, Outgoing, Policy};
+use super::{Expiring, fields, fields_in};
+use crate::http::{Client, HttpRequest, Policy};
 use holdall_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) fn keys(
     options: &StoreOptions,
     policy: &Policy,
     region: &str,
-) -> Result<Option<Fresh<Found>>> {
+) -> Result<Option<Expiring<FoundKeys>>> {
     if profile(options)?.is_none() {
         return Ok(None);
     }
@@ -101,7 +101,7 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     /// The keys of a profile, for which those in `on_the_way` need them.
-    fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Fresh<Found>>> {
+    fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
@@ -110,7 +110,7 @@ impl Asking<'_> {
         let own = match (get("aws_access_key_id"), get("aws_secret_access_key")) {
             (Some(id), Some(secret)) => {
                 let token = get("aws_session_token").map(str::to_owned);
-                Some(Fresh::always(Found::new(id.to_owned(), secret.to_owned(), token)))
+                Some(Expiring::always(FoundKeys::new(id.to_owned(), secret.to_owned(), token)))
             }
             _ => None,
         };
@@ -138,7 +138,7 @@ impl Asking<'_> {
                 (None, None) => None,
             };
             return match keys.map(|fresh| fresh.value) {
-                Some(Found::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
+                Some(FoundKeys::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
                 _ => Err(PROFILE.broken("nothing says the keys by which the role is taken on")),
             };
         }
@@ -156,11 +156,11 @@ impl Asking<'_> {
     }
 
     /// Keys from where `credential_source` says.
-    fn of_source(&self, from: &str) -> Result<Option<Fresh<Found>>> {
+    fn of_source(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
-                |(id, secret)| Fresh::always(Found::new(id, secret, env("AWS_SESSION_TOKEN"))),
+                |(id, secret)| Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN"))),
             )),
             "EcsContainer" => of_container(self.options),
             "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
@@ -180,7 +180,7 @@ impl Asking<'_> {
         role: &str,
         region: &str,
         keys: &super::signing::Keys,
-    ) -> Result<Fresh<Found>> {
+    ) -> Result<Expiring<FoundKeys>> {
         let get = |key: &str| profile.get(key).map(String::as_str);
         let name = self.session(profile);
         let mut form = format!(
@@ -196,7 +196,7 @@ impl Asking<'_> {
             }
         }
         let url = token_service(self.options, region)?;
-        let mut request = Outgoing::new("POST", url, form.as_bytes())
+        let mut request = HttpRequest::new("POST", url, form.as_bytes())
             .with("content-type", "application/x-www-form-urlencoded");
         v4(&mut request, keys, region, "sts", SystemTime::now());
         let body = fetch_credentials(&Client::new(self.policy), &request)
@@ -206,7 +206,7 @@ impl Asking<'_> {
     }
 
     /// Keys for the token that `aws sso login` left.
-    fn sign_on(&self, profile: &Profile) -> Result<Fresh<Found>> {
+    fn sign_on(&self, profile: &Profile) -> Result<Expiring<FoundKeys>> {
         let options = self.options;
         let of_session = profile.get("sso_session").map(|name| {
             let all = section(
@@ -243,7 +243,7 @@ impl Asking<'_> {
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
         let url = endpoint(&place)?.with_target(target);
-        let request = Outgoing::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
+        let request = HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("asking for the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;
@@ -252,7 +252,7 @@ impl Asking<'_> {
         let until = until.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
         match (get("accessKeyId"), get("secretAccessKey")) {
             (Some(id), Some(secret)) => {
-                Ok(Fresh { value: Found::new(id, secret, get("sessionToken")), until })
+                Ok(Expiring { value: FoundKeys::new(id, secret, get("sessionToken")), until })
             }
             _ => Err(refused("the answer to a request for single sign-on has no credentials")),
         }
@@ -327,8 +327,8 @@ mod tests {
             StoreOptions::alone().in_environment(&environment).with("profile", profile)?;
         let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
         match find(&options, &policy, "eu-test-1")?.value {
-            Found::Keys(keys) => Ok((keys.id, keys.token.unwrap_or_default())),
-            Found::None => panic!("no keys"),
+            FoundKeys::Keys(keys) => Ok((keys.id, keys.token.unwrap_or_default())),
+            FoundKeys::None => panic!("no keys"),
         }
     }
 

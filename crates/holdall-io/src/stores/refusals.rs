@@ -2,7 +2,7 @@
 
 use super::rules::{CREDENTIALS, DENIED, NO_BUCKET, NO_OBJECT, REGION};
 use super::xml;
-use crate::http::{Answer, Failed};
+use crate::http::{Answer, FailedTry};
 use holdall_core::error::Shown as _;
 
 /// The failure that an answer is, by the code that it has in a header or in its XML; nothing where its status says all. `how` is how credentials are
@@ -13,7 +13,7 @@ pub(super) fn refusal(
     store: &str,
     is_signed: bool,
     how: &'static str,
-) -> Option<Failed> {
+) -> Option<FailedTry> {
     let of_header = ["x-ms-error-code", "x-error-code"].iter().find_map(|name| answer.header(name));
     let code = of_header.map(str::to_owned).or_else(|| xml::find(body, "Code"));
     let code = code.unwrap_or_default();

@@ -1,13 +1,13 @@
 //! Amazon's S3, and what answers as it does.
 
-use super::credentials::{self, Found};
+use super::credentials::{self, FoundKeys};
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
 use super::signing::{Keys, encoded, v4};
 use super::upload::Upload;
 use super::{Address, Held, Store};
-use crate::http::{Answer, Failed, Outgoing, Policy, Service, Url};
+use crate::http::{Answer, FailedTry, HttpRequest, Policy, Service, Url};
 use holdall_core::Result;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub(super) struct S3 {
     /// Where the caller says that the store is: not Amazon's.
     endpoint: Option<Url>,
     region: Mutex<String>,
-    found: Held<Found>,
+    found: Held<FoundKeys>,
 }
 
 impl S3 {
@@ -65,7 +65,7 @@ impl S3 {
 }
 
 impl Service for S3 {
-    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed> {
+    fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         let host = request.url.host();
         let is_own = match &self.endpoint {
             Some(own) => own.is_beside(&request.url),
@@ -79,7 +79,7 @@ impl Service for S3 {
         }
         let found =
             self.found.get(|| credentials::find(&self.options, &self.policy, &self.region()));
-        if let Found::Keys(keys) = found? {
+        if let FoundKeys::Keys(keys) = found? {
             v4(request, &keys, &self.region(), "s3", SystemTime::now());
         }
         Ok(true)
@@ -104,8 +104,8 @@ impl Service for S3 {
         Some(Url::parse(&format!("https://{host}/")).ok()?.with_target(answer.url.target()))
     }
 
-    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed> {
-        let is_signed = self.found.peek().is_some_and(|found| matches!(found, Found::Keys(_)));
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
+        let is_signed = self.found.peek().is_some_and(|found| matches!(found, FoundKeys::Keys(_)));
         refusal(answer, body, "S3", is_signed, credentials::HOW)
     }
 
@@ -138,7 +138,7 @@ impl Store for S3 {
             return upload.multipart();
         }
         let body = upload.whole()?;
-        let request = Outgoing::new("PUT", upload.url.clone(), &body);
+        let request = HttpRequest::new("PUT", upload.url.clone(), &body);
         let request = upload.only_new("if-none-match", "*", request);
         upload.send(&request).map(|_| ())
     }
@@ -150,9 +150,9 @@ impl fmt::Debug for S3 {
     }
 }
 
-impl Found {
+impl FoundKeys {
     /// Those of a caller.
-    pub(super) fn new(id: String, secret: String, token: Option<String>) -> Found {
-        Found::Keys(Keys { id, secret, token })
+    pub(super) fn new(id: String, secret: String, token: Option<String>) -> FoundKeys {
+        FoundKeys::Keys(Keys { id, secret, token })
     }
 }

@@ -1,6 +1,6 @@
 //! Requests signed as Amazon's Signature Version 4 and Azure's shared keys say, and times as both write them.
 
-use crate::http::Outgoing;
+use crate::http::HttpRequest;
 use holdall_schema::calendar::{date_of, day_of};
 use ring::digest;
 use ring::hmac as mac;
@@ -27,7 +27,7 @@ pub(super) fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 /// Signs a request to S3: puts its headers `x-amz-…` and `authorization` in. All headers that it has are signed, but the
 /// one about content encodings.
 pub(super) fn v4(
-    request: &mut Outgoing<'_>,
+    request: &mut HttpRequest<'_>,
     keys: &Keys,
     region: &str,
     service: &str,
@@ -77,7 +77,7 @@ fn canonical(query: &str) -> String {
 }
 
 /// Signs a request with the key of an Azure account, which is `account`.
-pub(super) fn shared_key(request: &mut Outgoing<'_>, account: &str, key: &[u8], now: SystemTime) {
+pub(super) fn shared_key(request: &mut HttpRequest<'_>, account: &str, key: &[u8], now: SystemTime) {
     request.headers.push(("x-ms-date", Civil::from_time(now).http()));
     let header = |name: &str| {
         let found = request.headers.iter().find(|(own, _)| *own == name);
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_request_is_signed_as_documented() {
         let url = Url::parse("https://examplebucket.s3.amazonaws.com/test.txt").unwrap();
-        let mut request = Outgoing::new("GET", url, b"").with("range", "bytes=0-9");
+        let mut request = HttpRequest::new("GET", url, b"").with("range", "bytes=0-9");
         let keys = Keys {
             id: "AKIAIOSFODNN7EXAMPLE".into(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),

@@ -3,7 +3,7 @@
 use super::rules::{ADDRESS, ANSWER, READ_ONLY};
 use super::{Address, Stores, open::Store, xml};
 use crate::error::{EXISTS, io};
-use crate::http::{Answer, Client, Failed, Outgoing, Policy, Url, retrying};
+use crate::http::{Answer, Client, FailedTry, HttpRequest, Policy, Url, retrying};
 use crate::temporary::Temporary;
 use crate::workers;
 use holdall_core::{Error, Result};
@@ -85,7 +85,7 @@ pub(super) fn temporary() -> Result<Temporary> {
 /// Whether there is an object.
 fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<bool> {
     let client = Client::new(policy).with_service(store.clone());
-    let request = Outgoing::new("GET", store.url(&address.key)?, b"")
+    let request = HttpRequest::new("GET", store.url(&address.key)?, b"")
         .with("accept-encoding", "identity")
         .with("range", "bytes=0-0");
     retrying(&policy.patience, || {
@@ -140,14 +140,14 @@ impl Upload {
     }
 
     /// The answer to a request, which succeeded.
-    pub(super) fn send(&self, request: &Outgoing<'_>) -> Result<Answer> {
+    pub(super) fn send(&self, request: &HttpRequest<'_>) -> Result<Answer> {
         retrying(&self.client.policy().patience, || {
             let mut answer = self.client.send(request)?;
             match answer.status {
                 // An upload that continues: more is to come.
                 200..=299 | 308 => Ok(answer),
                 409 | 412 if !self.overwrite => {
-                    Err(Failed::from(EXISTS.broken("the object exists already")))
+                    Err(FailedTry::from(EXISTS.broken("the object exists already")))
                 }
                 _ => Err(answer.refused()),
             }
@@ -159,8 +159,8 @@ impl Upload {
         &self,
         name: &'static str,
         value: &str,
-        request: Outgoing<'a>,
-    ) -> Outgoing<'a> {
+        request: HttpRequest<'a>,
+    ) -> HttpRequest<'a> {
         if self.overwrite { request } else { request.with(name, value) }
     }
 
@@ -205,7 +205,7 @@ impl Upload {
 
     /// A file in parts as S3 takes it: begun, its parts, ended; given up where something fails.
     pub(super) fn multipart(&self) -> Result<()> {
-        let begun = Outgoing::new("POST", self.with_query("uploads"), b"");
+        let begun = HttpRequest::new("POST", self.with_query("uploads"), b"");
         let mut answer = self.send(&begun)?;
         let id = xml::find(&answer.text(64 << 10), "UploadId").filter(|id| !id.is_empty());
         let Some(id) = id else { return Err(ANSWER.broken("the answer has no id of an upload")) };
@@ -213,7 +213,7 @@ impl Upload {
         let run = || {
             let tags = self.parts(|number, bytes| {
                 let query = format!("partNumber={}&uploadId={id}", number + 1);
-                let answer = self.send(&Outgoing::new("PUT", self.with_query(&query), bytes))?;
+                let answer = self.send(&HttpRequest::new("PUT", self.with_query(&query), bytes))?;
                 let tag = answer.header("etag").map(str::to_owned);
                 tag.ok_or_else(|| ANSWER.broken("the answer to a part has no `ETag`"))
             })?;
@@ -227,7 +227,7 @@ impl Upload {
             }
             body.push_str("</CompleteMultipartUpload>");
             let url = self.with_query(&format!("uploadId={id}"));
-            let request = Outgoing::new("POST", url, body.as_bytes());
+            let request = HttpRequest::new("POST", url, body.as_bytes());
             let request = self.only_new("if-none-match", "*", request);
             let mut answer = self.send(&request)?;
             // The status comes before the store has put the parts together.
@@ -252,7 +252,7 @@ impl Upload {
         if done.is_err() {
             // What it fails with is worth less than what failed before.
             let url = self.with_query(&format!("uploadId={id}"));
-            let _ = self.client.send(&Outgoing::new("DELETE", url, b""));
+            let _ = self.client.send(&HttpRequest::new("DELETE", url, b""));
         }
         done
     }

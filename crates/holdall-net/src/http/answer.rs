@@ -1,10 +1,10 @@
 //! What is answered, but for the bytes of files.
 
-use super::request::{Part, Request, part};
+use super::request::{ResponseRange, Request, part};
 use super::server::HttpOptions;
 use crate::rules::{FAILED, NO_FILE, PLAIN, TOKEN};
 use crate::service::Service;
-use crate::shelf::{Entry, Served};
+use crate::shelf::{Entry, ServedFile};
 use holdall_core::Result;
 use holdall_json::write_string;
 use std::borrow::Cow;
@@ -25,18 +25,18 @@ pub(super) struct Answer {
 /// What follows a head.
 enum Body {
     Text(String),
-    File(Arc<dyn Served>, Range<u64>),
+    File(Arc<dyn ServedFile>, Range<u64>),
 }
 
 /// How a server answers.
-pub(super) struct Ways<'a> {
+pub(super) struct Responder<'a> {
     pub(super) service: &'a Service,
     pub(super) options: &'a HttpOptions,
     /// Whether only this machine reaches the server.
     pub(super) is_loopback: bool,
 }
 
-impl Ways<'_> {
+impl Responder<'_> {
     /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
@@ -146,9 +146,9 @@ impl Ways<'_> {
         let is_same = request.header("if-range").is_none_or(|one| one == etag);
         let asked = request.header("range").filter(|_| is_same);
         let (status, range) = match part(asked, len) {
-            Part::Whole => (200, 0..len),
-            Part::Range(range) => (206, range),
-            Part::Outside => {
+            ResponseRange::Whole => (200, 0..len),
+            ResponseRange::Range(range) => (206, range),
+            ResponseRange::Outside => {
                 let mut answer = with(Answer::text(416, ""));
                 answer.add("Content-Range", &format!("bytes */{len}"));
                 return answer;

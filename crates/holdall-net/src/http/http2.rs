@@ -6,9 +6,9 @@
 use super::answer::Answer;
 use super::begin::in_time;
 use super::request::{HEAD_MAX, Request};
-use super::server::{Answering, LOOK, PARTING, Shared, Unsent};
+use super::server::{BusyGuard, LOOK, PARTING, Shared, Unsent};
 use crate::service::{PIECE_MIN, Visit};
-use crate::shelf::Done;
+use crate::shelf::RequestOutcome;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
@@ -49,7 +49,7 @@ struct Course<'a> {
     since: Instant,
     /// When the client was told that no more is taken.
     parting: Option<Instant>,
-    answering: Option<Answering<'a>>,
+    answering: Option<BusyGuard<'a>>,
 }
 
 /// Serves a client until it leaves, or asks nothing for too long. What this gives is kept until the connection has ended.
@@ -57,7 +57,7 @@ pub(super) async fn serve<'a>(
     shared: &'a Shared,
     io: impl AsyncRead + AsyncWrite + Unpin,
     visit: &'a Visit,
-) -> Option<Answering<'a>> {
+) -> Option<BusyGuard<'a>> {
     let requests = shared.service.bounds.requests.clamp(1, 1 << 12);
     let buffer = (visit.share() / requests as u64).clamp(PIECE_MIN, BUFFER);
     let most = (requests * WAITING).max(WAITING_MIN);
@@ -77,7 +77,7 @@ impl<'a> Peer<'a> {
         &self,
         connection: &mut Connection<T, Bytes>,
         most: usize,
-    ) -> Option<Answering<'a>> {
+    ) -> Option<BusyGuard<'a>> {
         let mut course = Course::new();
         let mut answers: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
         poll_fn(|context| {
@@ -118,7 +118,7 @@ impl<'a> Peer<'a> {
         let answer = self.shared.answer(request.as_ref());
         let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
         let name = request.as_ref().and_then(Request::name).unwrap_or_default();
-        let mut telling = Telling { visit: self.visit, name, sent: 0, done: Done::Left };
+        let mut telling = Telling { visit: self.visit, name, sent: 0, done: RequestOutcome::Left };
         let is_whole = is_head || answer.len() == 0;
         let Ok(mut stream) = respond.send_response(head(&answer), is_whole) else { return };
         let done = match is_whole {
@@ -259,7 +259,7 @@ struct Telling<'a> {
     visit: &'a Visit,
     name: String,
     sent: u64,
-    done: Done,
+    done: RequestOutcome,
 }
 
 impl Drop for Telling<'_> {

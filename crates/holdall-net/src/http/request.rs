@@ -97,7 +97,7 @@ impl<'a> Request<'a> {
 
 /// What of a file of `len` bytes is asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ResponseRange {
     /// All of it.
     Whole,
     Range(Range<u64>),
@@ -106,8 +106,8 @@ pub(super) enum Part {
 }
 
 /// Reads a `Range` header. An invalid one counts as absent, as does one of several ranges.
-pub(super) fn part(header: Option<&str>, len: u64) -> Part {
-    let read = |text: &str| -> Option<Part> {
+pub(super) fn part(header: Option<&str>, len: u64) -> ResponseRange {
+    let read = |text: &str| -> Option<ResponseRange> {
         let (first, last) = text.strip_prefix("bytes=")?.trim().split_once('-')?;
         let number = |text: &str| -> Option<u64> {
             let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -125,9 +125,9 @@ pub(super) fn part(header: Option<&str>, len: u64) -> Part {
                 first..last.saturating_add(1).min(len)
             }
         };
-        Some(if range.start < range.end { Part::Range(range) } else { Part::Outside })
+        Some(if range.start < range.end { ResponseRange::Range(range) } else { ResponseRange::Outside })
     };
-    header.and_then(read).unwrap_or(Part::Whole)
+    header.and_then(read).unwrap_or(ResponseRange::Whole)
 }
 
 /// A text whose `%41` are made `A`; `None` if that is not UTF-8.
@@ -205,23 +205,23 @@ mod tests {
     #[test]
     fn ranges_are_read() {
         for (text, wanted) in [
-            ("bytes=0-9", Part::Range(0..10)),
-            ("bytes=90-", Part::Range(90..100)),
-            ("bytes=-10", Part::Range(90..100)),
-            ("bytes=-1000", Part::Range(0..100)),
-            ("bytes=99-99999999999999999999999", Part::Range(99..100)),
-            ("bytes=100-", Part::Outside),
-            ("bytes=-0", Part::Outside),
-            ("bytes=9-0", Part::Whole),
-            ("bytes=0-1,5-6", Part::Whole),
-            ("bytes=a-b", Part::Whole),
-            ("bytes=+1-2", Part::Whole),
-            ("lines=0-1", Part::Whole),
+            ("bytes=0-9", ResponseRange::Range(0..10)),
+            ("bytes=90-", ResponseRange::Range(90..100)),
+            ("bytes=-10", ResponseRange::Range(90..100)),
+            ("bytes=-1000", ResponseRange::Range(0..100)),
+            ("bytes=99-99999999999999999999999", ResponseRange::Range(99..100)),
+            ("bytes=100-", ResponseRange::Outside),
+            ("bytes=-0", ResponseRange::Outside),
+            ("bytes=9-0", ResponseRange::Whole),
+            ("bytes=0-1,5-6", ResponseRange::Whole),
+            ("bytes=a-b", ResponseRange::Whole),
+            ("bytes=+1-2", ResponseRange::Whole),
+            ("lines=0-1", ResponseRange::Whole),
         ] {
             assert_eq!(part(Some(text), 100), wanted, "{text}");
         }
-        assert_eq!(part(Some("bytes=0-"), 0), Part::Outside);
-        assert_eq!(part(None, 0), Part::Whole);
+        assert_eq!(part(Some("bytes=0-"), 0), ResponseRange::Outside);
+        assert_eq!(part(None, 0), ResponseRange::Whole);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The server, and what its clients have in common.
 
-use super::answer::{Answer, Ways};
+use super::answer::{Answer, Responder};
 use super::http1;
 use super::request::{HEAD_MAX, Request};
 use crate::meter::By;
@@ -8,7 +8,7 @@ use crate::meter::By;
 use crate::quic::Identity;
 use crate::rules::LISTEN;
 use crate::service::Service;
-use crate::shelf::Done;
+use crate::shelf::RequestOutcome;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read as _};
@@ -65,7 +65,7 @@ pub(super) struct Shared {
 }
 
 /// While something is answered.
-pub(super) struct Answering<'a>(&'a AtomicUsize);
+pub(super) struct BusyGuard<'a>(&'a AtomicUsize);
 
 /// The longest that bytes of a client are still read after the last answer.
 pub(super) const PARTING: Duration = Duration::from_secs(2);
@@ -200,19 +200,19 @@ impl Shared {
     }
 
     /// Something is answered until what this gives is dropped.
-    pub(super) fn answering(&self) -> Answering<'_> {
+    pub(super) fn answering(&self) -> BusyGuard<'_> {
         self.answering.fetch_add(1, Ordering::AcqRel);
-        Answering(&self.answering)
+        BusyGuard(&self.answering)
     }
 
     /// The answer to a request, or to bytes that are not one.
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let Shared { service, options, is_loopback, .. } = self;
-        Ways { service, options, is_loopback: *is_loopback }.answer(request)
+        Responder { service, options, is_loopback: *is_loopback }.answer(request)
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -232,12 +232,12 @@ impl From<io::Error> for Unsent {
 
 impl Answer {
     /// How it ended.
-    pub(super) fn done(&self, sending: &Result<(), Unsent>) -> Done {
+    pub(super) fn done(&self, sending: &Result<(), Unsent>) -> RequestOutcome {
         match (sending, self.refused) {
-            (Err(Unsent::File(e)), _) => Done::Refused(e.code()),
-            (Err(Unsent::Client(_)), _) => Done::Left,
-            (Ok(()), Some(code)) => Done::Refused(code),
-            (Ok(()), None) => Done::Whole,
+            (Err(Unsent::File(e)), _) => RequestOutcome::Refused(e.code()),
+            (Err(Unsent::Client(_)), _) => RequestOutcome::Left,
+            (Ok(()), Some(code)) => RequestOutcome::Refused(code),
+            (Ok(()), None) => RequestOutcome::Whole,
         }
     }
 }

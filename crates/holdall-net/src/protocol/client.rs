@@ -46,7 +46,7 @@ struct Coming {
 
 /// What a server said.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ServerMessage {
     /// It takes this client, and answers so many of its requests at once.
     Welcome {
         /// So many.
@@ -110,7 +110,7 @@ impl Client {
     ///
     /// # Errors
     /// What the connection ends for: `net/frame`, `net/version`, `net/proof`.
-    pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<Told>> {
+    pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerMessage>> {
         let mut all = Vec::new();
         loop {
             if let Some(coming) = &mut self.coming {
@@ -137,7 +137,7 @@ impl Client {
                         return Err(VERSION_RULE.broken(e));
                     }
                     self.is_welcome = true;
-                    all.push(Told::Welcome { requests });
+                    all.push(ServerMessage::Welcome { requests });
                 }
                 ServerFrame::File { file, id, len, index } => {
                     let Waiting { known, root } = self.asked(file)?;
@@ -153,7 +153,7 @@ impl Client {
                 }
                 ServerFrame::Refused { file, refusal } => {
                     self.asked(file)?;
-                    all.push(Told::Refused { file, refusal });
+                    all.push(ServerMessage::Refused { file, refusal });
                 }
                 ServerFrame::Answer { .. } => {
                     return Err(FRAME.broken("an answer is on the stream of its request"));
@@ -203,40 +203,40 @@ fn has_end(index: &[Range<u64>], len: u64, root: Root) -> Result<()> {
 }
 
 impl Coming {
-    fn whole(self) -> Told {
+    fn whole(self) -> ServerMessage {
         let mut bytes = Bytes::from(self.bytes);
         let cut = |range: &Range<u64>| {
             let len = (range.end - range.start) as usize;
             (range.start, bytes.split_to(len.min(bytes.len())))
         };
         let index = self.ranges.iter().map(cut).collect();
-        Told::Opened { file: self.file, id: self.id, len: self.len, index }
+        ServerMessage::Opened { file: self.file, id: self.id, len: self.len, index }
     }
 }
 
 /// An answer on its way in, over as many streams as it takes: what came stays, and the next stream is asked for the
 /// rest.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct PendingResponse {
     intake: Intake,
     frames: Frames,
     /// Whether this stream says that bytes follow.
     is_answered: bool,
 }
 
-impl Arrival {
+impl PendingResponse {
     /// Of these ranges, of which nothing came.
-    pub fn new(ranges: Vec<Range<u64>>) -> Arrival {
-        Arrival::new(Intake::new(ranges, None))
+    pub fn new(ranges: Vec<Range<u64>>) -> PendingResponse {
+        PendingResponse::new(Intake::new(ranges, None))
     }
 
     /// The same of a file of `len` bytes and this hash, from a server that was asked for proofs when it was opened.
-    pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> Arrival {
-        Arrival::new(Intake::new(ranges, Some((len, root))))
+    pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> PendingResponse {
+        PendingResponse::new(Intake::new(ranges, Some((len, root))))
     }
 
-    fn new(intake: Intake) -> Arrival {
-        Arrival { intake, frames: Frames::default(), is_answered: false }
+    fn new(intake: Intake) -> PendingResponse {
+        PendingResponse { intake, frames: Frames::default(), is_answered: false }
     }
 
     /// The request for what is missing, on a new stream; nothing, where nothing is.
@@ -322,7 +322,7 @@ fn too_many() -> Error {
 /// The error of a connection or stream that the other side ended with that number.
 #[cfg(feature = "quic")]
 pub(crate) fn ended(number: u64, text: &str) -> Error {
-    match super::Why::from_number(number) {
+    match super::RefusalReason::from_number(number) {
         Some(why) if text.is_empty() => why.rule().broken("the server ended the answer"),
         Some(why) => Refusal { why, text: text.to_owned() }.error(),
         None => FAILED.broken(format!("the server ended the connection with number {number}")),

@@ -120,7 +120,7 @@ pub enum ServerFrame {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, as a number.
-    pub why: Why,
+    pub why: RefusalReason,
     /// The same in words.
     pub text: String,
 }
@@ -128,7 +128,7 @@ pub struct Refusal {
 /// The reasons, by their numbers, from 1 on. Streams that are reset and connections that are closed have them too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Why {
+pub enum RefusalReason {
     /// The bytes are not a frame that is expected now.
     Frame = 1,
     /// Another version of the protocol.
@@ -149,17 +149,17 @@ pub enum Why {
     Ending = 9,
 }
 
-impl Why {
-    const ALL: [Why; 9] = [
-        Why::Frame,
-        Why::Version,
-        Why::Token,
-        Why::NoFile,
-        Why::Request,
-        Why::Busy,
-        Why::Changed,
-        Why::Failed,
-        Why::Ending,
+impl RefusalReason {
+    const ALL: [RefusalReason; 9] = [
+        RefusalReason::Frame,
+        RefusalReason::Version,
+        RefusalReason::Token,
+        RefusalReason::NoFile,
+        RefusalReason::Request,
+        RefusalReason::Busy,
+        RefusalReason::Changed,
+        RefusalReason::Failed,
+        RefusalReason::Ending,
     ];
 
     /// Its number.
@@ -168,21 +168,21 @@ impl Why {
     }
 
     /// The reason of that number.
-    pub fn from_number(number: u64) -> Option<Why> {
-        Why::ALL.into_iter().find(|why| u64::from(why.number()) == number)
+    pub fn from_number(number: u64) -> Option<RefusalReason> {
+        RefusalReason::ALL.into_iter().find(|why| u64::from(why.number()) == number)
     }
 
     /// The rule that was broken.
     pub fn rule(self) -> &'static Rule {
         match self {
-            Why::Frame => &FRAME,
-            Why::Version => &crate::rules::VERSION,
-            Why::Token => &TOKEN,
-            Why::NoFile => &NO_FILE,
-            Why::Request => &REQUEST,
-            Why::Busy => &BUSY,
-            Why::Changed => &CHANGED,
-            Why::Failed | Why::Ending => &FAILED,
+            RefusalReason::Frame => &FRAME,
+            RefusalReason::Version => &crate::rules::VERSION,
+            RefusalReason::Token => &TOKEN,
+            RefusalReason::NoFile => &NO_FILE,
+            RefusalReason::Request => &REQUEST,
+            RefusalReason::Busy => &BUSY,
+            RefusalReason::Changed => &CHANGED,
+            RefusalReason::Failed | RefusalReason::Ending => &FAILED,
         }
     }
 }
@@ -197,10 +197,10 @@ impl Refusal {
 /// What of an error another may know: its text, without what the server calls the file.
 impl From<&Error> for Refusal {
     fn from(e: &Error) -> Refusal {
-        let of = |why: &Why| e.code() == why.rule().code;
-        match Why::ALL.iter().find(|why| of(why)) {
+        let of = |why: &RefusalReason| e.code() == why.rule().code;
+        match RefusalReason::ALL.iter().find(|why| of(why)) {
             Some(why) => Refusal { why: *why, text: e.found().to_owned() },
-            None => Refusal { why: Why::Failed, text: "the file cannot be read".to_owned() },
+            None => Refusal { why: RefusalReason::Failed, text: "the file cannot be read".to_owned() },
         }
     }
 }
@@ -321,7 +321,7 @@ impl ClientFrame {
     /// # Errors
     /// [`FRAME`].
     pub fn decode(kind: u8, said: &[u8]) -> Result<ClientFrame> {
-        let mut said = Said(said);
+        let mut said = FrameReader(said);
         let frame = match kind {
             HELLO => ClientFrame::Hello {
                 version: u16::from_le_bytes(said.array()?),
@@ -401,7 +401,7 @@ impl ServerFrame {
     /// # Errors
     /// [`FRAME`].
     pub fn decode(kind: u8, said: &[u8]) -> Result<ServerFrame> {
-        let mut said = Said(said);
+        let mut said = FrameReader(said);
         let frame = match kind {
             WELCOME => ServerFrame::Welcome {
                 version: u16::from_le_bytes(said.array()?),
@@ -417,7 +417,7 @@ impl ServerFrame {
                 file: said.u32()?,
                 refusal: {
                     let number = u64::from(u16::from_le_bytes(said.array()?));
-                    let Some(why) = Why::from_number(number) else {
+                    let Some(why) = RefusalReason::from_number(number) else {
                         return Err(FRAME.broken(format!("{number} is not a reason to refuse")));
                     };
                     Refusal { why, text: said.text(REASON_MAX)? }
@@ -446,9 +446,9 @@ fn spelled(ranges: &[Range<u64>]) -> Vec<u8> {
 }
 
 /// What a frame says that was not looked at yet.
-struct Said<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl Said<'_> {
+impl FrameReader<'_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((first, rest)) = self.0.split_first_chunk() else {
             let left = self.0.len();
@@ -514,7 +514,7 @@ mod tests {
 
     fn frames() -> (Vec<ClientFrame>, Vec<ServerFrame>) {
         let id = FileId([7; 32]);
-        let refusal = Refusal { why: Why::Busy, text: "later".into() };
+        let refusal = Refusal { why: RefusalReason::Busy, text: "later".into() };
         (
             vec![
                 ClientFrame::Hello { version: 1, token: "t".into() },

@@ -1,6 +1,6 @@
 //! Bytes of ranges as they come in: plain, or each with its proof.
 
-use super::tree::{Check, Root, proven_len, unproven};
+use super::tree::{ProofChecker, Root, proven_len, unproven};
 use holdall_core::Result;
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) struct Intake {
     /// Bytes of the file and its hash, where ranges come with proofs.
     proof: Option<(u64, Root)>,
     /// The proof that is coming.
-    check: Option<Check>,
+    check: Option<ProofChecker>,
 }
 
 impl Intake {
@@ -94,7 +94,7 @@ impl Intake {
             let wanted = range.start + self.done..range.end;
             let mut check = match self.check.take() {
                 Some(check) => check,
-                None => Check::new(len, root, &wanted),
+                None => ProofChecker::new(len, root, &wanted),
             };
             let (mut came, before) = (0, input.len());
             let taken = check.take(input, |at, bytes| {

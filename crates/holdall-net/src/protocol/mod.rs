@@ -15,13 +15,13 @@ mod tree;
 
 #[cfg(feature = "quic")]
 pub(crate) use client::ended;
-pub use client::{Arrival, Client, Told};
+pub use client::{PendingResponse, Client, ServerMessage};
 pub use frame::{
     ClientFrame, FileId, Frames, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal, ServerFrame,
-    VERSION, Why,
+    VERSION, RefusalReason,
 };
 pub use intake::Piece;
-pub use server::{Answering, Order, Request, Requesting, Server};
+pub use server::{ResponseStream, ServerAction, Request, PendingRequest, Server};
 pub use tree::{GROUP, Prover, Reading, Root, Step, Tree, proven_len};
 
 /// What the two sides agree on when they connect (ALPN).

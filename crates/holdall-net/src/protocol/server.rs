@@ -1,10 +1,10 @@
 //! The server's end.
 
-use super::frame::{ClientFrame, FileId, Frames, RANGES_MAX, Refusal, ServerFrame, VERSION, Why};
+use super::frame::{ClientFrame, FileId, Frames, RANGES_MAX, Refusal, ServerFrame, VERSION, RefusalReason};
 use super::total;
 use super::tree::{Step, Walk, proven_len};
 use crate::rules::{FRAME, TOKEN, VERSION as VERSION_RULE};
-use crate::shelf::{Bounds, Tokens};
+use crate::shelf::{ServerLimits, Tokens};
 use holdall_core::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,7 +31,7 @@ enum Asked {
 
 /// What is to be done because of what a client said.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ServerAction {
     /// Send this on the control stream.
     Send(Vec<u8>),
     /// Open the file of that name, and say so to [`Server::opened`].
@@ -70,7 +70,7 @@ pub struct Request {
 
 impl Server {
     /// For a client that has just connected.
-    pub fn new(tokens: Tokens, bounds: &Bounds) -> Server {
+    pub fn new(tokens: Tokens, bounds: &ServerLimits) -> Server {
         Server {
             tokens,
             files_max: bounds.files,
@@ -85,7 +85,7 @@ impl Server {
     ///
     /// # Errors
     /// What the connection ends for: `net/frame`, `net/version`, `net/token`.
-    pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<Order>> {
+    pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<ServerAction>> {
         let mut orders = Vec::new();
         while let Some((kind, said)) = self.frames.take(&mut input, ClientFrame::most_of_control)? {
             let frame = ClientFrame::decode(kind, &said)?;
@@ -108,7 +108,7 @@ impl Server {
                     self.is_greeted = true;
                     let welcome =
                         ServerFrame::Welcome { version: VERSION, requests: self.requests };
-                    orders.push(Order::Send(welcome.encode()));
+                    orders.push(ServerAction::Send(welcome.encode()));
                 }
                 ClientFrame::Open { file, known, is_proven, path } => {
                     if self.files.contains_key(&file) {
@@ -116,19 +116,19 @@ impl Server {
                     }
                     if self.files.len() >= self.files_max {
                         let text = format!("{} files are open", self.files_max);
-                        orders.push(Order::Send(refused(file, Why::Busy, text)));
+                        orders.push(ServerAction::Send(refused(file, RefusalReason::Busy, text)));
                         continue;
                     }
                     self.files.insert(file, Asked::Coming { known, is_proven });
-                    orders.push(Order::Open { file, path, is_proven });
+                    orders.push(ServerAction::Open { file, path, is_proven });
                 }
                 ClientFrame::Close { file } => {
                     if self.files.remove(&file).is_some() {
-                        orders.push(Order::Close { file });
+                        orders.push(ServerAction::Close { file });
                     }
                 }
                 ClientFrame::Priority { stream, priority } => {
-                    orders.push(Order::Priority { stream, priority });
+                    orders.push(ServerAction::Priority { stream, priority });
                 }
                 ClientFrame::Request { .. } => {
                     return Err(FRAME.broken("a request has a stream of its own"));
@@ -144,7 +144,7 @@ impl Server {
         &mut self,
         file: u32,
         found: Result<(FileId, u64, Vec<Range<u64>>), Refusal>,
-    ) -> Option<(Vec<u8>, Answering)> {
+    ) -> Option<(Vec<u8>, ResponseStream)> {
         let asked = self.files.get_mut(&file)?;
         let Asked::Coming { known, is_proven } = *asked else { return None };
         match found {
@@ -156,12 +156,12 @@ impl Server {
                 };
                 *asked = Asked::Open { len, is_proven };
                 let frame = ServerFrame::File { file, id, len, index: index.clone() };
-                Some((frame.encode(), Answering::new(index, len, is_proven)))
+                Some((frame.encode(), ResponseStream::new(index, len, is_proven)))
             }
             Err(refusal) => {
                 self.files.remove(&file);
                 let frame = ServerFrame::Refused { file, refusal };
-                Some((frame.encode(), Answering::new(Vec::new(), 0, false)))
+                Some((frame.encode(), ResponseStream::new(Vec::new(), 0, false)))
             }
         }
     }
@@ -170,8 +170,8 @@ impl Server {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn admit(&self, request: &Request) -> Result<Answering, Refusal> {
-        let wrong = |text: String| Refusal { why: Why::Request, text };
+    pub fn admit(&self, request: &Request) -> Result<ResponseStream, Refusal> {
+        let wrong = |text: String| Refusal { why: RefusalReason::Request, text };
         let Some(Asked::Open { len, is_proven }) = self.files.get(&request.file) else {
             return Err(wrong(format!("file {} is not open", request.file)));
         };
@@ -181,7 +181,7 @@ impl Server {
         }
         match total(&request.ranges) {
             Some(total) if total <= *len => {
-                Ok(Answering::new(request.ranges.clone(), *len, *is_proven))
+                Ok(ResponseStream::new(request.ranges.clone(), *len, *is_proven))
             }
             _ => Err(wrong("it asks for more bytes than the file has".to_owned())),
         }
@@ -193,18 +193,18 @@ impl Server {
     }
 }
 
-fn refused(file: u32, why: Why, text: String) -> Vec<u8> {
+fn refused(file: u32, why: RefusalReason, text: String) -> Vec<u8> {
     ServerFrame::Refused { file, refusal: Refusal { why, text } }.encode()
 }
 
 /// A request on its way in.
 #[derive(Debug, Default)]
-pub struct Requesting {
+pub struct PendingRequest {
     frames: Frames,
     request: Option<Request>,
 }
 
-impl Requesting {
+impl PendingRequest {
     /// More bytes of the stream.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ fn with_end(mut index: Vec<Range<u64>>, len: u64) -> Vec<Range<u64>> {
 
 /// Ranges on their way out.
 #[derive(Debug, Clone)]
-pub struct Answering {
+pub struct ResponseStream {
     ranges: Vec<Range<u64>>,
     len: u64,
     is_proven: bool,
@@ -264,10 +264,10 @@ pub struct Answering {
     walk: Option<Walk>,
 }
 
-impl Answering {
+impl ResponseStream {
     /// Of these ranges of a file of `len` bytes.
-    fn new(ranges: Vec<Range<u64>>, len: u64, is_proven: bool) -> Answering {
-        Answering { ranges, len, is_proven, at: 0, done: 0, walk: None }
+    fn new(ranges: Vec<Range<u64>>, len: u64, is_proven: bool) -> ResponseStream {
+        ResponseStream { ranges, len, is_proven, at: 0, done: 0, walk: None }
     }
 
     /// What comes before the bytes.

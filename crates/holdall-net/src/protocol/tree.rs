@@ -138,7 +138,7 @@ pub fn proven_len(len: u64, range: &Range<u64>) -> u64 {
 
 /// Looks at the proof of a range as it comes.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct ProofChecker {
     len: u64,
     wanted: Range<u64>,
     /// Groups whose proof is to come, and what they must hash to; the next is the last.
@@ -147,12 +147,12 @@ pub(super) struct Check {
     held: Vec<u8>,
 }
 
-impl Check {
+impl ProofChecker {
     /// Of a range in a file of `len` bytes.
-    pub(super) fn new(len: u64, root: Root, range: &Range<u64>) -> Check {
+    pub(super) fn new(len: u64, root: Root, range: &Range<u64>) -> ProofChecker {
         let wanted = groups_of(range);
         let todo = if wanted.is_empty() { vec![] } else { vec![(0..len.div_ceil(GROUP), root.0)] };
-        Check { len, wanted, todo, held: Vec::new() }
+        ProofChecker { len, wanted, todo, held: Vec::new() }
     }
 
     /// Takes what belongs to the proof from the start of `input`, and hands out groups that are proven, with where they begin.

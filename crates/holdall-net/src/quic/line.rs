@@ -1,7 +1,7 @@
 //! Connections of this process to servers. All files that are open at one server share one, as long as any of them is open.
 
-use super::{Patience, Trust, endpoint, number, transport, trust};
-use crate::protocol::{Client, FileId, Root, Told, Why};
+use super::{QuicTimeouts, Trust, endpoint, number, transport, trust};
+use crate::protocol::{Client, FileId, Root, ServerMessage, RefusalReason};
 use crate::rules::{ANSWER, FAILED};
 use crate::wait::{Failed, wait};
 use bytes::Bytes;
@@ -23,18 +23,18 @@ use tokio::time::timeout;
 /// Who is connected to, as whom, and how long is waited: what has all of it in common shares a connection, and the tickets by
 /// which the next one is made.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Whom {
+pub(super) struct ConnectionKey {
     /// The name that a certificate is to be for.
     pub(super) host: String,
     pub(super) to: SocketAddr,
     pub(super) trust: Trust,
     pub(super) token: String,
-    pub(super) patience: Patience,
+    pub(super) patience: QuicTimeouts,
 }
 
 /// A server, and the connection to it, while there is one.
-pub(super) struct Place {
-    whom: Whom,
+pub(super) struct QuicServer {
+    whom: ConnectionKey,
     process: u32,
     /// With the tickets that the server gave: they are kept here and nowhere else.
     config: quinn::ClientConfig,
@@ -53,7 +53,7 @@ struct State {
 
 /// A connection.
 pub(super) struct Line {
-    whom: Whom,
+    whom: ConnectionKey,
     process: u32,
     handle: Handle,
     pub(super) connection: Connection,
@@ -108,14 +108,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 const GONE: Duration = Duration::from_secs(10);
 
 /// The servers that this process has talked to, the last at the end.
-static KNOWN: Mutex<Vec<Arc<Place>>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<Arc<QuicServer>>> = Mutex::new(Vec::new());
 
-impl Place {
+impl QuicServer {
     /// The place of that server.
     ///
     /// # Errors
     /// `net/certificate`.
-    pub(super) fn connect_to(whom: Whom) -> Result<Arc<Place>> {
+    pub(super) fn connect_to(whom: ConnectionKey) -> Result<Arc<QuicServer>> {
         let process = std::process::id();
         let mut known = lock(&KNOWN);
         let found = known.iter().position(|place| place.process == process && place.whom == whom);
@@ -124,7 +124,7 @@ impl Place {
             None => {
                 let config = config(&whom.trust)?;
                 let (state, tried) = Default::default();
-                Arc::new(Place { whom, process, config, state, tried })
+                Arc::new(QuicServer { whom, process, config, state, tried })
             }
         };
         known.push(Arc::clone(&place));
@@ -206,7 +206,7 @@ fn alive(line: &Weak<Line>) -> Option<Arc<Line>> {
 impl Line {
     /// A connection on which a file is being opened: its number, and who tells of it.
     async fn connect(
-        place: &Place,
+        place: &QuicServer,
         handle: &Handle,
         wanted: Wanted<'_>,
     ) -> Result<(Arc<Line>, u32, oneshot::Receiver<Result<Opened, Failed>>), Failed> {
@@ -331,10 +331,10 @@ impl Line {
         let mut asked = lock(&self.asked);
         for told in asked.client.control(bytes)? {
             let (file, opened) = match told {
-                Told::Welcome { .. } => continue,
-                Told::Opened { file, id, len, index } => (file, Ok(Opened { id, len, index })),
-                Told::Refused { file, refusal } => {
-                    let is_passing = refusal.why == Why::Busy;
+                ServerMessage::Welcome { .. } => continue,
+                ServerMessage::Opened { file, id, len, index } => (file, Ok(Opened { id, len, index })),
+                ServerMessage::Refused { file, refusal } => {
+                    let is_passing = refusal.why == RefusalReason::Busy;
                     (file, Err(Failed { error: refusal.error(), is_passing }))
                 }
             };
@@ -383,7 +383,7 @@ fn is_of_all(e: &Error) -> bool {
 /// Makes a connection, and says the first words on its control stream: at once, where there is a ticket of an earlier one, and again
 /// where the server does not take that.
 async fn begin(
-    whom: &Whom,
+    whom: &ConnectionKey,
     connecting: Connecting,
     said: &[u8],
 ) -> Result<(Connection, bool, (SendStream, RecvStream)), Failed> {
@@ -410,7 +410,7 @@ async fn begin(
 
 /// The control stream, with the first words on it.
 async fn say_first(
-    whom: &Whom,
+    whom: &ConnectionKey,
     connection: &Connection,
     said: &[u8],
 ) -> Result<(SendStream, RecvStream), Failed> {
@@ -428,7 +428,7 @@ async fn listen(line: Weak<Line>, mut receive: RecvStream) {
             Ok(Some(chunk)) => {
                 line.record_received(chunk.bytes.len());
                 let Err(e) = line.take(&chunk.bytes) else { continue };
-                line.connection.close(number(Why::Frame), e.found().as_bytes());
+                line.connection.close(number(RefusalReason::Frame), e.found().as_bytes());
                 e.into()
             }
             Ok(None) => {
@@ -442,7 +442,7 @@ async fn listen(line: Weak<Line>, mut receive: RecvStream) {
 }
 
 /// Why there is no connection.
-fn lost(whom: &Whom, e: ConnectionError) -> Failed {
+fn lost(whom: &ConnectionKey, e: ConnectionError) -> Failed {
     let host = &whom.host;
     match e {
         ConnectionError::ApplicationClosed(closed) => {
@@ -472,7 +472,7 @@ fn lost(whom: &Whom, e: ConnectionError) -> Failed {
     }
 }
 
-fn unsent(whom: &Whom, e: WriteError) -> Failed {
+fn unsent(whom: &ConnectionKey, e: WriteError) -> Failed {
     match e {
         WriteError::ConnectionLost(e) => lost(whom, e),
         WriteError::Stopped(code) => ended(code.into_inner(), ""),
@@ -480,7 +480,7 @@ fn unsent(whom: &Whom, e: WriteError) -> Failed {
     }
 }
 
-fn unread(whom: &Whom, e: ReadError) -> Failed {
+fn unread(whom: &ConnectionKey, e: ReadError) -> Failed {
     match e {
         ReadError::ConnectionLost(e) => lost(whom, e),
         ReadError::Reset(code) => ended(code.into_inner(), ""),
@@ -491,7 +491,7 @@ fn unread(whom: &Whom, e: ReadError) -> Failed {
 /// What the other side ended a stream or a connection for.
 fn ended(code: u64, text: &str) -> Failed {
     let error: Error = crate::protocol::ended(code, text);
-    let is_passing = matches!(Why::from_number(code), None | Some(Why::Busy | Why::Ending));
+    let is_passing = matches!(RefusalReason::from_number(code), None | Some(RefusalReason::Busy | RefusalReason::Ending));
     Failed { error, is_passing }
 }
 

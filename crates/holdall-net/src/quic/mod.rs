@@ -14,11 +14,11 @@ mod trust;
 
 pub use address::Address;
 pub use identity::Identity;
-pub use remote::{Addresses, Patience, Remote, Urgency};
+pub use remote::{AddressResolver, QuicTimeouts, Remote, Priority};
 pub use server::Server;
 pub use trust::Trust;
 
-use crate::protocol::Why;
+use crate::protocol::RefusalReason;
 use quinn::congestion::CubicConfig;
 use quinn::{
     Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig,
@@ -66,6 +66,6 @@ fn endpoint(at: SocketAddr, serves: Option<ServerConfig>) -> io::Result<Endpoint
 }
 
 /// A reason as QUIC has it.
-fn number(why: Why) -> VarInt {
+fn number(why: RefusalReason) -> VarInt {
     VarInt::from_u32(u32::from(why.number()))
 }

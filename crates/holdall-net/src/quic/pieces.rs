@@ -3,7 +3,7 @@
 use super::line::lock;
 use crate::protocol::Step;
 use crate::service::PIECE;
-use crate::shelf::Served;
+use crate::shelf::ServedFile;
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -28,7 +28,7 @@ impl Pieces {
     /// What a file has for these steps, none of which is proven.
     pub(super) fn read(
         self: &Arc<Pieces>,
-        file: &dyn Served,
+        file: &dyn ServedFile,
         steps: &[Step],
     ) -> Result<Vec<Bytes>> {
         let ranges = steps.iter().filter_map(|step| match step {
@@ -46,7 +46,7 @@ impl Pieces {
 
     fn fill(
         self: &Arc<Pieces>,
-        file: &dyn Served,
+        file: &dyn ServedFile,
         ranges: impl Iterator<Item = Range<u64>>,
         len: usize,
     ) -> Result<Bytes> {
@@ -88,7 +88,7 @@ mod tests {
 
     const END: u64 = 2 * PIECE;
 
-    impl Served for Counting {
+    impl ServedFile for Counting {
         fn len(&self) -> u64 {
             END
         }

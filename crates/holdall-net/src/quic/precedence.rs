@@ -27,16 +27,16 @@ struct Answer {
 }
 
 /// An answer among the others, until it is dropped.
-pub(super) struct Place<'a> {
+pub(super) struct Turn<'a> {
     of: &'a Precedence,
     stream: u64,
 }
 
 impl Precedence {
     /// An answer that has not begun.
-    pub(super) fn enter(&self, stream: u64, priority: i32) -> Place<'_> {
+    pub(super) fn enter(&self, stream: u64, priority: i32) -> Turn<'_> {
         lock(&self.answers).insert(stream, Answer { priority, went: None });
-        Place { of: self, stream }
+        Turn { of: self, stream }
     }
 
     /// Another priority for the answer on a stream, where there is one.
@@ -57,7 +57,7 @@ impl Precedence {
     }
 }
 
-impl Place<'_> {
+impl Turn<'_> {
     pub(super) fn priority(&self) -> i32 {
         lock(&self.of.answers).get(&self.stream).map_or(0, |answer| answer.priority)
     }
@@ -80,7 +80,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         lock(&self.of.answers).remove(&self.stream);
         self.of.changed.notify_waiters();

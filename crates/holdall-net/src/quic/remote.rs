@@ -1,8 +1,8 @@
 //! A file on a server.
 
-use super::line::{Link, Opened, Place, Wanted, Whom, lock};
+use super::line::{Link, Opened, QuicServer, Wanted, ConnectionKey, lock};
 use super::{Address, Trust};
-use crate::protocol::{Arrival, Client, FileId, Piece, RANGES_MAX};
+use crate::protocol::{PendingResponse, Client, FileId, Piece, RANGES_MAX};
 use crate::rules::{CHANGED, FAILED};
 use crate::wait::{Failed, shared, wait};
 use bytes::Bytes;
@@ -29,11 +29,11 @@ const LINGER: Duration = Duration::from_millis(1);
 const BATCHES: usize = 4;
 
 /// What finds the addresses of a host that may be connected to; asked whenever a connection is made.
-pub type Addresses = Box<dyn Fn() -> Result<Vec<SocketAddr>> + Send + Sync>;
+pub type AddressResolver = Box<dyn Fn() -> Result<Vec<SocketAddr>> + Send + Sync>;
 
 /// How long is waited, and how often it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct QuicTimeouts {
     /// For a connection.
     pub connect: Duration,
     /// For the next byte of an answer.
@@ -51,9 +51,9 @@ pub struct Patience {
 /// by then is an error: `net/changed`.
 pub struct Remote {
     address: Address,
-    addresses: Addresses,
+    addresses: AddressResolver,
     trust: Trust,
-    patience: Patience,
+    patience: QuicTimeouts,
     id: FileId,
     len: u64,
     index: Vec<(u64, Bytes)>,
@@ -62,16 +62,16 @@ pub struct Remote {
 
 /// How urgent the fetches are that are given this: higher numbers come first, 0 is what nobody chose.
 #[derive(Default)]
-pub struct Urgency {
+pub struct Priority {
     now: AtomicI32,
     /// Where answers are coming.
     streams: Mutex<Vec<(Weak<Link>, u64)>>,
 }
 
-impl Urgency {
+impl Priority {
     /// This urgent.
-    pub fn new(priority: i32) -> Urgency {
-        Urgency { now: AtomicI32::new(priority), streams: Mutex::default() }
+    pub fn new(priority: i32) -> Priority {
+        Priority { now: AtomicI32::new(priority), streams: Mutex::default() }
     }
 
     fn now(&self) -> i32 {
@@ -85,7 +85,7 @@ impl Urgency {
     }
 }
 
-impl fmt::Debug for Urgency {
+impl fmt::Debug for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Urgency({})", self.now())
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for Urgency {
 
 /// While an answer comes.
 struct Asking<'a> {
-    of: &'a Urgency,
+    of: &'a Priority,
     stream: u64,
 }
 
@@ -175,9 +175,9 @@ impl Remote {
     /// `net/failed`, `net/certificate`, `net/token`, `net/no-file` and the like.
     pub fn open(
         address: Address,
-        addresses: Addresses,
+        addresses: AddressResolver,
         authorities: Vec<Vec<u8>>,
-        patience: Patience,
+        patience: QuicTimeouts,
     ) -> Result<Remote> {
         let trust = match address.pin {
             Some(pin) => Trust::Pin(pin),
@@ -243,7 +243,7 @@ impl Remote {
     pub fn fetch(
         &self,
         ranges: &[Range<u64>],
-        urgency: &Urgency,
+        urgency: &Priority,
         mut each: impl FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         for (number, ranges) in ranges.chunks(RANGES_MAX).enumerate() {
@@ -257,12 +257,12 @@ impl Remote {
     fn arrive(
         &self,
         ranges: &[Range<u64>],
-        urgency: &Urgency,
+        urgency: &Priority,
         each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut arrival = match self.address.root {
-            Some(root) => Arrival::proven(ranges.to_vec(), self.len, root),
-            None => Arrival::new(ranges.to_vec()),
+            Some(root) => PendingResponse::proven(ranges.to_vec(), self.len, root),
+            None => PendingResponse::new(ranges.to_vec()),
         };
         loop {
             let before = arrival.bytes_received();
@@ -282,7 +282,7 @@ impl Remote {
     }
 
     /// Gives what is under way and what comes another urgency: higher numbers come first.
-    pub fn urge(&self, urgency: &Urgency, priority: i32) {
+    pub fn urge(&self, urgency: &Priority, priority: i32) {
         urgency.now.store(priority, Ordering::Relaxed);
         let streams = lock(&urgency.streams).clone();
         for (link, stream) in streams {
@@ -297,8 +297,8 @@ impl Remote {
     async fn ask(
         &self,
         link: &Arc<Link>,
-        arrival: &mut Arrival,
-        urgency: &Urgency,
+        arrival: &mut PendingResponse,
+        urgency: &Priority,
         each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<(), Failed> {
         if arrival.is_whole() {
@@ -347,14 +347,14 @@ impl Remote {
     fn connect(&self, known: Option<FileId>) -> Result<(Link, Opened), Failed> {
         let handle = shared()?;
         // Whatever address another file has its connection to, this one may be connected to as well.
-        let whom = |to| Whom {
+        let whom = |to| ConnectionKey {
             host: self.address.host.clone(),
             to,
             trust: self.trust.clone(),
             token: self.address.token.clone(),
             patience: self.patience,
         };
-        let places = (self.addresses)()?.into_iter().map(|to| Place::connect_to(whom(to)));
+        let places = (self.addresses)()?.into_iter().map(|to| QuicServer::connect_to(whom(to)));
         let mut places = places.collect::<Result<Vec<_>>>()?;
         places.sort_by_key(|place| !place.is_connected());
         let Address { path, root, .. } = &self.address;

@@ -2,16 +2,16 @@
 
 use super::line::lock;
 use super::pieces::Pieces;
-use super::precedence::{Place, Precedence};
+use super::precedence::{Turn, Precedence};
 use super::{Identity, endpoint, number, transport};
 use crate::meter::By;
 use crate::protocol::{
-    Answering, Order, PROTOCOL, Prover, Refusal, Request, Requesting, Server as Session, Step,
-    Tree, Why,
+    ResponseStream, ServerAction, PROTOCOL, Prover, Refusal, Request, PendingRequest, Server as Session, Step,
+    Tree, RefusalReason,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
 use crate::service::{PIECE, Service, Visit};
-use crate::shelf::{Bounds, Done, Served};
+use crate::shelf::{ServerLimits, RequestOutcome, ServedFile};
 use crate::wait::{runtime, wait};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
@@ -63,14 +63,14 @@ struct Peer {
 #[derive(Clone)]
 struct Open {
     name: Arc<str>,
-    file: Arc<dyn Served>,
+    file: Arc<dyn ServedFile>,
     /// Where what is sent is proven.
     tree: Option<Arc<Tree>>,
 }
 
 /// What is sent of a file.
 struct Spelling {
-    file: Arc<dyn Served>,
+    file: Arc<dyn ServedFile>,
     prover: Option<Prover>,
     pieces: Arc<Pieces>,
 }
@@ -119,7 +119,7 @@ impl Server {
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.endpoint.close(number(Why::Ending), b"the server ends");
+        self.endpoint.close(number(RefusalReason::Ending), b"the server ends");
         if let Some(runtime) = self.runtime.take() {
             let idle =
                 async { timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
@@ -132,7 +132,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.endpoint.close(number(Why::Ending), b"the server ends");
+        self.endpoint.close(number(RefusalReason::Ending), b"the server ends");
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -145,7 +145,7 @@ impl fmt::Debug for Server {
     }
 }
 
-fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
+fn config(identity: &Identity, bounds: &ServerLimits) -> Result<quinn::ServerConfig> {
     let mut tls = identity.tls(&[PROTOCOL])?;
     // Tickets are kept in memory, and each is taken once: what somebody sends a second time is not early any more.
     tls.max_early_data_size = u32::MAX;
@@ -193,11 +193,11 @@ async fn client(connecting: Connecting, shared: Arc<Shared>) {
     let (send, receive) = match timeout(patience, connection.accept_bi()).await {
         Ok(Ok(streams)) => streams,
         Ok(Err(_)) => return,
-        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
+        Err(_) => return connection.close(number(RefusalReason::Ending), b"no stream is opened"),
     };
     let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
         return connection
-            .close(number(Why::Busy), b"there are as many clients as this server takes");
+            .close(number(RefusalReason::Busy), b"there are as many clients as this server takes");
     };
     connection.set_send_window(visit.share());
     let peer = Arc::new(Peer {
@@ -226,7 +226,7 @@ impl Peer {
                 true => chunk.await,
                 false => match timeout(patience, chunk).await {
                     Ok(chunk) => chunk,
-                    Err(_) => return self.connection.close(number(Why::Ending), b"no hello comes"),
+                    Err(_) => return self.connection.close(number(RefusalReason::Ending), b"no hello comes"),
                 },
             };
             let Ok(Some(chunk)) = chunk else { return };
@@ -234,7 +234,7 @@ impl Peer {
                 Ok(orders) => orders,
                 Err(e) => {
                     let refusal = Refusal::from(&e);
-                    self.log("", 0, Done::Refused(e.code()));
+                    self.log("", 0, RequestOutcome::Refused(e.code()));
                     return self.connection.close(number(refusal.why), refusal.text.as_bytes());
                 }
             };
@@ -248,18 +248,18 @@ impl Peer {
     }
 
     /// Nothing, where the client takes no more.
-    async fn carry_out(&self, order: Order, send: &mut SendStream) -> Option<()> {
+    async fn carry_out(&self, order: ServerAction, send: &mut SendStream) -> Option<()> {
         match order {
-            Order::Send(bytes) => self.send(send, bytes.into()).await,
-            Order::Close { file } => {
+            ServerAction::Send(bytes) => self.send(send, bytes.into()).await,
+            ServerAction::Close { file } => {
                 lock(&self.files).remove(&file);
                 Some(())
             }
-            Order::Priority { stream, priority } => {
+            ServerAction::Priority { stream, priority } => {
                 self.precedence.set(stream, priority);
                 Some(())
             }
-            Order::Open { file, path, is_proven } => self.open(file, path, is_proven, send).await,
+            ServerAction::Open { file, path, is_proven } => self.open(file, path, is_proven, send).await,
         }
     }
 
@@ -285,7 +285,7 @@ impl Peer {
                 (Some((file, tree)), Ok(found))
             }
             Err(e) => {
-                self.log(&name, 0, Done::Refused(e.code()));
+                self.log(&name, 0, RequestOutcome::Refused(e.code()));
                 (None, Err(Refusal::from(&e)))
             }
         };
@@ -308,7 +308,7 @@ impl Peer {
                 Err(e) => {
                     // Nothing else can be said where bytes are due.
                     let refusal = Refusal::from(&e);
-                    self.log(&open.name, sent, Done::Refused(e.code()));
+                    self.log(&open.name, sent, RequestOutcome::Refused(e.code()));
                     self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
                     return None;
                 }
@@ -320,7 +320,7 @@ impl Peer {
                 self.visit.sent(len);
             }
         }
-        self.log(&open.name, sent, Done::Whole);
+        self.log(&open.name, sent, RequestOutcome::Whole);
         Some(())
     }
 
@@ -330,7 +330,7 @@ impl Peer {
             Ok(Ok(())) => Some(()),
             Ok(Err(_)) => None,
             Err(_) => {
-                self.connection.close(number(Why::Ending), b"the client takes nothing");
+                self.connection.close(number(RefusalReason::Ending), b"the client takes nothing");
                 None
             }
         }
@@ -343,8 +343,8 @@ impl Peer {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(e) => {
-                self.log("", 0, Done::Refused(e.code()));
-                return self.connection.close(number(Why::Frame), e.found().as_bytes());
+                self.log("", 0, RequestOutcome::Refused(e.code()));
+                return self.connection.close(number(RefusalReason::Frame), e.found().as_bytes());
             }
         };
         let place = self.precedence.enter(stream, request.priority);
@@ -361,9 +361,9 @@ impl Peer {
 
     /// The request that comes on a stream; nothing, where the client has given it up.
     async fn requested(&self, receive: &mut RecvStream) -> Result<Option<Request>> {
-        let mut requesting = Requesting::default();
+        let mut requesting = PendingRequest::default();
         loop {
-            let chunk = receive.read_chunk(Requesting::MOST, true);
+            let chunk = receive.read_chunk(PendingRequest::MOST, true);
             match timeout(self.shared.service.bounds.patience, chunk).await {
                 Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
                 Ok(Ok(None)) => return requesting.finish().map(Some),
@@ -372,19 +372,19 @@ impl Peer {
         }
     }
 
-    async fn answer(&self, request: &Request, place: &Place<'_>, send: &mut SendStream) {
+    async fn answer(&self, request: &Request, place: &Turn<'_>, send: &mut SendStream) {
         let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
-            true => Err(Refusal { why: Why::Ending, text: "the server ends".to_owned() }),
+            true => Err(Refusal { why: RefusalReason::Ending, text: "the server ends".to_owned() }),
             false => lock(&self.session).admit(request),
         };
         let open = lock(&self.files).get(&request.file).cloned();
         let (mut answering, open) = match (admitted, open) {
             (Ok(answering), Some(open)) => (answering, open),
             (admitted, open) => {
-                let gone = Refusal { why: Why::Request, text: "the file is closed".to_owned() };
+                let gone = Refusal { why: RefusalReason::Request, text: "the file is closed".to_owned() };
                 let refusal = admitted.err().unwrap_or(gone);
                 let name = open.as_ref().map_or("", |open| &*open.name);
-                self.log(name, 0, Done::Refused(refusal.why.rule().code));
+                self.log(name, 0, RequestOutcome::Refused(refusal.why.rule().code));
                 let frame = Session::refuse(request, refusal);
                 if self.taken(send.write_all(&frame)).await.is_some() {
                     let _ = send.finish();
@@ -399,17 +399,17 @@ impl Peer {
     /// Sends an answer: bytes that were sent, and how it ended.
     async fn pieces(
         &self,
-        answering: &mut Answering,
+        answering: &mut ResponseStream,
         open: &Open,
-        place: &Place<'_>,
+        place: &Turn<'_>,
         send: &mut SendStream,
-    ) -> (u64, Done) {
+    ) -> (u64, RequestOutcome) {
         let (mut spelling, mut sent) = (open.spelling(&self.shared.pieces), 0);
         let mut urgency = place.priority();
         place.goes();
         let _ = send.set_priority(urgency);
         if self.taken(send.write_all(&answering.head())).await.is_none() {
-            return (sent, Done::Left);
+            return (sent, RequestOutcome::Left);
         }
         loop {
             place.turn().await;
@@ -417,7 +417,7 @@ impl Peer {
             let steps = answering.next(self.visit.piece());
             if steps.is_empty() {
                 let _ = send.finish();
-                return (sent, Done::Whole);
+                return (sent, RequestOutcome::Whole);
             }
             let now = place.priority();
             if now != urgency {
@@ -429,13 +429,13 @@ impl Peer {
                 Ok(bytes) => bytes,
                 Err(e) => {
                     let _ = send.reset(number(Refusal::from(&e).why));
-                    return (sent, Done::Refused(e.code()));
+                    return (sent, RequestOutcome::Refused(e.code()));
                 }
             };
             let len: u64 = bytes.iter().map(|bytes| bytes.len() as u64).sum();
             if self.taken(send.write_all_chunks(&mut bytes)).await.is_none() {
-                let _ = send.reset(number(Why::Ending));
-                return (sent, Done::Left);
+                let _ = send.reset(number(RefusalReason::Ending));
+                return (sent, RequestOutcome::Left);
             }
             place.goes();
             sent += len;
@@ -456,7 +456,7 @@ impl Peer {
         timeout(self.shared.service.bounds.patience, sending).await.ok()?.ok()
     }
 
-    fn log(&self, name: &str, sent: u64, done: Done) {
+    fn log(&self, name: &str, sent: u64, done: RequestOutcome) {
         self.visit.tell(name, sent, done);
     }
 }

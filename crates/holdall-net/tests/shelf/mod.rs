@@ -5,7 +5,7 @@ use holdall_core::Result;
 use holdall_net::http::{HttpOptions, HttpServer};
 use holdall_net::protocol::FileId;
 use holdall_net::rules::{CHANGED, FAILED, NO_FILE};
-use holdall_net::{Access, Bounds, Entry, Log, Served, Service, Shelf};
+use holdall_net::{Access, ServerLimits, Entry, Log, ServedFile, Service, FileCatalog};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -64,7 +64,7 @@ impl Seen {
 }
 
 impl Files {
-    pub(crate) fn served() -> (Arc<dyn Shelf>, Arc<Seen>) {
+    pub(crate) fn served() -> (Arc<dyn FileCatalog>, Arc<Seen>) {
         let seen = Arc::<Seen>::default();
         (Arc::new(Files(Arc::clone(&seen))), seen)
     }
@@ -80,7 +80,7 @@ impl Files {
 }
 
 /// A server of them at any port.
-pub(crate) fn server(bounds: Bounds, options: HttpOptions) -> (HttpServer, Arc<Seen>) {
+pub(crate) fn server(bounds: ServerLimits, options: HttpOptions) -> (HttpServer, Arc<Seen>) {
     let (files, seen) = Files::served();
     let service = Service::new(files).with_bounds(bounds).with_log(seen.log());
     (start(service, options), seen)
@@ -90,8 +90,8 @@ pub(crate) fn start(service: Service, options: HttpOptions) -> HttpServer {
     HttpServer::start(service, "127.0.0.1:0".parse().unwrap(), options).unwrap()
 }
 
-impl Shelf for Files {
-    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+impl FileCatalog for Files {
+    fn open(&self, name: &str) -> Result<Arc<dyn ServedFile>> {
         let end = if name == "torn" { TORN } else { u64::MAX };
         let bytes: Bytes = match name {
             "digits" => Bytes::from_static(b"0123456789"),
@@ -104,7 +104,7 @@ impl Shelf for Files {
         let seen = Arc::clone(&self.0);
         let open = seen.open.fetch_add(1, Ordering::AcqRel) + 1;
         seen.most.fetch_max(open, Ordering::AcqRel);
-        Ok(Arc::new(One { bytes, end, seen }))
+        Ok(Arc::new(StoredFile { bytes, end, seen }))
     }
 
     fn list(&self) -> Result<Vec<Entry>> {
@@ -113,19 +113,19 @@ impl Shelf for Files {
     }
 }
 
-struct One {
+struct StoredFile {
     bytes: Bytes,
     end: u64,
     seen: Arc<Seen>,
 }
 
-impl Drop for One {
+impl Drop for StoredFile {
     fn drop(&mut self) {
         self.seen.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Served for One {
+impl ServedFile for StoredFile {
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -3,8 +3,8 @@
 
 use holdall_core::{Bytes, Result};
 use holdall_net::protocol::{FileId, Piece};
-use holdall_net::quic::{Address, Identity, Patience, Remote, Urgency};
-use holdall_net::{Entry, Served, Shelf};
+use holdall_net::quic::{Address, Identity, QuicTimeouts, Remote, Priority};
+use holdall_net::{Entry, ServedFile, FileCatalog};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -17,8 +17,8 @@ fn byte(at: u64) -> u8 {
 /// One file of so many bytes, under every name.
 pub(crate) struct Only(pub(crate) u64);
 
-impl Shelf for Only {
-    fn open(&self, _: &str) -> Result<Arc<dyn Served>> {
+impl FileCatalog for Only {
+    fn open(&self, _: &str) -> Result<Arc<dyn ServedFile>> {
         Ok(Arc::new(Only(self.0)))
     }
 
@@ -27,7 +27,7 @@ impl Shelf for Only {
     }
 }
 
-impl Served for Only {
+impl ServedFile for Only {
     fn len(&self) -> u64 {
         self.0
     }
@@ -51,7 +51,7 @@ pub(crate) fn open(identity: &Identity, name: &str, at: SocketAddr) -> Remote {
     let address = Address::parse(&format!("holdall://{at}/{name}#sha256={pin}")).unwrap();
     let secs = Duration::from_secs;
     let (connect, stall, pause) = (secs(5), secs(5), Duration::from_millis(10));
-    let patience = Patience { connect, stall, tries: 4, pause };
+    let patience = QuicTimeouts { connect, stall, tries: 4, pause };
     Remote::open(address, Box::new(move || Ok(vec![at])), Vec::new(), patience).unwrap()
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn read(remote: &Remote, range: Range<u64>) {
         came.extend_from_slice(piece.bytes);
         Ok(())
     };
-    remote.fetch(std::slice::from_ref(&range), &Urgency::new(0), take).unwrap();
+    remote.fetch(std::slice::from_ref(&range), &Priority::new(0), take).unwrap();
     assert!(came.into_iter().eq(range.map(byte)));
     assert_eq!(remote.index(), [(0, (0..100).map(byte).collect())]);
 }

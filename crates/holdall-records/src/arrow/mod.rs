@@ -21,7 +21,7 @@ pub(crate) mod write;
 
 pub use kind::kind;
 
-use crate::gather::Chosen;
+use crate::gather::RowSelection;
 use crate::rules::ARROW;
 use crate::{Blob, Record, Records, check_range, placed};
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
@@ -122,7 +122,7 @@ impl Arrow {
 
     fn batch(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
         let records = &self.records;
-        let columns = records.gather(&self.paths, &Chosen::These(&rows), &Work::new())?;
+        let columns = records.gather(&self.paths, &RowSelection::These(&rows), &Work::new())?;
         let columns = self.schema.fields().iter().zip(columns);
         let columns = columns.map(|(field, column)| read::array(field, column));
         let columns =

@@ -2,7 +2,7 @@
 
 use super::element::Element;
 use super::types::ITEM;
-use crate::gather::{Data, Gathered, Values, Wrong, tensor};
+use crate::gather::{ColumnBytes, Gathered, Values, Wrong, tensor};
 use crate::rules::ARROW;
 use crate::{Blob, placed};
 use arrow_array::types::{self as t, ArrowDictionaryKeyType, ArrowPrimitiveType, ByteArrayType};
@@ -165,7 +165,7 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
     let values = match dtype {
         None => Values::Runs(ends, bytes),
         Some(dtype) => {
-            let below = tensor(Data::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
+            let below = tensor(ColumnBytes::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
                 Wrong::Told(e) => placed(e, blob.tensor()),
                 Wrong::Bytes => {
                     placed(BOOL_BYTE.broken("a byte that is not 0 or 1"), blob.tensor())

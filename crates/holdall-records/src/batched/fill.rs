@@ -3,7 +3,7 @@
 use super::Batched;
 use crate::DatasetWriter;
 use crate::arrow::write::Rows;
-use crate::check::{CheckReport, Where};
+use crate::check::{CheckReport, FindingLocation};
 use crate::rows::FillOptions;
 use crate::rules::ARROW;
 use holdall_core::Result;
@@ -59,7 +59,7 @@ impl Batched {
                     checker.one_record(own.record_value(ty, record, heap, limits)?)
                 });
                 if let Err(e) = checked {
-                    report.add(Where::Record(report.records), e);
+                    report.add(FindingLocation::Record(report.records), e);
                 }
                 report.records += 1;
                 Ok(())

@@ -1,6 +1,6 @@
 //! The runs of a blob, on their way into a file.
 
-use super::Part;
+use super::FinishedTensor;
 use super::begun::Promise;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
@@ -177,9 +177,9 @@ pub(super) fn kind(content: Content) -> Value {
     serde_json::json!({"TypeDef:Blob": {"content": content.to_string()}})
 }
 
-impl From<BlobWriter> for Part {
-    fn from(blob: BlobWriter) -> Part {
-        Part {
+impl From<BlobWriter> for FinishedTensor {
+    fn from(blob: BlobWriter) -> FinishedTensor {
+        FinishedTensor {
             promise: blob.promise,
             kind: kind(blob.content).to_string(),
             name: blob.name,

@@ -1,6 +1,6 @@
 //! The records of a dataset, on their way into a file.
 
-use super::Part;
+use super::FinishedTensor;
 use super::begun::Promise;
 use super::lines::{self, Lines};
 use super::spool::{Spool, SpoolHeap};
@@ -246,13 +246,13 @@ impl DatasetWriter {
     }
 }
 
-impl std::convert::From<DatasetWriter> for Part {
-    fn from(dataset: DatasetWriter) -> Part {
+impl std::convert::From<DatasetWriter> for FinishedTensor {
+    fn from(dataset: DatasetWriter) -> FinishedTensor {
         let mut components = vec![("data", DType::U8, dataset.records)];
         if dataset.schema.ty(dataset.ty).heap_align.is_some() {
             components.push((HEAP, DType::U8, dataset.heap.spool));
         }
-        Part {
+        FinishedTensor {
             promise: dataset.promise,
             kind: dataset.kind.to_string(),
             name: dataset.name,

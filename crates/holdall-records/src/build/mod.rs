@@ -31,7 +31,7 @@ use holdall_core::{
 };
 use holdall_io::Tensor;
 use holdall_io::items::as_it_is;
-use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
@@ -93,7 +93,7 @@ pub struct BuildReport {
 
 /// A dataset or a blob that has all it shall have.
 #[must_use = "it is in no file before `Build::add`"]
-pub struct Part {
+pub struct FinishedTensor {
     promise: Option<Promise>,
     kind: String,
     name: String,
@@ -102,7 +102,7 @@ pub struct Part {
     pub(crate) components: Vec<(&'static str, DType, Spool)>,
 }
 
-impl Part {
+impl FinishedTensor {
     /// What it is as a tensor of a file: its name, and its components with their bytes.
     pub fn spec(&self) -> TensorSpec {
         let components = self.components.iter().map(|(role, dtype, spool)| {
@@ -282,14 +282,14 @@ impl Build {
     ///
     /// # Errors
     /// `write/same-name`, Unsupported where the format cannot hold it, Io.
-    pub fn add(&mut self, part: impl Into<Part>) -> Result<()> {
+    pub fn add(&mut self, part: impl Into<FinishedTensor>) -> Result<()> {
         self.add_with(part, &Attributes::new())
     }
 
     /// As [`Build::add`], with attributes besides those that say what the dataset or the blob is.
     pub(crate) fn add_with(
         &mut self,
-        part: impl Into<Part>,
+        part: impl Into<FinishedTensor>,
         attributes: &Attributes,
     ) -> Result<()> {
         let mut part = part.into();
@@ -303,7 +303,7 @@ impl Build {
         }
         let feeds = part.components.into_iter().map(|(_, _, spool)| self.feed(spool));
         let feeds = feeds.collect::<Result<_>>()?;
-        self.push(Item { spec, feeds, keep: Keep::Nothing })
+        self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
     /// Takes a tensor of any layout: `components` are the decoded bytes of each component with bytes of
@@ -321,7 +321,7 @@ impl Build {
             }
             feeds.push(self.feed(spool)?);
         }
-        self.push(Item { spec, feeds, keep: Keep::Nothing })
+        self.push(Item { spec, feeds, keep: CopyMode::Nothing })
     }
 
     /// Takes a tensor of one component that [`Build::finish`] reads from `from`.
@@ -333,7 +333,7 @@ impl Build {
         spec: TensorSpec,
         from: impl Read + Send + 'static,
     ) -> Result<()> {
-        self.fed(spec, Feed::Reader(Box::new(from)))
+        self.fed(spec, ComponentSource::Reader(Box::new(from)))
     }
 
     /// Takes a tensor, a dataset or a blob of an open file as it is.
@@ -355,8 +355,8 @@ impl Build {
     }
 
     /// Takes a tensor of one component, which comes from an open file in another form.
-    pub(crate) fn fed(&mut self, spec: TensorSpec, feed: Feed) -> Result<()> {
-        self.push(Item { spec, feeds: vec![feed], keep: Keep::Nothing })
+    pub(crate) fn fed(&mut self, spec: TensorSpec, feed: ComponentSource) -> Result<()> {
+        self.push(Item { spec, feeds: vec![feed], keep: CopyMode::Nothing })
     }
 
     /// As [`Build::copy`], as what `spec` says: another name, and another shape of as many elements.
@@ -419,8 +419,8 @@ impl Build {
         Ok(())
     }
 
-    fn feed(&self, spool: Spool) -> Result<Feed> {
-        Ok(Feed::Reader(Box::new(spool.reader(self.options.work.clone())?)))
+    fn feed(&self, spool: Spool) -> Result<ComponentSource> {
+        Ok(ComponentSource::Reader(Box::new(spool.reader(self.options.work.clone())?)))
     }
 
     /// Refuses early what the format cannot hold.

@@ -1,9 +1,9 @@
 //! Columns of what was gathered.
 
 use super::fill::Filled;
-use super::plan::{END, Of, Shape};
+use super::plan::{END, ColumnKind, Shape};
 use super::views::{VIEW, buffers, views};
-use super::{Data, Found, Gathered, Gatherer, Rows, Texts, Values, Wrong, block};
+use super::{ColumnBytes, Found, Gathered, Gatherer, Rows, Texts, Values, Wrong, block};
 use holdall_core::Result;
 use holdall_io::buffer::Buffer;
 use holdall_schema::{Kind, Path, Scalar, TensorDType, TypeId, Union};
@@ -18,29 +18,29 @@ impl Gatherer<'_> {
     ) -> Found<Gathered> {
         let Filled { there, absent, values, runs } = std::mem::take(&mut filled[shape.slot]);
         let values = match shape.of {
-            Of::Bits => Values::Bits(values),
-            Of::Numbers => Values::Numbers(values),
-            Of::Places(e) => Values::Places(values, e),
-            Of::Runs if self.texts == Texts::Views => {
+            ColumnKind::Bits => Values::Bits(values),
+            ColumnKind::Numbers => Values::Numbers(values),
+            ColumnKind::Places(e) => Values::Places(values, e),
+            ColumnKind::Runs if self.texts == Texts::Views => {
                 self.take(len, VIEW)?;
                 let (ends, bytes) = (values.freeze(), runs.freeze());
                 Values::Views(views(&ends, &bytes, self.work)?.freeze(), buffers(bytes))
             }
-            Of::Runs => Values::Runs(values.freeze(), runs.freeze()),
-            Of::Views => Values::Views(values.freeze(), buffers(runs.freeze())),
-            Of::Struct(members) => Values::Struct(self.all(members, len, filled)?),
-            Of::Union(union, variants) => {
+            ColumnKind::Runs => Values::Runs(values.freeze(), runs.freeze()),
+            ColumnKind::Views => Values::Views(values.freeze(), buffers(runs.freeze())),
+            ColumnKind::Struct(members) => Values::Struct(self.all(members, len, filled)?),
+            ColumnKind::Union(union, variants) => {
                 let keys = self.keys(&union, values.as_ref(), there.as_deref())?;
                 let keys = Gathered { len, absent, there: there.clone(), values: keys };
                 let mut below = vec![keys];
                 below.extend(self.all(variants, len, filled)?);
                 Values::Struct(below)
             }
-            Of::Lists(items) => {
+            ColumnKind::Lists(items) => {
                 Values::Lists(values.freeze(), Box::new(self.elements(runs, items)?))
             }
-            Of::Fixed(items) => Values::Fixed(Box::new(self.elements(values, items)?)),
-            Of::Tensor(dtype, count) => {
+            ColumnKind::Fixed(items) => Values::Fixed(Box::new(self.elements(values, items)?)),
+            ColumnKind::Tensor(dtype, count) => {
                 self.take(count.saturating_mul(len), 1)?;
                 Values::Fixed(Box::new(tensor(values, dtype, count, len)?))
             }
@@ -58,7 +58,7 @@ impl Gatherer<'_> {
     }
 
     /// Values of a type that lie one after the other, as elements of arrays do.
-    fn elements(&mut self, data: Data, items: TypeId) -> Found<Gathered> {
+    fn elements(&mut self, data: ColumnBytes, items: TypeId) -> Found<Gathered> {
         let schema = self.records.schema();
         let extent = schema.extent(items)?;
         // Of records or a heap that are in memory.
@@ -95,7 +95,7 @@ impl Gatherer<'_> {
 }
 
 /// The elements of tensors, `count` in each of `len`.
-pub(crate) fn tensor(data: Data, dtype: TensorDType, count: usize, len: usize) -> Found<Gathered> {
+pub(crate) fn tensor(data: ColumnBytes, dtype: TensorDType, count: usize, len: usize) -> Found<Gathered> {
     let (total, bits) = (count * len, dtype.bits() as usize);
     if dtype == TensorDType::Bool {
         if !block::is_below(data.as_ref(), 1, 2) {
@@ -103,7 +103,7 @@ pub(crate) fn tensor(data: Data, dtype: TensorDType, count: usize, len: usize) -
         }
         let mut packed = Buffer::new(total.div_ceil(8))?;
         block::pack(data.as_ref(), packed.as_mut());
-        return Ok(whole(total, Values::Bits(Data::Own(packed))));
+        return Ok(whole(total, Values::Bits(ColumnBytes::Own(packed))));
     }
     if bits >= 8 {
         return Ok(whole(total, Values::Numbers(data)));
@@ -115,7 +115,7 @@ pub(crate) fn tensor(data: Data, dtype: TensorDType, count: usize, len: usize) -
             *slot = code(bytes, at * bits, bits);
         }
     }
-    Ok(whole(total, Values::Numbers(Data::Own(codes))))
+    Ok(whole(total, Values::Numbers(ColumnBytes::Own(codes))))
 }
 
 /// Values that are all there.
@@ -124,13 +124,13 @@ fn whole(len: usize, values: Values) -> Gathered {
 }
 
 /// Numbers at an address that suits them.
-fn aligned(data: Data, width: usize) -> Result<Data> {
+fn aligned(data: ColumnBytes, width: usize) -> Result<ColumnBytes> {
     let is_aligned = |bytes: &[u8]| (bytes.as_ptr() as usize).is_multiple_of(width.clamp(1, 8));
     match data {
-        Data::Shared(bytes) if !is_aligned(&bytes) => {
+        ColumnBytes::Shared(bytes) if !is_aligned(&bytes) => {
             let mut copy = Buffer::new(bytes.len())?;
             copy.as_mut().copy_from_slice(&bytes);
-            Ok(Data::Own(copy))
+            Ok(ColumnBytes::Own(copy))
         }
         data => Ok(data),
     }

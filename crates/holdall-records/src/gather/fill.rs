@@ -3,7 +3,7 @@
 use super::block::{Block, Heap, Out, Scratch, Seen, is_of};
 use super::plan::{END, Job, Slot};
 use super::views::{self, VIEW};
-use super::{Data, Found, Gatherer, Rows, Wrong, reuse};
+use super::{ColumnBytes, Found, Gatherer, Rows, Wrong, reuse};
 use crate::{Records, placed};
 use bytes::Bytes;
 use holdall_core::Result;
@@ -26,9 +26,9 @@ pub(super) struct Filled {
     pub(super) there: Option<Bytes>,
     pub(super) absent: usize,
     /// Numbers, bits, views, or where runs end.
-    pub(super) values: Data,
+    pub(super) values: ColumnBytes,
     /// The bytes of runs, or what views point into.
-    pub(super) runs: Data,
+    pub(super) runs: ColumnBytes,
 }
 
 /// The bytes of a block's runs: in the heap as they are wanted, or to be copied.
@@ -110,9 +110,9 @@ impl Gatherer<'_> {
                     self.follow(slot, &blocks, &seen, (ends, there.as_deref(), every), &work)?
                 }
                 Job::Views(_) => self.lead(values.as_mut(), &seen, (bases[at], every), &work)?,
-                _ => Data::default(),
+                _ => ColumnBytes::default(),
             };
-            filled.push(Filled { there, absent, values: Data::Own(values), runs });
+            filled.push(Filled { there, absent, values: ColumnBytes::Own(values), runs });
         }
         Ok(filled)
     }
@@ -125,20 +125,20 @@ impl Gatherer<'_> {
         seen: &[&Seen],
         (ends, there, every): (&mut [u8], Option<&[u8]>, usize),
         work: &Work,
-    ) -> Found<Data> {
-        let Job::Ends { stride, content, .. } = slot.job else { return Ok(Data::default()) };
+    ) -> Found<ColumnBytes> {
+        let Job::Ends { stride, content, .. } = slot.job else { return Ok(ColumnBytes::default()) };
         let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         self.take(total, 1)?;
         let records = self.records;
         let mut data = match together(seen) {
-            Some(range) if total > 0 => Data::Shared(records.0.heap.shared(range)?),
-            Some(_) => Data::default(),
-            None => Data::Own(Buffer::new(total)?),
+            Some(range) if total > 0 => ColumnBytes::Shared(records.0.heap.shared(range)?),
+            Some(_) => ColumnBytes::default(),
+            None => ColumnBytes::Own(Buffer::new(total)?),
         };
         let (mut lying, mut copied): (&[u8], &mut [u8]) = match &mut data {
-            Data::Shared(bytes) => (bytes, &mut []),
-            Data::Own(memory) => (&[], memory.as_mut()),
+            ColumnBytes::Shared(bytes) => (bytes, &mut []),
+            ColumnBytes::Own(memory) => (&[], memory.as_mut()),
         };
         let (mut before, mut jobs) = (0, Vec::with_capacity(blocks.len()));
         let bits = (0..).map(|at| there.and_then(|there| there.get(at * every / 8..)));

@@ -47,11 +47,11 @@ pub struct Gathered {
 #[non_exhaustive]
 pub enum Values {
     /// A bit for each boolean, the lowest of a byte first.
-    Bits(Data),
+    Bits(ColumnBytes),
     /// Numbers, one after the other; of less than a byte a byte each.
-    Numbers(Data),
+    Numbers(ColumnBytes),
     /// The places of an enum's strings, as wide as they are stored.
-    Places(Data, Enum),
+    Places(ColumnBytes, Enum),
     /// Where texts, or runs of bytes, end: one more `i64` than there are values, the first 0. And their bytes.
     Runs(Bytes, Bytes),
     /// Texts, or runs of bytes, as views of Arrow's: sixteen bytes for each, with a short one in them. And the buffers, of less than
@@ -67,35 +67,35 @@ pub enum Values {
 
 /// Bytes of a column.
 #[derive(Debug)]
-pub enum Data {
+pub enum ColumnBytes {
     /// Nobody else's.
     Own(Buffer),
     /// As they lie in the heap.
     Shared(Bytes),
 }
 
-impl Default for Data {
-    fn default() -> Data {
-        Data::Shared(Bytes::new())
+impl Default for ColumnBytes {
+    fn default() -> ColumnBytes {
+        ColumnBytes::Shared(Bytes::new())
     }
 }
 
-impl Data {
+impl ColumnBytes {
     /// The bytes, shared and no longer changeable. Up to 64 MiB of memory are kept for columns that come later, once nobody has them
     /// any more.
     pub fn freeze(self) -> Bytes {
         match self {
-            Data::Own(memory) => reuse::lend(memory),
-            Data::Shared(bytes) => bytes,
+            ColumnBytes::Own(memory) => reuse::lend(memory),
+            ColumnBytes::Shared(bytes) => bytes,
         }
     }
 }
 
-impl AsRef<[u8]> for Data {
+impl AsRef<[u8]> for ColumnBytes {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Data::Own(memory) => memory.as_ref(),
-            Data::Shared(bytes) => bytes,
+            ColumnBytes::Own(memory) => memory.as_ref(),
+            ColumnBytes::Shared(bytes) => bytes,
         }
     }
 }
@@ -103,7 +103,7 @@ impl AsRef<[u8]> for Data {
 /// Which records are gathered.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Chosen<'a, 'r> {
+pub enum RowSelection<'a, 'r> {
     /// Those of a range.
     Range(Range<u64>),
     /// Those at these places, in this order.
@@ -121,7 +121,7 @@ impl Records {
     pub fn gather(
         &self,
         paths: &[Path],
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
         self.gather_as(Texts::Ends, paths, chosen, work)
@@ -134,7 +134,7 @@ impl Records {
     pub fn gather_views(
         &self,
         paths: &[Path],
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
         self.gather_as(Texts::Views, paths, chosen, work)
@@ -144,7 +144,7 @@ impl Records {
         &self,
         texts: Texts,
         paths: &[Path],
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Vec<Gathered>> {
         self.gather_or_explain(paths, chosen, work, |gatherer, rows| {
@@ -161,7 +161,7 @@ impl Records {
     pub fn gather_runs(
         &self,
         path: &Path,
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<(Bytes, Bytes)> {
         let all = std::slice::from_ref(path);
@@ -175,7 +175,7 @@ impl Records {
     pub fn gather_there(
         &self,
         path: &Path,
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
     ) -> Result<Option<Bytes>> {
         let slot = Slot { part: self.accessor(&path.to_string())?, job: Job::There };
@@ -200,11 +200,11 @@ impl Records {
     fn gather_or_explain<T>(
         &self,
         paths: &[Path],
-        chosen: &Chosen<'_, '_>,
+        chosen: &RowSelection<'_, '_>,
         work: &Work,
         gather: impl FnOnce(&mut Gatherer<'_>, &Rows<'_>) -> Found<T>,
     ) -> Result<T> {
-        if let Chosen::Range(range) = chosen {
+        if let RowSelection::Range(range) = chosen {
             self.compare_if_whole(range)?;
         }
         let left = self.limits().decoded_len;
@@ -218,7 +218,7 @@ impl Records {
 
     /// What is wrong with the first record of which a part is wrong.
     #[cold]
-    fn wrong(&self, paths: &[Path], chosen: &Chosen<'_, '_>, rows: &Rows<'_>) -> Error {
+    fn wrong(&self, paths: &[Path], chosen: &RowSelection<'_, '_>, rows: &Rows<'_>) -> Error {
         for path in paths {
             let part = match self.schema().accessor(self.ty(), path) {
                 Ok(part) => part,
@@ -226,9 +226,9 @@ impl Records {
             };
             for (at, bytes) in rows.bytes.chunks(rows.stride.max(1)).enumerate() {
                 let index = match chosen {
-                    Chosen::Range(range) => range.start + at as u64,
-                    Chosen::At(places) => places[at],
-                    Chosen::These(records) => records[at].index(),
+                    RowSelection::Range(range) => range.start + at as u64,
+                    RowSelection::At(places) => places[at],
+                    RowSelection::These(records) => records[at].index(),
                 };
                 let bytes = Cow::Borrowed(&bytes[..self.0.size]);
                 let record = Record { records: self, ty: self.ty(), index, bytes };
@@ -283,7 +283,7 @@ struct Gatherer<'g> {
 
 impl<'g> Gatherer<'g> {
     /// The chosen records, as they lie in the file or one after the other in memory.
-    fn rows<'a>(&mut self, chosen: &Chosen<'a, '_>) -> Result<Rows<'a>>
+    fn rows<'a>(&mut self, chosen: &RowSelection<'a, '_>) -> Result<Rows<'a>>
     where
         'g: 'a,
     {
@@ -295,9 +295,9 @@ impl<'g> Gatherer<'g> {
             Ok(Rows { bytes: records.run(range)?, count, stride })
         };
         let count = match chosen {
-            Chosen::Range(range) => return run(range.clone()),
-            Chosen::At(places) => places.len(),
-            Chosen::These(these) => {
+            RowSelection::Range(range) => return run(range.clone()),
+            RowSelection::At(places) => places.len(),
+            RowSelection::These(these) => {
                 let is_other = |r: &&Record<'_>| {
                     !Arc::ptr_eq(&r.records().0, &records.0) || r.ty() != records.ty()
                 };
@@ -323,14 +323,14 @@ impl<'g> Gatherer<'g> {
             }
         };
         match chosen {
-            Chosen::Range(_) => {}
-            Chosen::These(all) => all.iter().for_each(|record| put(record.bytes())),
-            Chosen::At(places) if records.bytes().is_some() => {
+            RowSelection::Range(_) => {}
+            RowSelection::These(all) => all.iter().for_each(|record| put(record.bytes())),
+            RowSelection::At(places) if records.bytes().is_some() => {
                 for place in *places {
                     put(records.record(*place)?.bytes());
                 }
             }
-            Chosen::At(places) => {
+            RowSelection::At(places) => {
                 for record in records.at(places.to_vec()) {
                     put(record?.bytes());
                 }

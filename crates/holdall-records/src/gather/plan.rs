@@ -49,10 +49,10 @@ pub(super) enum Content {
 /// A column, by the number of its slot.
 pub(super) struct Shape {
     pub(super) slot: usize,
-    pub(super) of: Of,
+    pub(super) of: ColumnKind,
 }
 
-pub(super) enum Of {
+pub(super) enum ColumnKind {
     Bits,
     Numbers,
     Places(Enum),
@@ -80,8 +80,8 @@ impl<'s> Plan<'s> {
         let size = part.size();
         let numbers = |most| Job::Numbers { size, width: size, most };
         let runs = |content| match self.texts {
-            Texts::Ends => (Job::Ends { stride: 1, align: 1, content }, Of::Runs),
-            Texts::Views => (Job::Views(content), Of::Views),
+            Texts::Ends => (Job::Ends { stride: 1, align: 1, content }, ColumnKind::Runs),
+            Texts::Views => (Job::Views(content), ColumnKind::Views),
         };
         // Of what is below it comes first.
         let slot = self.slots.len();
@@ -93,34 +93,34 @@ impl<'s> Plan<'s> {
             Kind::Array(Array { items, len: Len::Variable { .. }, .. }) => {
                 let extent = schema.extent(*items)?;
                 let (stride, align) = (extent.stride.max(1), u64::from(extent.align.max(1)));
-                (Job::Ends { stride, align, content: Content::Any }, Of::Lists(*items))
+                (Job::Ends { stride, align, content: Content::Any }, ColumnKind::Lists(*items))
             }
             kind if is_raw => {
                 let message = format!("a `TypeDef:{}` has nothing in the heap", kind.as_str());
                 return Err(ACCESS.broken(message));
             }
-            Kind::Scalar(Scalar::Boolean) => (Job::Bits, Of::Bits),
-            Kind::Scalar(_) => (numbers(None), Of::Numbers),
-            Kind::Enum(e) => (numbers(u32::try_from(e.values.len()).ok()), Of::Places(e.clone())),
-            Kind::Struct(_) => (Job::There, Of::Struct(Vec::new())),
+            Kind::Scalar(Scalar::Boolean) => (Job::Bits, ColumnKind::Bits),
+            Kind::Scalar(_) => (numbers(None), ColumnKind::Numbers),
+            Kind::Enum(e) => (numbers(u32::try_from(e.values.len()).ok()), ColumnKind::Places(e.clone())),
+            Kind::Struct(_) => (Job::There, ColumnKind::Struct(Vec::new())),
             Kind::Union(union) => {
                 let width = union.width.bytes() as usize;
                 let most = u32::try_from(union.variants.len()).ok();
-                (Job::Numbers { size: width, width, most }, Of::Union(union.clone(), Vec::new()))
+                (Job::Numbers { size: width, width, most }, ColumnKind::Union(union.clone(), Vec::new()))
             }
             Kind::Array(Array { items, len: Len::Fixed(count), .. }) => {
                 // Within the record, whose size fits memory.
                 let stride = schema.extent(*items)?.stride.max(1) as usize;
                 let width = (*count as usize).saturating_mul(stride);
                 let job = Job::Numbers { size: size.min(width), width, most: None };
-                (job, Of::Fixed(*items))
+                (job, ColumnKind::Fixed(*items))
             }
             Kind::Tensor(tensor) => {
                 let any = || OPEN_SHAPE.broken("a tensor of any dtype");
                 let dtype = tensor.dtype.ok_or_else(any)?;
                 // As above.
                 let count = schema.dims(tensor)?.iter().product::<u64>() as usize;
-                (numbers(None), Of::Tensor(dtype, count))
+                (numbers(None), ColumnKind::Tensor(dtype, count))
             }
             kind => {
                 return Err(ARROW.broken(format!("no column is of a `TypeDef:{}`", kind.as_str())));
@@ -130,14 +130,14 @@ impl<'s> Plan<'s> {
         let mut below =
             |name: &Arc<str>| self.add(ty, &path.then(Segment::Name(name.clone())), false);
         let of = match (of, of_kind) {
-            (Of::Struct(_), Kind::Struct(of)) => {
-                Of::Struct(of.members.iter().map(|m| below(&m.name)).collect::<Result<_>>()?)
+            (ColumnKind::Struct(_), Kind::Struct(of)) => {
+                ColumnKind::Struct(of.members.iter().map(|m| below(&m.name)).collect::<Result<_>>()?)
             }
-            (Of::Union(union, _), _) => {
+            (ColumnKind::Union(union, _), _) => {
                 // One that is called as the discriminator has no name left in a struct.
                 let variants = union.variants.iter().filter(|v| v.key != union.discriminator);
                 let variants = variants.map(|v| below(&v.key)).collect::<Result<_>>()?;
-                Of::Union(union, variants)
+                ColumnKind::Union(union, variants)
             }
             (of, _) => of,
         };

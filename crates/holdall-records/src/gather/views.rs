@@ -2,7 +2,7 @@
 
 use super::block::{Block, Scratch, Seen};
 use super::plan::{END, Job, Slot};
-use super::{Data, Found, Gatherer};
+use super::{ColumnBytes, Found, Gatherer};
 use crate::rules::ARROW;
 use bytes::Bytes;
 use holdall_core::{Error, Result};
@@ -76,7 +76,7 @@ impl Gatherer<'_> {
         seen: &[&Seen],
         (base, every): (u64, usize),
         work: &Work,
-    ) -> Found<Data> {
+    ) -> Found<ColumnBytes> {
         let total = seen.iter().fold(0u64, |sum, seen| sum.saturating_add(seen.len));
         self.take(usize::try_from(total).unwrap_or(usize::MAX), 1)?;
         let long = seen.iter().fold(Long::default(), |all, seen| all.and(&seen.long));
@@ -84,11 +84,11 @@ impl Gatherer<'_> {
             return Err(too_long().into());
         }
         if long.len == 0 {
-            return Ok(Data::default());
+            return Ok(ColumnBytes::default());
         }
         let heap = &self.records.0.heap;
         if long.start >= base && (long.end - base) / 2 <= long.len {
-            return Ok(Data::Shared(heap.shared(base..long.end)?));
+            return Ok(ColumnBytes::Shared(heap.shared(base..long.end)?));
         }
         let heap = heap.whole().unwrap_or_default();
         // Of texts that together are within the limit.
@@ -121,7 +121,7 @@ impl Gatherer<'_> {
                 work.check()
             },
         )?;
-        Ok(Data::Own(out))
+        Ok(ColumnBytes::Own(out))
     }
 }
 

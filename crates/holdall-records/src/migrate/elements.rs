@@ -5,7 +5,7 @@ use bytes::Bytes;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::{Encoding, Error, Result, Role};
 use holdall_formats::stored_as;
-use holdall_io::items::Feed;
+use holdall_io::items::ComponentSource;
 use holdall_io::{Check, Tensor};
 use holdall_schema::evolve::rules::VALUE;
 use holdall_schema::{Chain, Scalar, TensorDType};
@@ -52,13 +52,13 @@ impl Elements {
     }
 
     /// The same, told to a writer, where floats become floats and none may be beyond them.
-    pub(super) fn cast(&self) -> Option<Feed> {
+    pub(super) fn cast(&self) -> Option<ComponentSource> {
         if !self.chain.is_cast() || self.chain.saturates() {
             return None;
         }
         let (dtype, logical) = stored_as(self.to.0);
         let to = FloatType::from_dtype(dtype, logical.as_ref())?;
-        Feed::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
+        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
     }
 
     /// All of them, as the old ones come.

@@ -1,6 +1,6 @@
 //! What the new schema has and a file has not.
 
-use super::tensors::{Flat, How, set_type, shown};
+use super::tensors::{Flat, TensorSource, set_type, shown};
 use holdall_core::error::Shown as _;
 use holdall_core::{Result, TensorSpec};
 use holdall_formats::stored_as;
@@ -96,5 +96,5 @@ fn default(path: &Path, filled: Filled) -> Flat {
     let (dtype, _) = stored_as(filled.dtype);
     let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());
     set_type(&mut spec, filled.dtype);
-    Flat { spec, how: How::Filled(Arc::new(filled)) }
+    Flat { spec, how: TensorSource::Filled(Arc::new(filled)) }
 }

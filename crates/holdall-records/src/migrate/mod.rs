@@ -20,7 +20,7 @@ use holdall_schema::{Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits
 use prepare::{Job, Prepared, Work};
 use serde_json::{Map, Value};
 use std::path::Path;
-use tensors::How;
+use tensors::TensorSource;
 
 /// How a file is written under another schema, or read under it: that of a record, or that of a whole file.
 ///
@@ -152,7 +152,7 @@ impl Migration {
             match work {
                 Work::Copied(tensor, target) => build.copy_as(tensor, target)?,
                 Work::Flat(flat) => match &flat.how {
-                    How::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
+                    TensorSource::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
                     _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {

@@ -1,10 +1,10 @@
 //! What a migration is going to do, told before it runs.
 
 use super::prepare::{Prepared, Work};
-use super::tensors::{How, shown_spec};
+use super::tensors::{TensorSource, shown_spec};
 use holdall_core::error::Shown as _;
 use holdall_io::items::spec_of;
-use holdall_schema::{Done, MemberStep, Scalar, TensorDType};
+use holdall_schema::{StepKind, MemberStep, Scalar, TensorDType};
 
 /// What a [`Migration`](super::Migration) is going to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct MigrationPlan {
 #[non_exhaustive]
 pub struct PlanStep {
     /// What is done.
-    pub what: Done,
+    pub what: StepKind,
     /// Its path in the old file, if it is there: `encoder.weight`, `points[].x`.
     pub from: Option<String>,
     /// Its path in the new one, if it will be there.
@@ -63,17 +63,17 @@ impl MigrationPlan {
         }
         for (path, new) in &prepared.absent {
             plan.steps
-                .push(PlanStep { new: Some(new.clone()), ..step(Done::Absent, None, Some(path)) });
+                .push(PlanStep { new: Some(new.clone()), ..step(StepKind::Absent, None, Some(path)) });
         }
         for (path, old) in &prepared.dropped {
-            plan.steps.push(PlanStep { old: old.clone(), ..step(Done::Dropped, Some(path), None) });
+            plan.steps.push(PlanStep { old: old.clone(), ..step(StepKind::Dropped, Some(path), None) });
         }
         plan
     }
 
     fn renamed(&mut self, from: &str, to: &str) {
         if from != to {
-            self.steps.push(step(Done::Renamed, Some(from), Some(to)));
+            self.steps.push(step(StepKind::Renamed, Some(from), Some(to)));
         }
     }
 
@@ -86,12 +86,12 @@ impl MigrationPlan {
         let old = from.map(|tensor| shown_spec(&spec_of(tensor)));
         let new = flat.shown();
         let (what, by) = match &flat.how {
-            How::Same(_) if old.as_ref() == Some(&new) => return,
-            How::Same(_) => (Done::Converted, Some("reshape")),
-            How::Elements(elements) if elements.widens => (Done::Widened, None),
-            How::Elements(elements) => (Done::Converted, Some(elements.name())),
-            How::Made(..) => (Done::Converted, Some("a function")),
-            How::Filled(_) => (Done::Default, None),
+            TensorSource::Same(_) if old.as_ref() == Some(&new) => return,
+            TensorSource::Same(_) => (StepKind::Converted, Some("reshape")),
+            TensorSource::Elements(elements) if elements.widens => (StepKind::Widened, None),
+            TensorSource::Elements(elements) => (StepKind::Converted, Some(elements.name())),
+            TensorSource::Made(..) => (StepKind::Converted, Some("a function")),
+            TensorSource::Filled(_) => (StepKind::Default, None),
         };
         let rounds = by.is_some() && rounds(old.as_deref(), Some(&new));
         let from = from.map(|tensor| tensor.name());
@@ -101,7 +101,7 @@ impl MigrationPlan {
     }
 }
 
-fn step(what: Done, from: Option<&str>, to: Option<&str>) -> PlanStep {
+fn step(what: StepKind, from: Option<&str>, to: Option<&str>) -> PlanStep {
     let owned = |path: Option<&str>| path.map(str::to_owned);
     let (from, to) = (owned(from), owned(to));
     PlanStep { what, from, to, old: None, new: None, by: None, rounds: false }
@@ -121,7 +121,7 @@ fn member(of: &MemberStep, name: &str, target: &str) -> PlanStep {
         old: old.map(str::to_owned),
         new: new.map(str::to_owned),
         by: of.by.as_deref().map(|by| by.to_owned()),
-        rounds: of.what == Done::Converted && rounds(old, new),
+        rounds: of.what == StepKind::Converted && rounds(old, new),
     }
 }
 

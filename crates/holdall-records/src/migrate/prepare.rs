@@ -2,7 +2,7 @@
 
 use super::conversion::Conversion;
 use super::missing::missing;
-use super::tensors::{Flat, How, shown, shown_spec};
+use super::tensors::{Flat, TensorSource, shown, shown_spec};
 use super::{Migration, within};
 use crate::build::spec;
 use crate::check::fits;
@@ -19,7 +19,7 @@ use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
     Change, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
-    SCHEMA_ATTRIBUTE, Verdict, What, diff, resolve,
+    SCHEMA_ATTRIBUTE, Verdict, ChangeKind, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -304,7 +304,7 @@ impl Prepared {
                 }
                 Work::Flat(flat) => {
                     let how: fn(&mut TensorChange) = match flat.how {
-                        How::Same(_) => |change| change.shape = true,
+                        TensorSource::Same(_) => |change| change.shape = true,
                         _ => |change| change.elements = true,
                     };
                     if let Some(tensor) = flat.tensor() {
@@ -366,7 +366,7 @@ impl Job {
         let old = schema_of_dataset(self.records.tensor().file(), &self.name)?;
         let sides = ((&old.schema, &old.json), (&self.to.schema, &self.to.json));
         let changes = diff(sides.0, sides.1, limits)?;
-        let is_open = |c: &Change| c.verdict > Verdict::Compatible && c.what != What::Removed;
+        let is_open = |c: &Change| c.verdict > Verdict::Compatible && c.what != ChangeKind::Removed;
         let own = &self.to.vocabulary;
         match Checker::IS_BUILT && (!own.is_empty() || changes.iter().any(is_open)) {
             true => Checker::with_vocabulary(&self.to.schema, &self.to.json, own, limits).map(Some),

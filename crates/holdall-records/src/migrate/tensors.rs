@@ -8,7 +8,7 @@ use holdall_core::model::element_count;
 use holdall_core::{Error, Layout, Result, Role, TensorSpec};
 use holdall_formats::{schema_dtype, stored_as};
 use holdall_io::Tensor;
-use holdall_io::items::Feed;
+use holdall_io::items::ComponentSource;
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
 use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
 use std::io::Read;
@@ -29,12 +29,12 @@ pub struct TensorPart<'a> {
 #[derive(Clone)]
 pub(crate) struct Flat {
     pub(crate) spec: TensorSpec,
-    pub(super) how: How,
+    pub(super) how: TensorSource,
 }
 
 /// Where the bytes of a tensor come from.
 #[derive(Clone)]
-pub(super) enum How {
+pub(super) enum TensorSource {
     /// Those of the old one, as they are.
     Same(Tensor),
     /// Those of the old one, element by element.
@@ -63,7 +63,7 @@ impl Flat {
     ) -> Result<Flat> {
         let mut spec = holdall_io::items::spec_of(tensor.sound()?);
         target.clone_into(&mut spec.name);
-        let same = |spec: TensorSpec| Flat { spec, how: How::Same(tensor.clone()) };
+        let same = |spec: TensorSpec| Flat { spec, how: TensorSource::Same(tensor.clone()) };
         let named = match &spec.components[..] {
             [data] if spec.layout == Layout::Dense => {
                 schema_dtype(data.dtype, data.logical_type.as_ref())
@@ -105,7 +105,7 @@ impl Flat {
             }
         }
         let made_of = |chain: Chain| {
-            Elements::new(tensor, chain, from, wanted).map(|made| How::Elements(Box::new(made)))
+            Elements::new(tensor, chain, from, wanted).map(|made| TensorSource::Elements(Box::new(made)))
         };
         let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
             (None, None) if conversion.is_some() => {
@@ -119,10 +119,10 @@ impl Flat {
                 );
             }
             (None, Some(change)) => {
-                Some(How::Made(tensor.clone(), Arc::clone(change), OnceLock::new()))
+                Some(TensorSource::Made(tensor.clone(), Arc::clone(change), OnceLock::new()))
             }
             (Some(chain), _) if chain.is_cast() && wanted == from => {
-                Some(How::Same(tensor.clone()))
+                Some(TensorSource::Same(tensor.clone()))
             }
             (Some(chain), _) => made_of(chain.clone()),
         };
@@ -139,9 +139,9 @@ impl Flat {
     /// Where it comes from, if it is not a default.
     pub(super) fn tensor(&self) -> Option<&Tensor> {
         match &self.how {
-            How::Same(tensor) | How::Made(tensor, ..) => Some(tensor),
-            How::Elements(elements) => Some(elements.tensor()),
-            How::Filled(_) => None,
+            TensorSource::Same(tensor) | TensorSource::Made(tensor, ..) => Some(tensor),
+            TensorSource::Elements(elements) => Some(elements.tensor()),
+            TensorSource::Filled(_) => None,
         }
     }
 
@@ -153,9 +153,9 @@ impl Flat {
     /// A range of its bytes.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
         match &self.how {
-            How::Same(tensor) => tensor.bytes_range(&Role::Data, range),
-            How::Elements(elements) => elements.range(range),
-            How::Made(_, _, known) => {
+            TensorSource::Same(tensor) => tensor.bytes_range(&Role::Data, range),
+            TensorSource::Elements(elements) => elements.range(range),
+            TensorSource::Made(_, _, known) => {
                 let whole = match known.get() {
                     Some(whole) => whole,
                     None => {
@@ -165,7 +165,7 @@ impl Flat {
                 };
                 slice(whole, range)
             }
-            How::Filled(filled) => {
+            TensorSource::Filled(filled) => {
                 let mut out = vec![0; (range.end - range.start) as usize];
                 filled.read(range.start, &mut out);
                 Ok(out.into())
@@ -174,7 +174,7 @@ impl Flat {
     }
 
     fn made(&self) -> Result<Bytes> {
-        let How::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
+        let TensorSource::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
         let made = change(TensorPart { tensor, to: &self.spec })?;
         let wanted = self.spec.components.first().map_or(0, |c| c.decoded_len);
         if made.len() as u64 != wanted {
@@ -188,19 +188,19 @@ impl Flat {
 
     /// Where a writer has its bytes from. Of floats that are only rounded it knows what they are, so that tensors which
     /// share their bytes do so still.
-    pub(super) fn feed(&self) -> Result<Feed> {
-        if let How::Elements(elements) = &self.how
+    pub(super) fn feed(&self) -> Result<ComponentSource> {
+        if let TensorSource::Elements(elements) = &self.how
             && let Some(feed) = elements.cast()
         {
             return Ok(feed);
         }
-        Ok(Feed::Reader(self.reader()?))
+        Ok(ComponentSource::Reader(self.reader()?))
     }
 
     /// All of its bytes, in order.
     fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
-        if let How::Elements(elements) = &self.how {
+        if let TensorSource::Elements(elements) = &self.how {
             let all = Elements::clone(elements).all()?;
             return Ok(Box::new(Reader::new(all, tensor)));
         }

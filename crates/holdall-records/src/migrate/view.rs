@@ -8,16 +8,16 @@ use super::Migration;
 use super::prepare::{Job, Work};
 use super::tensors::Flat;
 use crate::Records;
-use crate::build::{DatasetWriter, Part, Spool};
+use crate::build::{DatasetWriter, FinishedTensor, Spool};
 use bytes::Bytes;
 use holdall_core::{
     Component, Encoding, Error, Result, Role, Stored, TensorSpec, Value as Attribute,
 };
 use holdall_formats::Format;
 use holdall_io::items::as_it_is;
-use holdall_io::source::{Access, ByteSource, Terms};
+use holdall_io::source::{Access, ByteSource, ReadHints};
 use holdall_io::{File, OpenOptions, Tensor};
-use holdall_schema::{Converters, Kept, Resolution, SCHEMA_ATTRIBUTE};
+use holdall_schema::{Converters, HeapDefaults, Resolution, SCHEMA_ATTRIBUTE};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -121,7 +121,7 @@ impl Migration {
         let mut writer = DatasetWriter::new(name, kind, &folder, &self.limits, &work)?;
         writer.migrate(records, 0..count, &job.resolution, &job.converters)?;
         let spools: Vec<Spool> =
-            Part::from(writer).components.into_iter().map(|(_, _, spool)| spool).collect();
+            FinishedTensor::from(writer).components.into_iter().map(|(_, _, spool)| spool).collect();
         let spec = job.spec(spools.get(1).map_or(0, Spool::len))?;
         Ok((spec, spools.into_iter().map(|spool| From::Spooled(Mutex::new(spool))).collect()))
     }
@@ -142,7 +142,7 @@ struct Each {
     records: Records,
     resolution: Resolution,
     converters: Converters<'static>,
-    kept: Kept,
+    kept: HeapDefaults,
     stride: u64,
 }
 
@@ -251,7 +251,7 @@ struct View {
     laid: Laid,
     /// Runs of bytes, in the order of their offsets, none of them empty.
     runs: Vec<(Range<u64>, From)>,
-    terms: Terms,
+    terms: ReadHints,
 }
 
 impl View {
@@ -263,7 +263,7 @@ impl View {
         }
         runs.retain(|(range, _)| !range.is_empty());
         runs.sort_by_key(|(range, _)| range.start);
-        let mut terms = file.all_sources().first().map_or(Terms::DISK, |source| source.terms());
+        let mut terms = file.all_sources().first().map_or(ReadHints::DISK, |source| source.terms());
         terms.access = Access::Copied;
         View { laid, runs, terms }
     }
@@ -307,7 +307,7 @@ impl ByteSource for View {
         ranges.iter().map(|range| self.range(range)).collect()
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ReadHints {
         self.terms
     }
 }

@@ -31,7 +31,7 @@ enum Node {
 enum Test {
     /// It is there.
     There,
-    Compare(Compare, Read),
+    Compare(Operator, Read),
     /// A text has this in it.
     Text(String),
     /// An array has an element that is this.
@@ -40,7 +40,7 @@ enum Test {
 
 /// How a member and a value compare where the condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compare {
+pub(super) enum Operator {
     Equal,
     NotEqual,
     Less,
@@ -104,7 +104,7 @@ impl Node {
                 // A Boolean by itself means its value, as in every language of conditions.
                 match part.typed::<bool>() {
                     Ok(typed) => {
-                        Node::One(part, Test::Compare(Compare::Equal, Read::Bool(typed, true)))
+                        Node::One(part, Test::Compare(Operator::Equal, Read::Bool(typed, true)))
                     }
                     Err(_) => Node::One(part, Test::There),
                 }
@@ -113,7 +113,7 @@ impl Node {
                 let part = records.accessor(path)?;
                 let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
                 let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
-                if !is_ordered && !matches!(compare, Compare::Equal | Compare::NotEqual) {
+                if !is_ordered && !matches!(compare, Operator::Equal | Operator::NotEqual) {
                     let kind = records.schema().ty(part.ty()).kind.as_str();
                     let path = path.shown();
                     let message = format!(
@@ -128,7 +128,7 @@ impl Node {
                 let kind = &records.schema().ty(part.ty()).kind;
                 let one = |value: &Cow<'_, str>| {
                     let read = Read::new(&part, kind, value)?;
-                    Ok(Node::One(part.clone(), Test::Compare(Compare::Equal, read)))
+                    Ok(Node::One(part.clone(), Test::Compare(Operator::Equal, read)))
                 };
                 Node::Any(values.iter().map(one).collect::<Result<_>>()?)
             }
@@ -191,17 +191,17 @@ impl Node {
     }
 }
 
-impl Compare {
+impl Operator {
     /// `order` is `None` where there is no value, or it is not a number.
     fn holds(self, order: Option<Ordering>) -> bool {
-        let Some(order) = order else { return self == Compare::NotEqual };
+        let Some(order) = order else { return self == Operator::NotEqual };
         match self {
-            Compare::Equal => order.is_eq(),
-            Compare::NotEqual => order.is_ne(),
-            Compare::Less => order.is_lt(),
-            Compare::LessOrEqual => order.is_le(),
-            Compare::Greater => order.is_gt(),
-            Compare::GreaterOrEqual => order.is_ge(),
+            Operator::Equal => order.is_eq(),
+            Operator::NotEqual => order.is_ne(),
+            Operator::Less => order.is_lt(),
+            Operator::LessOrEqual => order.is_le(),
+            Operator::Greater => order.is_gt(),
+            Operator::GreaterOrEqual => order.is_ge(),
         }
     }
 }

@@ -25,10 +25,10 @@ pub(crate) use columns::or_like_member;
 pub use condition::Condition;
 pub use export::Export;
 pub use groups::{Group, Groups};
-pub use order::Order;
+pub use order::RecordSorter;
 pub use sample::Sample;
 
-use super::{At, Blob, Iter, Record, Records, check_range, placed};
+use super::{RecordsAt, Blob, Iter, Record, Records, check_range, placed};
 use holdall_core::Result;
 use holdall_schema::{Accessor, Outline, OutlineRow, Symbols};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub struct Query<'r> {
     range: Range<u64>,
     conditions: Vec<Condition>,
     sample: Option<Sample>,
-    order: Option<Order>,
+    order: Option<RecordSorter>,
     parts: Vec<Accessor>,
 }
 
@@ -51,7 +51,7 @@ enum Found<'r> {
     /// Those of a range for which all conditions hold.
     Scan { records: Iter<'r>, conditions: Vec<Condition> },
     /// Records by their places.
-    Places(At<'r>),
+    Places(RecordsAt<'r>),
 }
 
 /// Places of runs in a blob: see [`Blob::places`].

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 /// unions in the order of the schema. What a record does not have comes last, whatever the direction. Records that are equal
 /// stay as they came.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct RecordSorter {
     members: Vec<Member>,
     found: Vec<(Box<[Key]>, u64)>,
     /// Bytes that it takes, and the most that it may.
@@ -55,7 +55,7 @@ impl Records {
     ///
     /// # Errors
     /// `records/condition` for a member that has no order; `schema/path`, `schema/unknown-path`.
-    pub fn order(&self, members: &[impl AsRef<str>]) -> Result<Order> {
+    pub fn order(&self, members: &[impl AsRef<str>]) -> Result<RecordSorter> {
         let member = |text: &str| {
             let text = text.trim();
             let path = text.strip_prefix('-');
@@ -82,11 +82,11 @@ impl Records {
             Ok(Member { part, read, is_descending: path.is_some() })
         };
         let members = members.iter().map(|text| member(text.as_ref())).collect::<Result<_>>()?;
-        Ok(Order { members, found: Vec::new(), taken: 0, most: self.limits().decoded_len })
+        Ok(RecordSorter { members, found: Vec::new(), taken: 0, most: self.limits().decoded_len })
     }
 }
 
-impl Order {
+impl RecordSorter {
     /// The ways to the members.
     pub fn parts(&self) -> impl Iterator<Item = &Accessor> {
         self.members.iter().map(|member| &member.part)

@@ -11,7 +11,7 @@
 //! value     = a string as JSON writes it / "'" what has none of these "'" / what comes up to `and`, `or`, `)` or, of `in`, `,`
 //! ```
 
-use super::condition::Compare;
+use super::condition::Operator;
 use crate::rules::CONDITION;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
@@ -27,7 +27,7 @@ pub(super) enum Written<'t> {
     Not(Box<Written<'t>>),
     /// A member is there.
     There(&'t str),
-    Compare(&'t str, Compare, Cow<'t, str>),
+    Compare(&'t str, Operator, Cow<'t, str>),
     In(&'t str, Vec<Cow<'t, str>>),
     Contains(&'t str, Cow<'t, str>),
 }
@@ -234,14 +234,14 @@ impl<'t> Reader<'t> {
     }
 }
 
-const SIGNS: [(&str, Compare); 7] = [
-    ("!=", Compare::NotEqual),
-    ("<=", Compare::LessOrEqual),
-    (">=", Compare::GreaterOrEqual),
-    ("==", Compare::Equal),
-    ("=", Compare::Equal),
-    ("<", Compare::Less),
-    (">", Compare::Greater),
+const SIGNS: [(&str, Operator); 7] = [
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("==", Operator::Equal),
+    ("=", Operator::Equal),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
 ];
 
 /// Whether a value may have ended before this.
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use Written::{All, Any, Contains, In, Not, There};
 
-    fn compare<'t>(path: &'t str, compare: Compare, value: &'t str) -> Written<'t> {
+    fn compare<'t>(path: &'t str, compare: Operator, value: &'t str) -> Written<'t> {
         Written::Compare(path, compare, value.into())
     }
 
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn conditions_are_taken_apart() {
-        use Compare::{Equal, GreaterOrEqual, NotEqual};
+        use Operator::{Equal, GreaterOrEqual, NotEqual};
         for (text, found) in [
             ("a.b>=4", compare("a.b", GreaterOrEqual, "4")),
             ("a = x=y", compare("a", Equal, "x=y")),

@@ -29,21 +29,21 @@ pub(super) enum Cells {
 /// The columns of a table, put together as a record is.
 pub(crate) struct Columns {
     names: Vec<String>,
-    root: Part,
+    root: ColumnNode,
     max_depth: usize,
 }
 
 /// A part of a record, and the columns that say what is in it.
-struct Part {
+struct ColumnNode {
     is_optional: bool,
-    what: What,
+    what: ColumnContent,
 }
 
-enum What {
+enum ColumnContent {
     Nothing,
     Cell(usize, Cells),
-    Members(Vec<(String, Part)>),
-    Elements(Vec<Part>),
+    Members(Vec<(String, ColumnNode)>),
+    Elements(Vec<ColumnNode>),
 }
 
 impl Columns {
@@ -58,7 +58,7 @@ impl Columns {
         unknown: Unknown,
         max_depth: usize,
     ) -> Result<Columns> {
-        let mut root = Part { is_optional: false, what: What::Nothing };
+        let mut root = ColumnNode { is_optional: false, what: ColumnContent::Nothing };
         for (column, name) in names.iter().enumerate() {
             let path = self::column(name);
             if path.is_root() && matches!(schema.ty(ty).kind, Kind::Struct(_)) {
@@ -92,10 +92,10 @@ impl Columns {
         Ok(value.unwrap_or_else(|| Value::Object(Map::new())))
     }
 
-    fn part(&self, part: &Part, row: &Fields) -> Result<Option<Value>> {
+    fn part(&self, part: &ColumnNode, row: &Fields) -> Result<Option<Value>> {
         match &part.what {
-            What::Nothing => Ok(None),
-            What::Cell(column, cells) => {
+            ColumnContent::Nothing => Ok(None),
+            ColumnContent::Cell(column, cells) => {
                 let text = row.get(*column).unwrap_or_default();
                 let is_absent = text.is_empty() && (part.is_optional || *cells != Cells::Text);
                 if is_absent {
@@ -107,7 +107,7 @@ impl Columns {
                 })?;
                 Ok(Some(value))
             }
-            What::Members(members) => {
+            ColumnContent::Members(members) => {
                 let mut object = Map::new();
                 for (name, member) in members {
                     if let Some(value) = self.part(member, row)? {
@@ -117,7 +117,7 @@ impl Columns {
                 let is_absent = object.is_empty() && part.is_optional;
                 Ok((!is_absent).then_some(Value::Object(object)))
             }
-            What::Elements(elements) => {
+            ColumnContent::Elements(elements) => {
                 let mut items = Vec::new();
                 for element in elements {
                     items.push(self.part(element, row)?);
@@ -145,7 +145,7 @@ pub(crate) fn unnamed(column: usize) -> Error {
 }
 
 /// Puts a column at its path.
-fn insert_column(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
+fn insert_column(root: &mut ColumnNode, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
     let missing =
         || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
     let twice = || TABLE.broken(format!("two columns are for `{path}`"));
@@ -157,14 +157,14 @@ fn insert_column(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, colu
             (Kind::Struct(fields), Segment::Name(name)) => {
                 let member = fields.index_of(name).and_then(|p| fields.members.get(p));
                 let member = member.ok_or_else(missing)?;
-                if matches!(at.what, What::Nothing) {
-                    at.what = What::Members(Vec::new());
+                if matches!(at.what, ColumnContent::Nothing) {
+                    at.what = ColumnContent::Members(Vec::new());
                 }
-                let What::Members(members) = &mut at.what else { return Err(twice()) };
+                let ColumnContent::Members(members) = &mut at.what else { return Err(twice()) };
                 let place = members.iter().position(|(known, _)| **known == **name);
                 let place = place.unwrap_or_else(|| {
                     let is_optional = member.presence.is_some();
-                    members.push((name.to_string(), Part { is_optional, what: What::Nothing }));
+                    members.push((name.to_string(), ColumnNode { is_optional, what: ColumnContent::Nothing }));
                     members.len() - 1
                 });
                 at = &mut members[place].1;
@@ -177,11 +177,11 @@ fn insert_column(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, colu
                 if len > MOST {
                     return Err(missing());
                 }
-                if matches!(at.what, What::Nothing) {
-                    let empty = || Part { is_optional: false, what: What::Nothing };
-                    at.what = What::Elements((0..len).map(|_| empty()).collect());
+                if matches!(at.what, ColumnContent::Nothing) {
+                    let empty = || ColumnNode { is_optional: false, what: ColumnContent::Nothing };
+                    at.what = ColumnContent::Elements((0..len).map(|_| empty()).collect());
                 }
-                let What::Elements(elements) = &mut at.what else { return Err(twice()) };
+                let ColumnContent::Elements(elements) = &mut at.what else { return Err(twice()) };
                 let index = usize::try_from(*index).unwrap_or(usize::MAX);
                 at = elements.get_mut(index).ok_or_else(missing)?;
                 ty = array.items;
@@ -189,10 +189,10 @@ fn insert_column(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, colu
             _ => return Err(missing()),
         }
     }
-    if !matches!(at.what, What::Nothing) {
+    if !matches!(at.what, ColumnContent::Nothing) {
         return Err(twice());
     }
-    at.what = What::Cell(column, cells(&schema.ty(leaf).kind));
+    at.what = ColumnContent::Cell(column, cells(&schema.ty(leaf).kind));
     Ok(())
 }
 

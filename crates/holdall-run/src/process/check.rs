@@ -7,7 +7,7 @@ use super::program::{Program, Remote, rule_of, version};
 use super::values::SHARED_FROM;
 use crate::folder::Folder;
 use crate::rules::{FAILED, FRAME, HANDSHAKE, ORDER, SHARED, io};
-use crate::runner::{Load, Named};
+use crate::runner::{Load, NamedValues};
 use crate::runner_settings::{RunnerSettings, Span};
 use holdall::carton::compare;
 use holdall::carton::signature::Call;
@@ -292,10 +292,10 @@ fn self_tests(
 }
 
 fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<()> {
-    let values = |named: &[(String, String)]| -> Result<Named> {
+    let values = |named: &[(String, String)]| -> Result<NamedValues> {
         named.iter().map(|(name, of)| Ok((name.clone(), package.value(of)?))).collect()
     };
-    let mut last: Option<Named> = None;
+    let mut last: Option<NamedValues> = None;
     loaded.call(&values(&test.inputs)?, Span::Whole, &mut |outputs| {
         last = Some(outputs);
         Ok(())

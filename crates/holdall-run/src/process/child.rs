@@ -6,7 +6,7 @@ use super::log::{Last, pass_lines};
 use super::shared::{Shared, Side};
 use super::values;
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT, io};
-use crate::runner::{Each, Named};
+use crate::runner::{OutputSink, NamedValues};
 use crate::runner_settings::{Cancelled, RunnerSettings, Span};
 use holdall::{Error, Result, Rule};
 use holdall_io::temporary::Temporary;
@@ -169,9 +169,9 @@ impl Process {
     /// Runs the model once.
     pub(crate) fn call(
         &mut self,
-        inputs: &Named,
+        inputs: &NamedValues,
         span: Span,
-        each: Each<'_>,
+        each: OutputSink<'_>,
     ) -> Result<Option<Frame>> {
         let whole = Instant::now() + self.timeout;
         let shared = &mut self.shared;

@@ -4,7 +4,7 @@ use super::child::{Process, failed};
 use super::frame::{Frame, Kind};
 use crate::requirements::{check_compat, version as wrong_version};
 use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START, io};
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
 use crate::runner_settings::Span;
 use holdall::carton::{OptionValue, ValueSpec};
 use holdall::error::Shown as _;
@@ -169,7 +169,7 @@ impl Remote {
     }
 
     /// Runs the model once.
-    pub(crate) fn call(&mut self, inputs: &Named, span: Span, each: Each<'_>) -> Result<()> {
+    pub(crate) fn call(&mut self, inputs: &NamedValues, span: Span, each: OutputSink<'_>) -> Result<()> {
         let failure = self.process.call(inputs, span, each)?;
         failure.map_or(Ok(()), |frame| Err(failed(&frame, self.rule_of)))
     }
@@ -187,11 +187,11 @@ fn specs(of: &[ValueSpec]) -> Json {
 }
 
 impl Loaded for Remote {
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.call(inputs, Span::Answer, each)
     }
 
-    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run_whole(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         self.call(inputs, Span::Whole, each)
     }
 

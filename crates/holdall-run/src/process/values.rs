@@ -2,7 +2,7 @@
 //! `docs/spec/runner.md`.
 
 use crate::rules::FRAME;
-use crate::runner::Named;
+use crate::runner::NamedValues;
 use holdall::carton::{TensorValue, ValueType};
 use holdall::error::Shown as _;
 use holdall::{Bytes, Result};
@@ -23,7 +23,7 @@ const RANK_MAX: usize = 64;
 /// # Errors
 /// What `share` gives.
 pub fn pack(
-    values: &Named,
+    values: &NamedValues,
     shared_from: usize,
     share: &mut dyn FnMut(&[u8]) -> Result<u64>,
 ) -> Result<(Json, Vec<u8>)> {
@@ -82,7 +82,7 @@ pub fn unpack(
     header: &Json,
     data: Vec<u8>,
     shared: &mut dyn FnMut(u64, u64) -> Result<Bytes>,
-) -> Result<Named> {
+) -> Result<NamedValues> {
     let data = Bytes::from(data);
     let Some(rows) = header.get("values").and_then(Json::as_array) else {
         return Err(FRAME.broken("a frame with values has none in its header"));

@@ -3,7 +3,7 @@
 use crate::models::{description, shape};
 use holdall::carton::compare;
 use holdall::carton::{Description, TensorValue, ValueSpec};
-use holdall_run::Named;
+use holdall_run::NamedValues;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn of(side: &Json) -> Named {
+fn of(side: &Json) -> NamedValues {
     let one = |(name, v): (&String, &Json)| {
         let shape = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
         let data = v["data"].as_array().unwrap();
@@ -37,16 +37,16 @@ fn of(side: &Json) -> Named {
 }
 
 /// The inputs of a model, and what it gives for them.
-pub(crate) fn expected(name: &str) -> (Named, Named) {
+pub(crate) fn expected(name: &str) -> (NamedValues, NamedValues) {
     let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
     let all: Json = serde_json::from_str(&text).unwrap();
     (of(&all[name]["inputs"]), of(&all[name]["outputs"]))
 }
 
 /// Declares what the values are.
-pub(crate) fn declared(inputs: &Named, outputs: &Named) -> Description {
+pub(crate) fn declared(inputs: &NamedValues, outputs: &NamedValues) -> Description {
     let mut d = description("onnx", &[], &[]);
-    let specs = |of: &Named| {
+    let specs = |of: &NamedValues| {
         let spec = |(name, v): &(String, TensorValue)| {
             ValueSpec::new(name.clone(), v.ty().unwrap(), shape("*"))
         };
@@ -57,7 +57,7 @@ pub(crate) fn declared(inputs: &Named, outputs: &Named) -> Description {
 }
 
 #[track_caller]
-pub(crate) fn close(found: &Named, expected: &Named) {
+pub(crate) fn close(found: &NamedValues, expected: &NamedValues) {
     assert_eq!(found.len(), expected.len());
     for (name, value) in expected {
         let (_, found) = found.iter().find(|(n, _)| n == name).unwrap();

@@ -13,14 +13,14 @@ use std::marker::PhantomData;
 #[derive(Debug, Clone)]
 pub struct Typed<T> {
     accessor: Accessor,
-    form: Form,
+    form: ScalarRepr,
     of: PhantomData<fn() -> T>,
 }
 
 /// How a Rust type lies in a record.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
-pub enum Form {
+pub enum ScalarRepr {
     /// As it is.
     Own,
     /// A boolean.
@@ -36,7 +36,7 @@ pub enum Form {
 /// Why there is no value.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
-pub enum Miss {
+pub enum ScalarError {
     /// The record is too short.
     Short,
     /// A byte that is not a boolean.
@@ -45,10 +45,10 @@ pub enum Miss {
 
 /// So many bytes of a record.
 #[inline]
-fn bytes<const N: usize>(record: &[u8], start: usize) -> Result<[u8; N], Miss> {
+fn bytes<const N: usize>(record: &[u8], start: usize) -> Result<[u8; N], ScalarError> {
     // A record is no longer than memory, so this never wraps.
     let slot = record.get(start..start.wrapping_add(N));
-    slot.and_then(|s| s.first_chunk()).copied().ok_or(Miss::Short)
+    slot.and_then(|s| s.first_chunk()).copied().ok_or(ScalarError::Short)
 }
 
 mod sealed {
@@ -61,13 +61,13 @@ mod sealed {
 pub trait ReadScalar: sealed::Sealed + Copy {
     /// How values of that kind lie, if they are values of this type.
     #[doc(hidden)]
-    fn form(scalar: Scalar) -> Option<Form>;
+    fn form(scalar: Scalar) -> Option<ScalarRepr>;
     /// The value that starts at that byte of a record.
     #[doc(hidden)]
-    fn read(form: Form, record: &[u8], start: usize) -> Result<Self, Miss>;
+    fn read(form: ScalarRepr, record: &[u8], start: usize) -> Result<Self, ScalarError>;
     /// The bytes of the value, into as many as the kind has.
     #[doc(hidden)]
-    fn write(self, form: Form, out: &mut [u8]) -> Result<()>;
+    fn write(self, form: ScalarRepr, out: &mut [u8]) -> Result<()>;
 }
 
 impl Accessor {
@@ -178,18 +178,18 @@ impl<T: ReadScalar> Typed<T> {
         let stride = usize::try_from(a.record.stride).ok()?;
         // Each record has the value, so that reading one has only its place left to check.
         let is_inside = size_of::<T>() <= stride.checked_sub(a.start)?;
-        let is_plain = a.guards.is_empty() && matches!(self.form, Form::Own);
+        let is_plain = a.guards.is_empty() && matches!(self.form, ScalarRepr::Own);
         let len = records.len().checked_div(stride)?;
         let bytes = records.get(a.start..len.saturating_mul(stride)).unwrap_or_default();
         (is_plain && is_inside).then_some(Values { bytes, stride, len, of: PhantomData })
     }
 
     #[cold]
-    fn missed(&self, miss: Miss, record: &[u8]) -> crate::Error {
+    fn missed(&self, miss: ScalarError, record: &[u8]) -> crate::Error {
         let a = &self.accessor;
         let part = record.get(a.start..a.end).unwrap_or_default();
         match (miss, check_bool(part)) {
-            (Miss::Bool, Err(e)) => e,
+            (ScalarError::Bool, Err(e)) => e,
             _ => a.short(record),
         }
     }
@@ -227,14 +227,14 @@ impl<'r, T: ReadScalar> Values<'r, T> {
     pub fn get(&self, index: usize) -> Option<T> {
         // The last value is within the last stride, so that nothing else can be read from a place that is too high.
         let bytes = self.bytes.get(index.checked_mul(self.stride)?..)?;
-        T::read(Form::Own, bytes, 0).ok()
+        T::read(ScalarRepr::Own, bytes, 0).ok()
     }
 
     /// All of them.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'r, T> {
         let each = self.bytes.chunks(self.stride);
-        each.filter_map(|bytes| T::read(Form::Own, bytes, 0).ok())
+        each.filter_map(|bytes| T::read(ScalarRepr::Own, bytes, 0).ok())
     }
 }
 
@@ -243,17 +243,17 @@ macro_rules! integers {
         impl sealed::Sealed for $ty {}
 
         impl ReadScalar for $ty {
-            fn form(scalar: Scalar) -> Option<Form> {
-                matches!(scalar, $(Scalar::$scalar)|+).then_some(Form::Own)
+            fn form(scalar: Scalar) -> Option<ScalarRepr> {
+                matches!(scalar, $(Scalar::$scalar)|+).then_some(ScalarRepr::Own)
             }
 
             #[inline]
-            fn read(_form: Form, record: &[u8], start: usize) -> Result<$ty, Miss> {
+            fn read(_form: ScalarRepr, record: &[u8], start: usize) -> Result<$ty, ScalarError> {
                 bytes(record, start).map(<$ty>::from_le_bytes)
             }
 
             #[inline]
-            fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+            fn write(self, _form: ScalarRepr, out: &mut [u8]) -> Result<()> {
                 out.copy_from_slice(&self.to_le_bytes());
                 Ok(())
             }
@@ -275,54 +275,54 @@ integers! {
 impl sealed::Sealed for bool {}
 
 impl ReadScalar for bool {
-    fn form(scalar: Scalar) -> Option<Form> {
-        (scalar == Scalar::Boolean).then_some(Form::Bool)
+    fn form(scalar: Scalar) -> Option<ScalarRepr> {
+        (scalar == Scalar::Boolean).then_some(ScalarRepr::Bool)
     }
 
     #[inline]
-    fn read(_form: Form, record: &[u8], start: usize) -> Result<bool, Miss> {
+    fn read(_form: ScalarRepr, record: &[u8], start: usize) -> Result<bool, ScalarError> {
         match bytes(record, start)? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [_] => Err(Miss::Bool),
+            [_] => Err(ScalarError::Bool),
         }
     }
 
-    fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+    fn write(self, _form: ScalarRepr, out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(&[u8::from(self)]);
         Ok(())
     }
 }
 
-fn small_form(scalar: Scalar) -> Option<Form> {
+fn small_form(scalar: Scalar) -> Option<ScalarRepr> {
     match scalar {
-        Scalar::Float16 => Some(Form::Small16(&float::F16)),
-        Scalar::BFloat16 => Some(Form::Small16(&float::BF16)),
-        Scalar::Float8E4M3 => Some(Form::Small8(&float::F8_E4M3)),
-        Scalar::Float8E5M2 => Some(Form::Small8(&float::F8_E5M2)),
+        Scalar::Float16 => Some(ScalarRepr::Small16(&float::F16)),
+        Scalar::BFloat16 => Some(ScalarRepr::Small16(&float::BF16)),
+        Scalar::Float8E4M3 => Some(ScalarRepr::Small8(&float::F8_E4M3)),
+        Scalar::Float8E5M2 => Some(ScalarRepr::Small8(&float::F8_E5M2)),
         _ => None,
     }
 }
 
 #[inline(never)]
-fn read_small(form: Form, record: &[u8], start: usize) -> Result<f64, Miss> {
+fn read_small(form: ScalarRepr, record: &[u8], start: usize) -> Result<f64, ScalarError> {
     Ok(match form {
-        Form::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?))),
-        Form::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(bytes(record, start)?))),
-        Form::Single => f64::from(f32::from_le_bytes(bytes(record, start)?)),
-        Form::Own | Form::Bool => f64::from_le_bytes(bytes(record, start)?),
+        ScalarRepr::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?))),
+        ScalarRepr::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(bytes(record, start)?))),
+        ScalarRepr::Single => f64::from(f32::from_le_bytes(bytes(record, start)?)),
+        ScalarRepr::Own | ScalarRepr::Bool => f64::from_le_bytes(bytes(record, start)?),
     })
 }
 
-fn write_small(x: f64, form: Form, out: &mut [u8]) -> Result<()> {
+fn write_small(x: f64, form: ScalarRepr, out: &mut [u8]) -> Result<()> {
     let code = match form {
-        Form::Small16(kind) | Form::Small8(kind) => kind.code(x),
+        ScalarRepr::Small16(kind) | ScalarRepr::Small8(kind) => kind.code(x),
         #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest, held below")]
-        Form::Single => {
+        ScalarRepr::Single => {
             let single = x as f32;
             (single.is_finite() || !x.is_finite()).then_some(single.to_bits())
         }
-        Form::Own | Form::Bool => {
+        ScalarRepr::Own | ScalarRepr::Bool => {
             out.copy_from_slice(&x.to_le_bytes());
             return Ok(());
         }
@@ -339,23 +339,23 @@ fn write_small(x: f64, form: Form, out: &mut [u8]) -> Result<()> {
 impl sealed::Sealed for f32 {}
 
 impl ReadScalar for f32 {
-    fn form(scalar: Scalar) -> Option<Form> {
-        if scalar == Scalar::Float32 { Some(Form::Own) } else { small_form(scalar) }
+    fn form(scalar: Scalar) -> Option<ScalarRepr> {
+        if scalar == Scalar::Float32 { Some(ScalarRepr::Own) } else { small_form(scalar) }
     }
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a float of 16 bits or fewer")]
-    fn read(form: Form, record: &[u8], start: usize) -> Result<f32, Miss> {
+    fn read(form: ScalarRepr, record: &[u8], start: usize) -> Result<f32, ScalarError> {
         match form {
-            Form::Own => bytes(record, start).map(f32::from_le_bytes),
+            ScalarRepr::Own => bytes(record, start).map(f32::from_le_bytes),
             form => read_small(form, record, start).map(|x| x as f32),
         }
     }
 
     #[inline]
-    fn write(self, form: Form, out: &mut [u8]) -> Result<()> {
+    fn write(self, form: ScalarRepr, out: &mut [u8]) -> Result<()> {
         match form {
-            Form::Own => {
+            ScalarRepr::Own => {
                 out.copy_from_slice(&self.to_le_bytes());
                 Ok(())
             }
@@ -367,24 +367,24 @@ impl ReadScalar for f32 {
 impl sealed::Sealed for f64 {}
 
 impl ReadScalar for f64 {
-    fn form(scalar: Scalar) -> Option<Form> {
+    fn form(scalar: Scalar) -> Option<ScalarRepr> {
         match scalar {
-            Scalar::Float64 => Some(Form::Own),
-            Scalar::Float32 => Some(Form::Single),
+            Scalar::Float64 => Some(ScalarRepr::Own),
+            Scalar::Float32 => Some(ScalarRepr::Single),
             small => small_form(small),
         }
     }
 
     #[inline]
-    fn read(form: Form, record: &[u8], start: usize) -> Result<f64, Miss> {
+    fn read(form: ScalarRepr, record: &[u8], start: usize) -> Result<f64, ScalarError> {
         match form {
-            Form::Own => bytes(record, start).map(f64::from_le_bytes),
+            ScalarRepr::Own => bytes(record, start).map(f64::from_le_bytes),
             form => read_small(form, record, start),
         }
     }
 
     #[inline]
-    fn write(self, form: Form, out: &mut [u8]) -> Result<()> {
+    fn write(self, form: ScalarRepr, out: &mut [u8]) -> Result<()> {
         write_small(self, form, out)
     }
 }
@@ -394,18 +394,18 @@ macro_rules! complex {
         impl sealed::Sealed for [$ty; 2] {}
 
         impl ReadScalar for [$ty; 2] {
-            fn form(scalar: Scalar) -> Option<Form> {
-                (scalar == Scalar::$scalar).then_some(Form::Own)
+            fn form(scalar: Scalar) -> Option<ScalarRepr> {
+                (scalar == Scalar::$scalar).then_some(ScalarRepr::Own)
             }
 
             #[inline]
-            fn read(_form: Form, record: &[u8], start: usize) -> Result<[$ty; 2], Miss> {
+            fn read(_form: ScalarRepr, record: &[u8], start: usize) -> Result<[$ty; 2], ScalarError> {
                 let imaginary = start.wrapping_add($half);
                 Ok([bytes(record, start)?, bytes(record, imaginary)?].map(<$ty>::from_le_bytes))
             }
 
             #[inline]
-            fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+            fn write(self, _form: ScalarRepr, out: &mut [u8]) -> Result<()> {
                 let [real, imaginary] = self;
                 let bytes = real.to_le_bytes().into_iter().chain(imaginary.to_le_bytes());
                 for (slot, b) in out.iter_mut().zip(bytes) {

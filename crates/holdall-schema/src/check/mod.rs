@@ -16,7 +16,7 @@ use crate::record::rules::{KEYWORD, TOO_LARGE};
 use crate::record::{Encoder, Heap};
 use crate::refs::{Defs, children_mut};
 use crate::rules::INVALID;
-use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use crate::schema::{AdditionalMembers, Node, NodeId, Root, Schema};
 use crate::vocabulary::Vocabulary;
 use data_encoding::BASE64;
 use holdall_json::Token;
@@ -319,7 +319,7 @@ fn places(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
         match node {
             Node::Object(object) => {
                 places.extend(object.properties.iter().map(|p| p.node));
-                if let Additional::Node(id) = object.additional {
+                if let AdditionalMembers::Node(id) = object.additional {
                     places.insert(id);
                 }
             }

@@ -53,7 +53,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
 
 /// How the values of a type lie in an array.
 #[derive(Debug, Clone)]
-struct Form {
+struct NumpyLayout {
     element: Element,
     size: u64,
     shape: Vec<u64>,
@@ -84,11 +84,11 @@ struct Code<'s> {
 
 impl Code<'_> {
     /// How values of a type lie; a struct is called `name`.
-    fn form(&mut self, ty: TypeId, name: &str) -> Result<Option<Form>> {
+    fn form(&mut self, ty: TypeId, name: &str) -> Result<Option<NumpyLayout>> {
         let schema = self.schema;
         let size = schema.extent(ty)?.size;
         let plain =
-            |text| Form { element: Element::Text(text), size, shape: vec![], strides: vec![] };
+            |text| NumpyLayout { element: Element::Text(text), size, shape: vec![], strides: vec![] };
         Ok(match &schema.ty(ty).kind {
             Kind::Scalar(scalar) => Some(plain(scalar_text(*scalar))),
             Kind::Enum(e) => Some(plain(match e.width.bytes() {
@@ -100,7 +100,7 @@ impl Code<'_> {
                 Some(dtype) => {
                     let (shape, size) = (schema.dims(tensor)?, dtype.bits() / 8);
                     let strides = contiguous(&shape, size);
-                    Some(Form { element: Element::Text(element_text(dtype)), size, shape, strides })
+                    Some(NumpyLayout { element: Element::Text(element_text(dtype)), size, shape, strides })
                 }
                 None => None,
             },
@@ -123,7 +123,7 @@ impl Code<'_> {
                 let has_fields = self.known.get(&ty).is_some_and(|made| made.has_fields);
                 self.write(ty);
                 let element = Element::Struct(ty, has_fields);
-                Some(Form { element, size, shape: vec![], strides: vec![] })
+                Some(NumpyLayout { element, size, shape: vec![], strides: vec![] })
             }
             Kind::Union(_) | Kind::String | Kind::Bytes | Kind::Record => None,
         })
@@ -165,7 +165,7 @@ impl Code<'_> {
         }
     }
 
-    fn text_of(&self, form: &Form) -> String {
+    fn text_of(&self, form: &NumpyLayout) -> String {
         match form.element {
             Element::Text(text) => text.to_owned(),
             Element::Struct(ty, _) => {
@@ -175,7 +175,7 @@ impl Code<'_> {
     }
 
     /// A form as one dtype; `None` where there are bytes between its elements.
-    fn whole(&self, form: &Form) -> Option<String> {
+    fn whole(&self, form: &NumpyLayout) -> Option<String> {
         let text = self.text_of(form);
         if form.shape.is_empty() {
             return Some(text);

@@ -12,7 +12,7 @@ use crate::refs::Defs;
 use crate::rules::DEPTH;
 use crate::schema::{Node, NodeId, Root, Schema};
 use holdall_collections::HashMap;
-use read::Place;
+use read::SchemaPath;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Schema {
     /// The `schema/…` rules.
     pub fn compile(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
         let mut compiler = Compiler::new(schema, limits)?;
-        let root = compiler.node(schema, &Place::root(), 1)?;
+        let root = compiler.node(schema, &SchemaPath::root(), 1)?;
         Ok(compiler.finish(Root::References(root)))
     }
 
@@ -35,7 +35,7 @@ impl Schema {
     /// The `schema/…` rules.
     pub fn compile_record(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
         let mut compiler = Compiler::new(schema, limits)?;
-        let root = compiler.ty(schema, &Place::root(), 1)?;
+        let root = compiler.ty(schema, &SchemaPath::root(), 1)?;
         Ok(compiler.finish(Root::Record(root)))
     }
 }
@@ -103,7 +103,7 @@ impl<'v> Compiler<'v> {
     }
 
     /// Adds a type.
-    fn add_type(&mut self, kind: Kind, align: Option<Align>, at: &Place<'_>) -> Result<TypeId> {
+    fn add_type(&mut self, kind: Kind, align: Option<Align>, at: &SchemaPath<'_>) -> Result<TypeId> {
         let ty = sized(kind, align, &self.types, &Symbols::new());
         let ty = ty.map_err(|e| at.locate(e))?;
         // The number of nodes is bounded below 2^31.
@@ -132,7 +132,7 @@ impl<'v> Compiler<'v> {
         self.entry(id).map_or(0, |e| e.height)
     }
 
-    fn check_depth(&self, depth: usize, below: usize, at: &Place<'_>) -> Result<()> {
+    fn check_depth(&self, depth: usize, below: usize, at: &SchemaPath<'_>) -> Result<()> {
         let most = self.max_depth;
         if depth.saturating_add(below) > most.saturating_add(1) {
             let message = format!("the schema nests more than {most} levels deep, at {at}");

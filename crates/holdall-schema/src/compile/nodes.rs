@@ -1,13 +1,13 @@
 //! Where references stand (sections 6.1 and 6.2).
 
-use super::read::{self, Keywords, Place};
+use super::read::{self, Keywords, SchemaPath};
 use super::types::sorted_by;
 use super::{Compiler, Found, Leads};
 use crate::error::{Result, Shown as _};
 use crate::kinds::Align;
 use crate::refs::children;
 use crate::rules::{CYCLE, REFERENCE_KEYWORD};
-use crate::schema::{Additional, Node, NodeId, Object, Presence, Property};
+use crate::schema::{AdditionalMembers, Node, NodeId, Object, Presence, Property};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ const ON_THE_WAY: [&str; 17] = [
 
 impl<'v> Compiler<'v> {
     /// The node, and all below it.
-    pub(super) fn node(&mut self, node: &'v Value, at: &Place<'_>, depth: usize) -> Result<NodeId> {
+    pub(super) fn node(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
         let found = self.defs.resolve(node).map_err(|e| at.locate(e))?;
         let Some(name) = &found.name else { return self.own_node(found.node, at, depth) };
-        let root = Place::root();
-        let at = &Place::def(&root, name);
+        let root = SchemaPath::root();
+        let at = &SchemaPath::def(&root, name);
         let address = std::ptr::from_ref(found.node).addr();
         match self.known_nodes.get_mut(&address) {
             Some(Found::Done(id)) => {
@@ -63,7 +63,7 @@ impl<'v> Compiler<'v> {
         Ok(id)
     }
 
-    fn own_node(&mut self, node: &'v Value, at: &Place<'_>, depth: usize) -> Result<NodeId> {
+    fn own_node(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
         self.check_depth(depth, 1, at)?;
         let Some(keywords) = node.as_object() else {
             let node = Node::Plain { ty: None, pointer: at.pointer() };
@@ -100,7 +100,7 @@ impl<'v> Compiler<'v> {
     }
 
     /// A node with a kind whose values stand in the header.
-    fn value_node(&mut self, node: &'v Value, at: &Place<'_>, depth: usize) -> Result<NodeId> {
+    fn value_node(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
         let ty = self.ty(node, at, depth)?;
         let below = crate::extent::get(&self.types, ty)?.height.saturating_sub(1);
         let node = Node::Plain { ty: Some(ty), pointer: at.pointer() };
@@ -112,7 +112,7 @@ impl<'v> Compiler<'v> {
         node: &'v Value,
         keywords: &'v Keywords,
         value: &'v Value,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<NodeId> {
         read::agrees(keywords, "type", "object", at)?;
@@ -130,10 +130,10 @@ impl<'v> Compiler<'v> {
         if properties.iter().all(|p| self.leads(p.node) == Leads::Nowhere) {
             return self.value_node(node, at, depth);
         }
-        Ok(self.object(properties, Additional::Forbidden, Vec::new()))
+        Ok(self.object(properties, AdditionalMembers::Forbidden, Vec::new()))
     }
 
-    fn plain_node(&mut self, node: &'v Keywords, at: &Place<'_>, depth: usize) -> Result<NodeId> {
+    fn plain_node(&mut self, node: &'v Keywords, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
         let below = depth.saturating_add(1);
         let mut properties = Vec::new();
         if let Some(Value::Object(schemas)) = node.get("properties") {
@@ -146,11 +146,11 @@ impl<'v> Compiler<'v> {
             }
         }
         let additional = match node.get("additionalProperties") {
-            None | Some(Value::Bool(true)) => Additional::Anything,
-            Some(Value::Bool(false)) => Additional::Forbidden,
+            None | Some(Value::Bool(true)) => AdditionalMembers::Anything,
+            Some(Value::Bool(false)) => AdditionalMembers::Forbidden,
             Some(schema) => {
                 let place = at.below("additionalProperties");
-                Additional::Node(self.node(schema, &place, below)?)
+                AdditionalMembers::Node(self.node(schema, &place, below)?)
             }
         };
         let items = match node.get("items") {
@@ -159,8 +159,8 @@ impl<'v> Compiler<'v> {
         };
         let others = self.others(node, at, below)?;
         let additional_leads = match additional {
-            Additional::Node(id) => self.leads(id) == Leads::ToReferences,
-            Additional::Anything | Additional::Forbidden => false,
+            AdditionalMembers::Node(id) => self.leads(id) == Leads::ToReferences,
+            AdditionalMembers::Anything | AdditionalMembers::Forbidden => false,
         };
         let is_object = additional_leads
             || properties.iter().any(|p| self.leads(p.node) == Leads::ToReferences);
@@ -196,7 +196,7 @@ impl<'v> Compiler<'v> {
     fn others(
         &mut self,
         node: &'v Keywords,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<Option<&'v str>> {
         for (keyword, value) in node {
@@ -223,7 +223,7 @@ impl<'v> Compiler<'v> {
         Ok(None)
     }
 
-    fn check_on_the_way(&self, node: &Keywords, ty: &str, at: &Place<'_>) -> Result<()> {
+    fn check_on_the_way(&self, node: &Keywords, ty: &str, at: &SchemaPath<'_>) -> Result<()> {
         if let Some(keyword) = node.keys().find(|k| !ON_THE_WAY.contains(&k.as_str())) {
             let message = format!("`{}` on the way to references", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
@@ -242,12 +242,12 @@ impl<'v> Compiler<'v> {
     fn object(
         &mut self,
         properties: Vec<Property>,
-        additional: Additional,
+        additional: AdditionalMembers,
         required_others: Vec<Arc<str>>,
     ) -> NodeId {
         let more = match additional {
-            Additional::Node(id) => self.height(id),
-            Additional::Anything | Additional::Forbidden => 0,
+            AdditionalMembers::Node(id) => self.height(id),
+            AdditionalMembers::Anything | AdditionalMembers::Forbidden => 0,
         };
         let below = properties.iter().map(|p| self.height(p.node)).fold(more, usize::max);
         let sorted = sorted_by(&properties, |p| &p.name);
@@ -257,7 +257,7 @@ impl<'v> Compiler<'v> {
 }
 
 /// Marks the properties that `required` names; the names it has beside them.
-fn require(properties: &mut [Property], node: &Keywords, at: &Place<'_>) -> Result<Vec<Arc<str>>> {
+fn require(properties: &mut [Property], node: &Keywords, at: &SchemaPath<'_>) -> Result<Vec<Arc<str>>> {
     let mut others = Vec::new();
     let required = match node.get("required") {
         None => return Ok(others),

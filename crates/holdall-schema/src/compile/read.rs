@@ -13,28 +13,28 @@ use std::sync::Arc;
 pub(super) type Keywords = Map<String, Value>;
 
 /// Where a node stands in the schema.
-pub(super) struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+pub(super) struct SchemaPath<'p> {
+    parent: Option<&'p SchemaPath<'p>>,
     keyword: &'static str,
     name: Option<&'p str>,
 }
 
-impl<'p> Place<'p> {
-    pub(super) fn root() -> Place<'static> {
-        Place { parent: None, keyword: "", name: None }
+impl<'p> SchemaPath<'p> {
+    pub(super) fn root() -> SchemaPath<'static> {
+        SchemaPath { parent: None, keyword: "", name: None }
     }
 
-    pub(super) fn below(&'p self, keyword: &'static str) -> Place<'p> {
-        Place { parent: Some(self), keyword, name: None }
+    pub(super) fn below(&'p self, keyword: &'static str) -> SchemaPath<'p> {
+        SchemaPath { parent: Some(self), keyword, name: None }
     }
 
-    pub(super) fn member(&'p self, keyword: &'static str, name: &'p str) -> Place<'p> {
-        Place { parent: Some(self), keyword, name: Some(name) }
+    pub(super) fn member(&'p self, keyword: &'static str, name: &'p str) -> SchemaPath<'p> {
+        SchemaPath { parent: Some(self), keyword, name: Some(name) }
     }
 
     /// One of `$defs`, below the root.
-    pub(super) fn def(root: &'p Place<'p>, name: &'p str) -> Place<'p> {
-        Place { parent: Some(root), keyword: "$defs", name: Some(name) }
+    pub(super) fn def(root: &'p SchemaPath<'p>, name: &'p str) -> SchemaPath<'p> {
+        SchemaPath { parent: Some(root), keyword: "$defs", name: Some(name) }
     }
 
     /// The JSON pointer; a node behind a `$ref` has that of its place in `$defs`.
@@ -68,7 +68,7 @@ impl<'p> Place<'p> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for SchemaPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parent {
             None => f.write_str("the root"),
@@ -78,7 +78,7 @@ impl fmt::Display for Place<'_> {
 }
 
 /// The kind of a node: what follows `TypeDef:`, and the keyword's value.
-pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v str, &'v Value)>> {
+pub(super) fn kind<'v>(node: &'v Keywords, at: &SchemaPath<'_>) -> Result<Option<(&'v str, &'v Value)>> {
     let named = || node.iter().filter_map(|(k, v)| Some((k.strip_prefix("TypeDef:")?, v)));
     let mut kinds = named().filter(|(name, _)| is_kind(name));
     let found = kinds.next();
@@ -100,7 +100,7 @@ pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v
 const PLAIN: [&str; 5] = ["boolean", "integer", "null", "number", "string"];
 
 /// Checks that a kind's keyword has the value `true`.
-pub(super) fn is_true(name: &str, value: &Value, at: &Place<'_>) -> Result<()> {
+pub(super) fn is_true(name: &str, value: &Value, at: &SchemaPath<'_>) -> Result<()> {
     match value {
         Value::Bool(true) => Ok(()),
         _ => Err(at.broken(&KIND, format!("`TypeDef:{name}` has another value than `true`"))),
@@ -112,7 +112,7 @@ pub(super) fn agrees(
     node: &Keywords,
     keyword: &str,
     wanted: impl Into<Value>,
-    at: &Place<'_>,
+    at: &SchemaPath<'_>,
 ) -> Result<()> {
     let wanted = wanted.into();
     let Some(found) = node.get(keyword) else { return Ok(()) };
@@ -125,7 +125,7 @@ pub(super) fn agrees(
 }
 
 /// The keyword `align`.
-pub(super) fn align(node: &Keywords, at: &Place<'_>) -> Result<Option<Align>> {
+pub(super) fn align(node: &Keywords, at: &SchemaPath<'_>) -> Result<Option<Align>> {
     let Some(value) = node.get("align") else { return Ok(None) };
     if value.as_str() == Some("natural") {
         return Ok(Some(Align::Natural));
@@ -153,7 +153,7 @@ pub(super) fn count(value: Option<&Value>) -> Option<u64> {
 }
 
 /// A keyword that is a count, or absent.
-fn count_keyword(node: &Keywords, keyword: &str, at: &Place<'_>) -> Result<Option<u64>> {
+fn count_keyword(node: &Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result<Option<u64>> {
     match node.get(keyword) {
         None => Ok(None),
         found => match count(found) {
@@ -164,13 +164,13 @@ fn count_keyword(node: &Keywords, keyword: &str, at: &Place<'_>) -> Result<Optio
 }
 
 /// `minItems` and `maxItems`.
-pub(super) fn bounds(node: &Keywords, at: &Place<'_>) -> Result<(u64, Option<u64>)> {
+pub(super) fn bounds(node: &Keywords, at: &SchemaPath<'_>) -> Result<(u64, Option<u64>)> {
     let min = count_keyword(node, "minItems", at)?;
     Ok((min.unwrap_or(0), count_keyword(node, "maxItems", at)?))
 }
 
 /// The number of elements of an array with a kind.
-pub(super) fn len(node: &Keywords, at: &Place<'_>) -> Result<Len> {
+pub(super) fn len(node: &Keywords, at: &SchemaPath<'_>) -> Result<Len> {
     let (min, max) = bounds(node, at)?;
     Ok(match max {
         Some(max) if max == min && node.contains_key("minItems") => Len::Fixed(max),
@@ -179,7 +179,7 @@ pub(super) fn len(node: &Keywords, at: &Place<'_>) -> Result<Len> {
 }
 
 /// The keyword `enum` of an enum.
-pub(super) fn enum_values(node: &Keywords, at: &Place<'_>) -> Result<Enum> {
+pub(super) fn enum_values(node: &Keywords, at: &SchemaPath<'_>) -> Result<Enum> {
     let list = node.get("enum").and_then(Value::as_array);
     let values: Option<Vec<Arc<str>>> =
         list.and_then(|l| l.iter().map(|v| v.as_str().map(Arc::from)).collect());
@@ -210,7 +210,7 @@ pub(super) struct RawMember<'v> {
 pub(super) fn members<'v>(
     node: &'v Keywords,
     keyword: &'v Value,
-    at: &Place<'_>,
+    at: &SchemaPath<'_>,
 ) -> Result<Vec<RawMember<'v>>> {
     let list = keyword.as_array().map(|l| l.iter().map(Value::as_str).collect());
     let Some(Some(names)) = list.map(|l: Option<Vec<&str>>| l) else {
@@ -249,7 +249,7 @@ pub(super) fn members<'v>(
 }
 
 /// A keyword that is a list of strings; none where it is absent.
-fn strings<'v>(node: &'v Keywords, keyword: &str, at: &Place<'_>) -> Result<Vec<&'v str>> {
+fn strings<'v>(node: &'v Keywords, keyword: &str, at: &SchemaPath<'_>) -> Result<Vec<&'v str>> {
     let Some(value) = node.get(keyword) else { return Ok(Vec::new()) };
     let list = value.as_array().map(|l| l.iter().map(Value::as_str).collect());
     match list {
@@ -259,7 +259,7 @@ fn strings<'v>(node: &'v Keywords, keyword: &str, at: &Place<'_>) -> Result<Vec<
 }
 
 /// The value of `TypeDef:Tensor`.
-pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
+pub(super) fn tensor(keyword: &Value, at: &SchemaPath<'_>) -> Result<TensorType> {
     let Some(keyword) = keyword.as_object() else {
         return Err(at.broken(&TENSOR, "`TypeDef:Tensor` is not an object"));
     };
@@ -288,7 +288,7 @@ pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
 /// The element type that `dtype` names, or those that it lists.
 fn dtypes(
     value: Option<&Value>,
-    at: &Place<'_>,
+    at: &SchemaPath<'_>,
 ) -> Result<(Option<TensorDType>, Vec<TensorDType>)> {
     let one = |name: &Value| match name.as_str().and_then(TensorDType::from_name) {
         Some(dtype) => Ok(dtype),
@@ -323,7 +323,7 @@ fn dim(value: &Value) -> Option<Dim> {
 }
 
 /// The value of `TypeDef:Blob`.
-pub(super) fn content(keyword: &Value, at: &Place<'_>) -> Result<Content> {
+pub(super) fn content(keyword: &Value, at: &SchemaPath<'_>) -> Result<Content> {
     let content = keyword.as_object().and_then(|k| k.get("content"));
     content.and_then(Value::as_str).and_then(Content::from_name).ok_or_else(|| {
         let found = content.map_or("absent".to_owned(), shorten);

@@ -1,6 +1,6 @@
 //! Nodes with a kind, as parts of a record.
 
-use super::read::{self, Keywords, Place};
+use super::read::{self, Keywords, SchemaPath};
 use super::{Compiler, Found};
 use crate::error::{Result, Shown as _};
 use crate::kinds::{Array, Dim, Kind, Len, Member, PlaceWidth, Scalar, Struct, Union, Variant};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 impl<'v> Compiler<'v> {
     /// The type of a node that has a kind, or stands for one that has.
-    pub(super) fn ty(&mut self, node: &'v Value, at: &Place<'_>, depth: usize) -> Result<TypeId> {
+    pub(super) fn ty(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<TypeId> {
         let found = self.defs.resolve(node).map_err(|e| at.locate(e))?;
-        let root = Place::root();
-        let def = found.name.as_deref().map(|name| Place::def(&root, name));
+        let root = SchemaPath::root();
+        let def = found.name.as_deref().map(|name| SchemaPath::def(&root, name));
         let at = def.as_ref().unwrap_or(at);
         let address = std::ptr::from_ref(found.node).addr();
         match self.known_types.get(&address) {
@@ -56,7 +56,7 @@ impl<'v> Compiler<'v> {
         name: &str,
         node: &'v Keywords,
         value: &'v Value,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<Kind> {
         match name {
@@ -114,7 +114,7 @@ impl<'v> Compiler<'v> {
         &mut self,
         node: &'v Keywords,
         value: &'v Value,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<(TypeId, Len)> {
         read::is_true("Array", value, at)?;
@@ -131,7 +131,7 @@ impl<'v> Compiler<'v> {
         &mut self,
         node: &'v Keywords,
         value: &'v Value,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<Kind> {
         read::agrees(node, "type", "object", at)?;
@@ -163,7 +163,7 @@ impl<'v> Compiler<'v> {
         &mut self,
         node: &'v Keywords,
         value: &'v Value,
-        at: &Place<'_>,
+        at: &SchemaPath<'_>,
         depth: usize,
     ) -> Result<Kind> {
         read::agrees(node, "type", "object", at)?;
@@ -215,7 +215,7 @@ impl<'v> Compiler<'v> {
     }
 
     /// Checks that a member of a struct has a kind.
-    pub(super) fn need_kind(&self, node: &'v Value, at: &Place<'_>) -> Result<()> {
+    pub(super) fn need_kind(&self, node: &'v Value, at: &SchemaPath<'_>) -> Result<()> {
         if !matches!(node, Value::Object(_) | Value::Bool(_)) {
             return Err(at.broken(&INVALID, "a schema is neither an object nor a boolean"));
         }
@@ -248,7 +248,7 @@ fn next_of(sorted: &[u32]) -> Vec<u32> {
     next
 }
 
-fn scalar_kind(scalar: Scalar, node: &Keywords, value: &Value, at: &Place<'_>) -> Result<Kind> {
+fn scalar_kind(scalar: Scalar, node: &Keywords, value: &Value, at: &SchemaPath<'_>) -> Result<Kind> {
     read::is_true(scalar.as_str(), value, at)?;
     read::agrees(node, "type", scalar.json_type(), at)?;
     match scalar {

@@ -4,7 +4,7 @@ use super::plan::{Filling, Items, Plan, PlanId, Run, VariantPlan};
 use super::resolve::ResolveOptions;
 use super::rules::NO_CONVERTER;
 use super::show;
-use super::told::{Done, Local, MemberStep, Told};
+use super::told::{StepKind, Local, MemberStep, PlanActions};
 use super::widen::is_widening;
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::{get, in_memory};
@@ -61,7 +61,7 @@ pub(super) struct Build<'b> {
     /// Plans that no option is about.
     known: HashMap<(Source, TypeId, TypeId), PlanId>,
     /// What is told of those that do not only copy, by their place.
-    pub(super) told: HashMap<usize, Told>,
+    pub(super) told: HashMap<usize, PlanActions>,
     pub(super) fillings: Vec<Filling>,
     /// Bytes of all defaults.
     pub(super) filled: u64,
@@ -135,10 +135,10 @@ impl<'b> Build<'b> {
         if is_plain && let Some(known) = self.known.get(&(source, from, to)) {
             return Ok(*known);
         }
-        let mut told = Told::default();
+        let mut told = PlanActions::default();
         let plan = match self.converter(source, at) {
             Some(converter) => {
-                let done = Local::new(Done::Converted, Some(None), Some(None));
+                let done = Local::new(StepKind::Converted, Some(None), Some(None));
                 let sides = (show::ty(self.schema(source), from), show::ty(self.reader, to));
                 let by = self.converters.get(converter).cloned();
                 told.push(done.sides(Some(sides.0), Some(sides.1)).by(by));
@@ -166,14 +166,14 @@ impl<'b> Build<'b> {
         from: TypeId,
         to: TypeId,
         at: &mut At,
-        told: &mut Told,
+        told: &mut PlanActions,
     ) -> Result<Plan> {
         let schema = self.schema(source);
         let (a, b) = (get(&schema.types, from)?, get(&self.reader.types, to)?);
         Ok(match (&a.kind, &b.kind) {
             (Kind::Scalar(a), Kind::Scalar(b)) if a == b => Plan::Copy,
             (Kind::Scalar(a), Kind::Scalar(b)) if is_widening(*a, *b) => {
-                let done = Local::new(Done::Widened, Some(None), Some(None));
+                let done = Local::new(StepKind::Widened, Some(None), Some(None));
                 told.push(done.sides(Some(a.as_str().into()), Some(b.as_str().into())));
                 Plan::Widen(*a, *b)
             }
@@ -205,7 +205,7 @@ impl<'b> Build<'b> {
         (from, a): (TypeId, &Array),
         (to, b): (TypeId, &Array),
         at: &mut At,
-        told: &mut Told,
+        told: &mut PlanActions,
     ) -> Result<Plan> {
         let is_same = match (a.len, b.len) {
             (Len::Fixed(m), Len::Fixed(n)) => m == n,
@@ -240,7 +240,7 @@ impl<'b> Build<'b> {
         from: &Union,
         to: &Union,
         at: &mut At,
-        told: &mut Told,
+        told: &mut PlanActions,
     ) -> Result<Plan> {
         let mut variants = Vec::with_capacity(from.variants.len());
         let schema = self.schema(source);

@@ -15,7 +15,7 @@ pub struct Change {
     /// [`Segment::Each`]: crate::Segment::Each
     pub path: Path,
     /// What is different.
-    pub what: What,
+    pub what: ChangeKind,
     /// What it means for reading an old file with the new schema.
     pub verdict: Verdict,
     /// What the old schema has there, in short: `Int32`, `F32 [20, 5]`.
@@ -29,7 +29,7 @@ pub struct Change {
 /// What is different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum What {
+pub enum ChangeKind {
     /// The new schema has the member, the old one has not.
     Added,
     /// The old schema has the member, the new one has not.
@@ -80,39 +80,39 @@ pub enum What {
     Annotations,
 }
 
-impl What {
+impl ChangeKind {
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
-            What::Added => "added",
-            What::Removed => "removed",
-            What::MadeOptional => "made-optional",
-            What::MadeRequired => "made-required",
-            What::Widened => "widened",
-            What::Narrowed => "narrowed",
-            What::Kind => "kind",
-            What::DType => "dtype",
-            What::Shape => "shape",
-            What::Length => "length",
-            What::Bounds => "bounds",
-            What::ValuesAdded => "values-added",
-            What::ValuesRemoved => "values-removed",
-            What::ValuesOrder => "values-order",
-            What::VariantAdded => "variant-added",
-            What::VariantRemoved => "variant-removed",
-            What::Discriminator => "discriminator",
-            What::Others => "others",
-            What::Json => "json",
-            What::Keywords => "keywords",
-            What::Order => "order",
-            What::Align => "align",
-            What::Default => "default",
-            What::Annotations => "annotations",
+            ChangeKind::Added => "added",
+            ChangeKind::Removed => "removed",
+            ChangeKind::MadeOptional => "made-optional",
+            ChangeKind::MadeRequired => "made-required",
+            ChangeKind::Widened => "widened",
+            ChangeKind::Narrowed => "narrowed",
+            ChangeKind::Kind => "kind",
+            ChangeKind::DType => "dtype",
+            ChangeKind::Shape => "shape",
+            ChangeKind::Length => "length",
+            ChangeKind::Bounds => "bounds",
+            ChangeKind::ValuesAdded => "values-added",
+            ChangeKind::ValuesRemoved => "values-removed",
+            ChangeKind::ValuesOrder => "values-order",
+            ChangeKind::VariantAdded => "variant-added",
+            ChangeKind::VariantRemoved => "variant-removed",
+            ChangeKind::Discriminator => "discriminator",
+            ChangeKind::Others => "others",
+            ChangeKind::Json => "json",
+            ChangeKind::Keywords => "keywords",
+            ChangeKind::Order => "order",
+            ChangeKind::Align => "align",
+            ChangeKind::Default => "default",
+            ChangeKind::Annotations => "annotations",
         }
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -188,7 +188,7 @@ impl Change {
         match (self.verdict, self.what) {
             (
                 Verdict::Compatible,
-                What::Order | What::ValuesOrder | What::Align | What::Default | What::Annotations,
+                ChangeKind::Order | ChangeKind::ValuesOrder | ChangeKind::Align | ChangeKind::Default | ChangeKind::Annotations,
             ) => Bump::Patch,
             (Verdict::Compatible, _) => Bump::Minor,
             _ => Bump::Major,

@@ -14,7 +14,7 @@ use std::ops::Deref;
 /// A value of the writer's, to become one of the reader's.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Part<'a> {
+pub struct ConversionInput<'a> {
     /// Its type in the writer's schema.
     pub from: TypeId,
     /// The type that is wanted, in the reader's schema.
@@ -43,14 +43,14 @@ pub trait Convert: Send + Sync {
     ///
     /// # Errors
     /// Whatever stands in the way of it.
-    fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<()>;
+    fn convert(&self, from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<()>;
 }
 
 impl<F> Convert for F
 where
-    F: Fn(Part<'_>, &mut [u8], &mut dyn Heap) -> Result<()> + Send + Sync,
+    F: Fn(ConversionInput<'_>, &mut [u8], &mut dyn Heap) -> Result<()> + Send + Sync,
 {
-    fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<()> {
+    fn convert(&self, from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<()> {
         self(from, to, heap)
     }
 }
@@ -90,7 +90,7 @@ pub fn by_value<'s>(
     limits: SchemaLimits,
     change: impl Fn(Value) -> Result<Value> + Send + Sync + 's,
 ) -> impl Convert + 's {
-    move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
+    move |from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap| {
         let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
         let value = change(value)?;
         let mut heap = heap;
@@ -105,7 +105,7 @@ pub fn by_chain<'s>(
     limits: SchemaLimits,
     chain: Chain,
 ) -> impl Convert + 's {
-    move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
+    move |from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap| {
         let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
         if let Some((a, b)) = numbers(kinds, &chain)
             && chain.takes(a, b)

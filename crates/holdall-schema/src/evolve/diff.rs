@@ -1,6 +1,6 @@
 //! Two schemas compared, path by path (8.1).
 
-use super::change::{Change, Verdict, What};
+use super::change::{Change, Verdict, ChangeKind};
 use super::keywords::Keywords;
 use super::show;
 use crate::error::Result;
@@ -89,7 +89,7 @@ pub fn diff<'s>(
                 Root::Record(_) => "a record",
             };
             root.push(
-                Local::new(What::Kind, Verdict::NeedsConverter).sides(show(a), show(b)).entry(),
+                Local::new(ChangeKind::Kind, Verdict::NeedsConverter).sides(show(a), show(b)).entry(),
             );
         }
     }
@@ -164,7 +164,7 @@ impl Entry {
 /// A change, by its way from the pair that it was found in.
 pub(super) struct Local {
     step: Option<Segment>,
-    what: What,
+    what: ChangeKind,
     verdict: Verdict,
     old: Option<Arc<str>>,
     new: Option<Arc<str>>,
@@ -172,7 +172,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn new(what: What, verdict: Verdict) -> Local {
+    pub(super) fn new(what: ChangeKind, verdict: Verdict) -> Local {
         Local { step: None, what, verdict, old: None, new: None, values: Arc::default() }
     }
 
@@ -245,7 +245,7 @@ impl<'s> Walk<'s> {
             });
         }
         if self.keywords.annotations_differ(sites, nodes) {
-            out.push(Local::new(What::Annotations, Verdict::Compatible).at(step).entry());
+            out.push(Local::new(ChangeKind::Annotations, Verdict::Compatible).at(step).entry());
         }
     }
 
@@ -271,7 +271,7 @@ impl<'s> Walk<'s> {
 
 pub(super) fn default_change(old: Option<&Value>, new: Option<&Value>) -> Local {
     let show = |value: Option<&Value>| value.map(|v| show::json(v).into());
-    Local::new(What::Default, Verdict::Compatible).texts(show(old), show(new))
+    Local::new(ChangeKind::Default, Verdict::Compatible).texts(show(old), show(new))
 }
 
 /// From pairs to paths.

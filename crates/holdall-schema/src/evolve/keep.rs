@@ -16,7 +16,7 @@ use crate::schema::Schema;
 
 /// What defaults are, where they stand after an old heap.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct HeapDefaults {
     /// The bytes of each default.
     pub(super) fillings: Vec<Vec<u8>>,
     /// Bytes of the old heap.
@@ -84,18 +84,18 @@ impl Resolution {
     ///
     /// # Errors
     /// `record/too-large`.
-    pub fn kept(&self, len: u64, converters: &Converters<'_>) -> Result<Kept> {
+    pub fn kept(&self, len: u64, converters: &Converters<'_>) -> Result<HeapDefaults> {
         let mut migrator = self.migrator(converters)?;
         let mut tail = Tail { before: len, bytes: Vec::new() };
         let mut fillings = Vec::with_capacity(self.fillings.len());
         for place in 0..self.fillings.len() {
             fillings.push(migrator.filling(place, &mut tail)?);
         }
-        Ok(Kept { fillings, before: len, tail: tail.bytes })
+        Ok(HeapDefaults { fillings, before: len, tail: tail.bytes })
     }
 }
 
-impl Kept {
+impl HeapDefaults {
     /// Copies an entry, which must not reach what comes after the old heap.
     pub(super) fn entry(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
         let Entry { offset, len } = Entry::from_bytes(le(bytes));
@@ -116,7 +116,7 @@ impl Kept {
 impl<'r> Migrator<'r> {
     /// Writes records whose entries point where those of the old ones do. Only where
     /// [`Resolution::keeps_heap`] says so.
-    pub fn over(mut self, kept: &'r Kept) -> Migrator<'r> {
+    pub fn over(mut self, kept: &'r HeapDefaults) -> Migrator<'r> {
         self.kept = Some(kept);
         self
     }

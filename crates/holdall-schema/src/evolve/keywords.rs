@@ -1,7 +1,7 @@
 //! What only the JSON of a schema says: annotations, and what the validator looks at.
 
 use super::assertions;
-use super::change::{Verdict, What};
+use super::change::{Verdict, ChangeKind};
 use super::diff::{Budget, Found, Local, Sites};
 use super::show;
 use crate::error::Result;
@@ -143,7 +143,7 @@ impl<'s> Keywords<'s> {
             }
         }
         if has_annotations {
-            out.push(Local::new(What::Annotations, Verdict::Compatible).entry());
+            out.push(Local::new(ChangeKind::Annotations, Verdict::Compatible).entry());
         }
         if !differing.is_empty() {
             let text = |node: &Map<String, Value>| {
@@ -157,10 +157,10 @@ impl<'s> Keywords<'s> {
                 true => Verdict::Compatible,
                 false => Verdict::NeedsConverter,
             };
-            let change = Local::new(What::Keywords, verdict);
+            let change = Local::new(ChangeKind::Keywords, verdict);
             out.push(change.texts(text(old), text(new)).entry());
         } else if seen == Seen::Widened && new.keys().any(|key| assertions::is_of_numbers(key)) {
-            out.push(Local::new(What::Keywords, Verdict::NeedsConverter).entry());
+            out.push(Local::new(ChangeKind::Keywords, Verdict::NeedsConverter).entry());
         }
         Ok(())
     }
@@ -178,8 +178,8 @@ impl<'s> Keywords<'s> {
         like.is_first = true;
         let change = match like.finish(budget)? {
             Like::Same => return Ok(()),
-            Like::Annotations => Local::new(What::Annotations, Verdict::Compatible),
-            Like::Other => Local::new(What::Json, Verdict::NeedsConverter)
+            Like::Annotations => Local::new(ChangeKind::Annotations, Verdict::Compatible),
+            Like::Other => Local::new(ChangeKind::Json, Verdict::NeedsConverter)
                 .sides(show::json(old), show::json(new)),
         };
         out.push(change.entry());

@@ -4,7 +4,7 @@ use super::build::{At, Build, Source};
 use super::plan::{Filling, MemberPlan, Plan, PlanId, Step};
 use super::rules::NO_DEFAULT;
 use super::show;
-use super::told::{Done, Local, Told};
+use super::told::{StepKind, Local, PlanActions};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::{Member, Struct, TypeId};
@@ -22,7 +22,7 @@ impl Build<'_> {
         (struct_type, from): (TypeId, &Struct),
         to: &Struct,
         at: &mut At,
-        told: &mut Told,
+        told: &mut PlanActions,
     ) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(to.members.len());
         self.steps(from.members.len() / 16)?;
@@ -64,7 +64,7 @@ impl Build<'_> {
             })?;
             if before.name != member.name {
                 let way = |name: &Arc<str>| Some(Some(Segment::Name(Arc::clone(name))));
-                told.push(Local::new(Done::Renamed, way(&before.name), way(&member.name)));
+                told.push(Local::new(StepKind::Renamed, way(&before.name), way(&member.name)));
             }
             self.note(told, old, Segment::Name(Arc::clone(&member.name)), plan);
             let (from, to) =
@@ -87,7 +87,7 @@ impl Build<'_> {
         for (member, _) in from.members.iter().zip(taken).filter(|(_, taken)| !taken) {
             let way = Some(Some(Segment::Name(Arc::clone(&member.name))));
             let old = show::ty(self.schema(source), member.ty);
-            told.push(Local::new(Done::Dropped, way, None).sides(Some(old), None));
+            told.push(Local::new(StepKind::Dropped, way, None).sides(Some(old), None));
         }
         Ok(steps)
     }
@@ -124,7 +124,7 @@ impl Build<'_> {
         (struct_type, size): (TypeId, usize),
         member: &Member,
         at: &mut At,
-        told: &mut Told,
+        told: &mut PlanActions,
     ) -> Result<Option<Step>> {
         self.steps(1)?;
         let to = place_of(self.reader, member)?;
@@ -139,7 +139,7 @@ impl Build<'_> {
             let plan = PlanId(self.plans.len());
             self.plans.push(Plan::Convert { converter, from: struct_type, to: member.ty });
             // It is given the struct around.
-            told.push(tell(Done::Converted, Some(None), self.converters.get(converter).cloned()));
+            told.push(tell(StepKind::Converted, Some(None), self.converters.get(converter).cloned()));
             return Ok(Some(Step::Member(MemberPlan {
                 name,
                 from: 0..size,
@@ -152,11 +152,11 @@ impl Build<'_> {
         }
         if member.default.is_some() {
             let default = self.fill(member, at)?;
-            told.push(tell(Done::Default, None, None));
+            told.push(tell(StepKind::Default, None, None));
             return Ok(Some(Step::Fill { name, to, bit, default }));
         }
         if bit.is_some() {
-            told.push(tell(Done::Absent, None, None));
+            told.push(tell(StepKind::Absent, None, None));
             return Ok(None);
         }
         let ty = new;

@@ -1,7 +1,7 @@
 //! A resolution at work on records.
 
-use super::convert::{Convert, Converters, Part};
-use super::keep::Kept;
+use super::convert::{Convert, Converters, ConversionInput};
+use super::keep::HeapDefaults;
 use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
@@ -23,7 +23,7 @@ pub struct Migrator<'r> {
     converters: Vec<&'r dyn Convert>,
     spare: Vec<Vec<u8>>,
     /// Where entries stay as they are.
-    pub(super) kept: Option<&'r Kept>,
+    pub(super) kept: Option<&'r HeapDefaults>,
 }
 
 impl std::fmt::Debug for Migrator<'_> {
@@ -114,7 +114,7 @@ struct Work<'w> {
     out_heap: &'w mut dyn Heap,
     /// Bytes of heaps that may still be touched.
     left: u64,
-    kept: Option<&'w Kept>,
+    kept: Option<&'w HeapDefaults>,
 }
 
 impl Work<'_> {
@@ -158,7 +158,7 @@ impl Work<'_> {
                 self.append_elements(items, elements.bytes(), out)?;
             }
             Plan::Convert { converter, from, to } => {
-                let part = Part { from: *from, to: *to, bytes, heap: self.heap };
+                let part = ConversionInput { from: *from, to: *to, bytes, heap: self.heap };
                 if let Some(converter) = self.converters.get(*converter) {
                     converter.convert(part, out, self.out_heap)?;
                 }

@@ -1,6 +1,6 @@
 //! What headers have: references, and what leads to them.
 
-use super::change::{Verdict, What};
+use super::change::{Verdict, ChangeKind};
 use super::diff::{Found, Local, Pair, Sites, Walk};
 use super::keywords::Seen;
 use super::show;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::extent::get;
 use crate::kinds::{Align, Len};
 use crate::path::Segment;
-use crate::schema::{Additional, Node, NodeId, Object, Presence, Property, Schema};
+use crate::schema::{AdditionalMembers, Node, NodeId, Object, Presence, Property, Schema};
 use holdall_collections::HashSet;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl<'s> Walk<'s> {
                 Node::Dataset { items: b, len: n, align: y, .. },
             ) => {
                 if let Some(verdict) = bounds(*m, *n) {
-                    out.push(sides(Local::new(What::Bounds, verdict)));
+                    out.push(sides(Local::new(ChangeKind::Bounds, verdict)));
                 }
                 // Where both are the record's own, its change is told of there.
                 let own = (get(&self.old.types, *a)?.align, get(&self.new.types, *b)?.align);
@@ -65,14 +65,14 @@ impl<'s> Walk<'s> {
             }
             (Node::Blob { content: a, .. }, Node::Blob { content: b, .. }) => {
                 if a != b {
-                    out.push(sides(Local::new(What::Kind, Verdict::NeedsConverter)));
+                    out.push(sides(Local::new(ChangeKind::Kind, Verdict::NeedsConverter)));
                 }
                 self.keywords.compare(&mut out, nodes, Seen::Nowhere, &mut self.budget)?;
             }
             (Node::List { items: a, min, max }, Node::List { items: b, min: least, max: most }) => {
                 let len = |min: u64, max: Option<u64>| Len::Variable { min, max };
                 if let Some(verdict) = bounds(len(*min, *max), len(*least, *most)) {
-                    out.push(sides(Local::new(What::Bounds, verdict)));
+                    out.push(sides(Local::new(ChangeKind::Bounds, verdict)));
                 }
                 self.node_at(&mut out, Some(Segment::Each), (*a, *b), nodes.below("items"))?;
             }
@@ -83,7 +83,7 @@ impl<'s> Walk<'s> {
             (Node::Plain { ty: None, .. }, Node::Plain { ty: None, .. }) => {
                 self.keywords.compare_plain(&mut out, nodes, &mut self.budget)?;
             }
-            _ => out.push(sides(Local::new(What::Kind, Verdict::NeedsConverter))),
+            _ => out.push(sides(Local::new(ChangeKind::Kind, Verdict::NeedsConverter))),
         }
         Ok(self.keep(pair, out))
     }
@@ -103,11 +103,11 @@ impl<'s> Walk<'s> {
             let mut sites = properties.below(&property.name);
             let before = match (old.property(&property.name), old.additional) {
                 (Some(before), _) => before.node,
-                (None, Additional::Node(id)) => {
+                (None, AdditionalMembers::Node(id)) => {
                     sites.old = others.old;
                     id
                 }
-                (None, Additional::Forbidden | Additional::Anything) => {
+                (None, AdditionalMembers::Forbidden | AdditionalMembers::Anything) => {
                     self.budget.take(1)?;
                     let added = self.added(property)?;
                     out.push(added.at(step).entry());
@@ -124,7 +124,7 @@ impl<'s> Walk<'s> {
         }
         for property in old.properties.iter().filter(|p| new.property(&p.name).is_none()) {
             let step = Some(name(property));
-            if let Additional::Node(id) = new.additional {
+            if let AdditionalMembers::Node(id) = new.additional {
                 let sites = Sites { old: properties.below(&property.name).old, new: others.new };
                 let required = required.sides(&property.name);
                 presence(out, &step, required, Some(Verdict::NeedsDefault));
@@ -132,7 +132,7 @@ impl<'s> Walk<'s> {
             } else {
                 self.budget.take(1)?;
                 let text = show_property(self.old, property);
-                out.push(Local::new(What::Removed, Verdict::Breaking).at(step).old(text).entry());
+                out.push(Local::new(ChangeKind::Removed, Verdict::Breaking).at(step).old(text).entry());
             }
         }
         let has = |object: &Object, name: &Arc<str>| object.property(name).is_some();
@@ -167,29 +167,29 @@ impl<'s> Walk<'s> {
     ) -> Result<()> {
         let is_plain = |schema, id| matches!(node(schema, id), Some(Node::Plain { .. }));
         let verdict = match (old.additional, new.additional) {
-            (Additional::Node(a), Additional::Node(b)) => {
+            (AdditionalMembers::Node(a), AdditionalMembers::Node(b)) => {
                 return self.node_at(out, Some(Segment::Each), (a, b), sites);
             }
-            (Additional::Forbidden, Additional::Forbidden)
-            | (Additional::Anything, Additional::Anything) => return Ok(()),
-            (Additional::Forbidden, _) => Verdict::Compatible,
-            (Additional::Node(a), Additional::Anything) if is_plain(self.old, a) => {
+            (AdditionalMembers::Forbidden, AdditionalMembers::Forbidden)
+            | (AdditionalMembers::Anything, AdditionalMembers::Anything) => return Ok(()),
+            (AdditionalMembers::Forbidden, _) => Verdict::Compatible,
+            (AdditionalMembers::Node(a), AdditionalMembers::Anything) if is_plain(self.old, a) => {
                 Verdict::Compatible
             }
-            (_, Additional::Forbidden) => Verdict::Breaking,
-            (Additional::Node(_), Additional::Anything)
-            | (Additional::Anything, Additional::Node(_)) => Verdict::NeedsConverter,
+            (_, AdditionalMembers::Forbidden) => Verdict::Breaking,
+            (AdditionalMembers::Node(_), AdditionalMembers::Anything)
+            | (AdditionalMembers::Anything, AdditionalMembers::Node(_)) => Verdict::NeedsConverter,
         };
         let show = |schema: &Schema, additional| match additional {
-            Additional::Forbidden => "no others".to_owned(),
-            Additional::Anything => "any others".to_owned(),
-            Additional::Node(id) => {
+            AdditionalMembers::Forbidden => "no others".to_owned(),
+            AdditionalMembers::Anything => "any others".to_owned(),
+            AdditionalMembers::Node(id) => {
                 let text = node(schema, id).map(|n| show::node(schema, n));
                 format!("others: {}", text.unwrap_or_default())
             }
         };
         let sides = (show(self.old, old.additional), show(self.new, new.additional));
-        out.push(Local::new(What::Others, verdict).sides(sides.0, sides.1).entry());
+        out.push(Local::new(ChangeKind::Others, verdict).sides(sides.0, sides.1).entry());
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl<'s> Walk<'s> {
             Presence::Required => self.unfilled(property)?,
         };
         let verdict = unfilled.unwrap_or(Verdict::Compatible);
-        Ok(Local::new(What::Added, verdict).new_text(show_property(self.new, property)))
+        Ok(Local::new(ChangeKind::Added, verdict).new_text(show_property(self.new, property)))
     }
 
     /// What it means that a file lacks a property which the new schema requires; nothing where defaults make it: a tensor
@@ -279,7 +279,7 @@ pub(super) fn bounds(old: Len, new: Len) -> Option<Verdict> {
 fn aligns(out: &mut Found, old: Option<u32>, new: Option<u32>) {
     if old != new {
         let text = |bytes: Option<u32>| show::align(bytes.map(Align::Bytes)).map(Arc::from);
-        let change = Local::new(What::Align, Verdict::Compatible);
+        let change = Local::new(ChangeKind::Align, Verdict::Compatible);
         out.push(change.texts(text(old), text(new)).entry());
     }
 }

@@ -4,7 +4,7 @@ use super::build::Build;
 use super::plan::{Filling, Plan, PlanId};
 use super::rules::DROPS_MEMBER;
 use super::show;
-use super::told::{Done, MemberStep};
+use super::told::{StepKind, MemberStep};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::TypeId;
@@ -143,7 +143,7 @@ pub fn resolve(
 ) -> Result<Resolution> {
     let mut build = Build::new(writer, reader, options);
     let (top, steps) = build.top(from, to)?;
-    let dropped = steps.iter().filter(|s| s.what == Done::Dropped);
+    let dropped = steps.iter().filter(|s| s.what == StepKind::Dropped);
     let dropped = dropped.filter_map(|s| s.from.clone()).collect();
     Ok(Resolution {
         from_size: in_memory(writer.extent(from)?.size)?,

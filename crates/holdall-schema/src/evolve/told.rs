@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub struct MemberStep {
     /// What is done.
-    pub what: Done,
+    pub what: StepKind,
     /// Where the writer's records have it, if they do.
     pub from: Option<Path>,
     /// Where the reader's have it, if they do.
@@ -27,7 +27,7 @@ pub struct MemberStep {
 /// What is done with a member, or with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Done {
+pub enum StepKind {
     /// It has another name.
     Renamed,
     /// It becomes one of a wider kind.
@@ -42,23 +42,23 @@ pub enum Done {
     Dropped,
 }
 
-impl Done {
+impl StepKind {
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Done::Renamed => "renamed",
-            Done::Widened => "widened",
-            Done::Converted => "converted",
-            Done::Default => "default",
-            Done::Absent => "absent",
-            Done::Dropped => "dropped",
+            StepKind::Renamed => "renamed",
+            StepKind::Widened => "widened",
+            StepKind::Converted => "converted",
+            StepKind::Default => "default",
+            StepKind::Absent => "absent",
+            StepKind::Dropped => "dropped",
         }
     }
 }
 
 /// What one plan does that is worth telling.
 #[derive(Clone, Default)]
-pub(super) struct Told {
+pub(super) struct PlanActions {
     own: Vec<Local>,
     /// The step in the writer's record, that in the reader's, and what they lead to.
     below: Vec<(Segment, Segment, PlanId)>,
@@ -67,20 +67,20 @@ pub(super) struct Told {
 /// A step, by its way from the plan that it is of.
 #[derive(Clone)]
 pub(super) struct Local {
-    pub(super) what: Done,
+    pub(super) what: StepKind,
     /// `None` where that side has nothing.
-    pub(super) from: Option<Way>,
-    pub(super) to: Option<Way>,
+    pub(super) from: Option<LocalStep>,
+    pub(super) to: Option<LocalStep>,
     pub(super) old: Option<Arc<str>>,
     pub(super) new: Option<Arc<str>>,
     pub(super) by: Option<Arc<str>>,
 }
 
 /// Where a step is: at the plan itself, or in a member of it.
-pub(super) type Way = Option<Segment>;
+pub(super) type LocalStep = Option<Segment>;
 
 impl Local {
-    pub(super) fn new(what: Done, from: Option<Way>, to: Option<Way>) -> Local {
+    pub(super) fn new(what: StepKind, from: Option<LocalStep>, to: Option<LocalStep>) -> Local {
         Local { what, from, to, old: None, new: None, by: None }
     }
 
@@ -95,7 +95,7 @@ impl Local {
     }
 }
 
-impl Told {
+impl PlanActions {
     pub(super) fn is_empty(&self) -> bool {
         self.own.is_empty() && self.below.is_empty()
     }
@@ -107,7 +107,7 @@ impl Told {
 
 impl Build<'_> {
     /// Notes that what a step leads to does something worth telling.
-    pub(super) fn note(&self, told: &mut Told, from: Segment, to: Segment, plan: PlanId) {
+    pub(super) fn note(&self, told: &mut PlanActions, from: Segment, to: Segment, plan: PlanId) {
         if self.told.contains_key(&plan.0) {
             told.below.push((from, to, plan));
         }
@@ -121,7 +121,7 @@ impl Build<'_> {
         out: &mut Vec<MemberStep>,
     ) -> Result<()> {
         let Some(told) = self.told.get(&plan.0) else { return Ok(()) };
-        let Told { own, below } = told.clone();
+        let PlanActions { own, below } = told.clone();
         for (from, to, plan) in below {
             paths.0.push(from);
             paths.1.push(to);
@@ -131,7 +131,7 @@ impl Build<'_> {
         }
         for local in own {
             self.steps(1)?;
-            let path = |base: &[Segment], way: Option<Way>| {
+            let path = |base: &[Segment], way: Option<LocalStep>| {
                 way.map(|way| Path(base.iter().cloned().chain(way).collect()))
             };
             out.push(MemberStep {

@@ -1,6 +1,6 @@
 //! Types compared: what records are made of.
 
-use super::change::{Verdict, What};
+use super::change::{Verdict, ChangeKind};
 use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
 use super::keywords::Seen;
 use super::references::bounds;
@@ -64,17 +64,17 @@ impl<'s> Walk<'s> {
             (Kind::Scalar(from), Kind::Scalar(to)) => {
                 if from != to {
                     let (what, verdict) = match is_widening(*from, *to) {
-                        true => (What::Widened, Verdict::Compatible),
+                        true => (ChangeKind::Widened, Verdict::Compatible),
                         false if are_numbers(*from, *to) => {
-                            (What::Narrowed, Verdict::NeedsConverter)
+                            (ChangeKind::Narrowed, Verdict::NeedsConverter)
                         }
-                        false => (What::Kind, Verdict::NeedsConverter),
+                        false => (ChangeKind::Kind, Verdict::NeedsConverter),
                     };
                     out.push(Local::new(what, verdict).sides(from.as_str(), to.as_str()).entry());
                     seen = match (from.json_type(), what) {
                         // An integer is the same number in every kind that holds it.
-                        ("integer", What::Widened) => Some(Seen::Asserted),
-                        (_, What::Widened) => Some(Seen::Widened),
+                        ("integer", ChangeKind::Widened) => Some(Seen::Asserted),
+                        (_, ChangeKind::Widened) => Some(Seen::Widened),
                         _ => None,
                     };
                 }
@@ -97,14 +97,14 @@ impl<'s> Walk<'s> {
             _ => {
                 seen = None;
                 let sides = (show::ty(self.old, old), show::ty(self.new, new));
-                let change = Local::new(What::Kind, Verdict::NeedsConverter);
+                let change = Local::new(ChangeKind::Kind, Verdict::NeedsConverter);
                 out.push(change.sides(sides.0, sides.1).entry());
             }
         }
         if a.align_keyword != b.align_keyword {
             let texts = [a, b].map(|t| show::align(t.align_keyword).map(Arc::from));
             let [a, b] = texts;
-            out.push(Local::new(What::Align, Verdict::Compatible).texts(a, b).entry());
+            out.push(Local::new(ChangeKind::Align, Verdict::Compatible).texts(a, b).entry());
         }
         if let Some(seen) = seen {
             self.keywords.compare(&mut out, nodes, seen, &mut self.budget)?;
@@ -123,8 +123,8 @@ impl<'s> Walk<'s> {
         let removed = missing(old, new);
         let added = missing(new, old);
         for (what, verdict, values) in [
-            (What::ValuesRemoved, Verdict::NeedsConverter, removed),
-            (What::ValuesAdded, Verdict::Compatible, added),
+            (ChangeKind::ValuesRemoved, Verdict::NeedsConverter, removed),
+            (ChangeKind::ValuesAdded, Verdict::Compatible, added),
         ] {
             if !values.is_empty() {
                 let mut change = Local::new(what, verdict).sides(size(old), size(new));
@@ -134,7 +134,7 @@ impl<'s> Walk<'s> {
         }
         if !rises(new.values.iter().filter_map(|v| old.index_of(v))) {
             let sides = (show::names(old.values.iter()), show::names(new.values.iter()));
-            let change = Local::new(What::ValuesOrder, Verdict::Compatible);
+            let change = Local::new(ChangeKind::ValuesOrder, Verdict::Compatible);
             out.push(change.sides(sides.0, sides.1).entry());
         }
         Ok(())
@@ -149,7 +149,7 @@ impl<'s> Walk<'s> {
     ) -> Result<()> {
         if !rises(new.members.iter().filter_map(|m| old.index_of(&m.name))) {
             let names = |s: &Struct| show::names(s.members.iter().map(|m| &m.name));
-            let change = Local::new(What::Order, Verdict::Compatible);
+            let change = Local::new(ChangeKind::Order, Verdict::Compatible);
             out.push(change.sides(names(old), names(new)).entry());
         }
         let properties = nodes.below("properties");
@@ -164,7 +164,7 @@ impl<'s> Walk<'s> {
                 };
                 let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
                 let text = show_member(self.new, member);
-                out.push(Local::new(What::Added, verdict).at(step).new_text(text).entry());
+                out.push(Local::new(ChangeKind::Added, verdict).at(step).new_text(text).entry());
                 continue;
             };
             let is_required = (before.presence.is_none(), member.presence.is_none());
@@ -180,7 +180,7 @@ impl<'s> Walk<'s> {
             self.budget.take(1)?;
             let step = Some(Segment::Name(Arc::clone(&member.name)));
             let text = show_member(self.old, member);
-            out.push(Local::new(What::Removed, Verdict::Breaking).at(step).old(text).entry());
+            out.push(Local::new(ChangeKind::Removed, Verdict::Breaking).at(step).old(text).entry());
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl<'s> Walk<'s> {
     ) -> Result<()> {
         if old.discriminator != new.discriminator {
             let sides = [old, new].map(|u| show::names([&u.discriminator].into_iter()));
-            let change = Local::new(What::Discriminator, Verdict::Compatible);
+            let change = Local::new(ChangeKind::Discriminator, Verdict::Compatible);
             let [a, b] = sides;
             out.push(change.sides(a, b).entry());
         }
@@ -226,7 +226,7 @@ impl<'s> Walk<'s> {
                 }
                 None => {
                     self.budget.take(1)?;
-                    let change = Local::new(What::VariantAdded, Verdict::Compatible).at(step);
+                    let change = Local::new(ChangeKind::VariantAdded, Verdict::Compatible).at(step);
                     out.push(change.new_text("Struct").entry());
                 }
             }
@@ -234,7 +234,7 @@ impl<'s> Walk<'s> {
         for variant in old.variants.iter().filter(|v| new.tag(&v.key).is_none()) {
             self.budget.take(1)?;
             let step = Some(Segment::Name(Arc::clone(&variant.key)));
-            let change = Local::new(What::VariantRemoved, Verdict::Breaking).at(step);
+            let change = Local::new(ChangeKind::VariantRemoved, Verdict::Breaking).at(step);
             out.push(change.old("Struct").entry());
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<'s> Walk<'s> {
                 None => old.dtypes.iter().all(takes),
             };
             let verdict = if holds { Verdict::Compatible } else { Verdict::NeedsConverter };
-            out.push(sides(Local::new(What::DType, verdict)));
+            out.push(sides(Local::new(ChangeKind::DType, verdict)));
         }
         let verdict = match (&old.shape, &new.shape) {
             (a, b) if a.is_none() && b.is_none() => return,
@@ -293,7 +293,7 @@ impl<'s> Walk<'s> {
             }
             _ => other(old, new),
         };
-        out.push(sides(Local::new(What::Shape, verdict)));
+        out.push(sides(Local::new(ChangeKind::Shape, verdict)));
     }
 
     /// Whether a dimension takes all numbers that another takes. A symbol of the new schema is one
@@ -330,10 +330,10 @@ pub(super) fn presence(
     unfilled: Option<Verdict>,
 ) {
     let (what, verdict, old, new) = match is_required {
-        (true, false) => (What::MadeOptional, Verdict::Compatible, "required", "optional"),
+        (true, false) => (ChangeKind::MadeOptional, Verdict::Compatible, "required", "optional"),
         (false, true) => {
             let verdict = unfilled.unwrap_or(Verdict::Compatible);
-            (What::MadeRequired, verdict, "optional", "required")
+            (ChangeKind::MadeRequired, verdict, "optional", "required")
         }
         _ => return,
     };
@@ -343,9 +343,9 @@ pub(super) fn presence(
 fn lengths(out: &mut Found, old: &Array, new: &Array, show: impl Fn() -> (String, String)) {
     let Some(holds) = bounds(old.len, new.len) else { return };
     let (what, verdict) = match (old.len, new.len) {
-        (Len::Variable { .. }, Len::Variable { .. }) => (What::Bounds, holds),
-        (Len::Fixed(_), Len::Variable { .. }) => (What::Length, holds),
-        _ => (What::Length, Verdict::Breaking),
+        (Len::Variable { .. }, Len::Variable { .. }) => (ChangeKind::Bounds, holds),
+        (Len::Fixed(_), Len::Variable { .. }) => (ChangeKind::Length, holds),
+        _ => (ChangeKind::Length, Verdict::Breaking),
     };
     let (a, b) = show();
     out.push(Local::new(what, verdict).sides(a, b).entry());

@@ -1,7 +1,7 @@
 //! Weights of few bits whose scales are other tensors, as quantized models have them: their numbers mean nothing without.
 
 use super::Convert;
-use crate::form::Form;
+use crate::form::TensorForm;
 use holdall_core::{Error, Layout};
 use holdall_io::Tensor;
 use holdall_io::select::scaled_weight;
@@ -12,7 +12,7 @@ impl Convert {
     pub(super) fn scaled(&self, tensor: &Tensor) -> Option<Error> {
         let of = tensor.dense_type().filter(|_| *tensor.layout() == Layout::Dense)?;
         let form = self.reforms.target(tensor.name()).filter(|to| {
-            matches!(to, Form::Group(_) | Form::Blocks(_)) && tensor.shape().len() >= 2
+            matches!(to, TensorForm::Group(_) | TensorForm::Blocks(_)) && tensor.shape().len() >= 2
         });
         scaled_weight(tensor, &of, form?)
     }

@@ -15,7 +15,7 @@ use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 #[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
-use holdall_io::sink::{FileSink, FolderSink, Sink as _, Summed};
+use holdall_io::sink::{FileSink, FolderSink, Sink as _, DigestSink};
 #[cfg(feature = "ztensor2")]
 use holdall_io::source::FileSource;
 use holdall_io::{File, WriteOptions, part_name};
@@ -201,7 +201,7 @@ pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<Co
         let encoder = own.encoder(format)?;
         let (len, written) = match shards.root() {
             Some(_) => {
-                let to = Summed::new(to, algorithm);
+                let to = DigestSink::new(to, algorithm);
                 let finished = write_items(file, to, encoder, &own, items)?.close()?;
                 let len = finished.len();
                 let (((), digest), written) = finished.publish_with_record()?;

@@ -3,7 +3,7 @@
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::elements::{Elements, step};
 use crate::records::TensorRecords as _;
-use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, unravel};
+use holdall_core::diff::{Comparator, Scratch, Side, Tally, family, is_comparable, unravel};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
@@ -33,7 +33,7 @@ impl Pair {
 
 /// What a thread keeps between jobs.
 #[derive(Default)]
-struct Kept {
+struct JobBuffers {
     scratch: Scratch,
     a: Vec<u8>,
     b: Vec<u8>,
@@ -69,7 +69,7 @@ pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<Tenso
     let mut context = Context { pairs, big: Vec::new(), options, changed: Mutex::default() };
     let jobs = context.cut()?;
     options.work.begin(jobs.iter().map(|job| context.cost(job)).sum());
-    options.work.for_each(jobs, Kept::default, |kept, job| {
+    options.work.for_each(jobs, JobBuffers::default, |kept, job| {
         let cost = context.cost(&job);
         context.run(kept, job)?;
         options.work.advance(cost)
@@ -166,7 +166,7 @@ impl Context<'_> {
         }
     }
 
-    fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
+    fn run(&self, kept: &mut JobBuffers, job: Job) -> Result<()> {
         match job {
             Job::Pairs(pairs) => pairs.into_iter().try_for_each(|at| self.pair(kept, at)),
             Job::Digests(big) => self.big[big].a.compare().and_then(|()| self.big[big].b.compare()),
@@ -174,11 +174,11 @@ impl Context<'_> {
         }
     }
 
-    fn piece(&self, kept: &mut Kept, big: &Big, range: Range<u64>) -> Result<()> {
+    fn piece(&self, kept: &mut JobBuffers, big: &Big, range: Range<u64>) -> Result<()> {
         let pair = &self.pairs[big.pair];
         let compare = self.comparison(pair, &big.a, &big.b);
         let mut tally = Tally::default();
-        let Kept { scratch, a: memory_a, b: memory_b } = kept;
+        let JobBuffers { scratch, a: memory_a, b: memory_b } = kept;
         big.a.with(range.clone(), memory_a, |a| {
             big.b.with(range.clone(), memory_b, |b| {
                 let count = range.end - range.start;
@@ -189,12 +189,12 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn comparison<'p>(&self, pair: &'p Pair, a: &'p Elements, b: &'p Elements) -> Compare<'p> {
-        Compare { a: side(&pair.a, a), b: side(&pair.b, b), tolerance: self.options.tolerance }
+    fn comparison<'p>(&self, pair: &'p Pair, a: &'p Elements, b: &'p Elements) -> Comparator<'p> {
+        Comparator { a: side(&pair.a, a), b: side(&pair.b, b), tolerance: self.options.tolerance }
     }
 
     /// Compares the values of a pair from start to end.
-    fn pair(&self, kept: &mut Kept, at: usize) -> Result<()> {
+    fn pair(&self, kept: &mut JobBuffers, at: usize) -> Result<()> {
         let pair = &self.pairs[at];
         let mut found = pair.diff.clone();
         if let Some(e) = pair.fault() {
@@ -212,7 +212,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn values(&self, kept: &mut Kept, pair: &Pair, found: &mut TensorDiff) -> Result<()> {
+    fn values(&self, kept: &mut JobBuffers, pair: &Pair, found: &mut TensorDiff) -> Result<()> {
         let Pair { a, b, .. } = pair;
         let shape = a.shape();
         let by_place = |at| unravel(shape, at);
@@ -291,7 +291,7 @@ impl Context<'_> {
     }
 
     /// Compares the components of two tensors, role by role. Answers those that are not the same.
-    fn components(&self, kept: &mut Kept, pair: &Pair) -> Result<Vec<ComponentDiff>> {
+    fn components(&self, kept: &mut JobBuffers, pair: &Pair) -> Result<Vec<ComponentDiff>> {
         let mut out = Vec::new();
         let type_of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
         for c in pair.a.components() {
@@ -324,7 +324,7 @@ impl Context<'_> {
     }
 
     /// Compares all elements of both from the first to the last, and both with their digests.
-    fn through(&self, kept: &mut Kept, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
+    fn through(&self, kept: &mut JobBuffers, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
         a.compare()?;
         b.compare()?;
         let compare = self.comparison(pair, a, b);

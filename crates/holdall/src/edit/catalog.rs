@@ -2,9 +2,9 @@
 
 #[cfg(feature = "ztensor2")]
 use super::part::check_kept;
-use super::part::{Part, writable};
+use super::part::{EditedFile, writable};
 use holdall_core::{Attributes, Error, Result};
-use holdall_formats::folders::{self, Chosen};
+use holdall_formats::folders::{self, ModelFiles};
 use holdall_formats::shards::{ChangedShard, IndexText, Map};
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
@@ -41,7 +41,7 @@ pub(super) enum Catalog {
 ///
 /// # Errors
 /// As [`OpenOptions::open`]; Misuse for a model that is not made of files that can be written.
-pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog, Vec<Part>)> {
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog, Vec<EditedFile>)> {
     // Before the file is read, whose change since is then found. A folder has a stamp too, which is not used.
     let stamp = Stamp::from_path(path)?;
     let file = options.open(path)?;
@@ -57,12 +57,12 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
     let (catalog, parts) = match (&*mains, &*shards, &*indices, &*external) {
         ([main], [], [], []) => {
             let stamp = if main == path { stamp } else { Stamp::from_path(main)? };
-            let mut part = Part::new(main, String::new(), stamp, file.clone());
+            let mut part = EditedFile::new(main, String::new(), stamp, file.clone());
             part.named_by = named_by(main, options);
             (Catalog::None, vec![part])
         }
         ([], [_, ..], [], []) => {
-            let open = |path: &PathBuf| Part::open(path, String::new(), options);
+            let open = |path: &PathBuf| EditedFile::open(path, String::new(), options);
             (Catalog::None, shards.iter().map(open).collect::<Result<_>>()?)
         }
         ([], [_, ..], [index], []) if is_index(index) => indexed(index, options)?,
@@ -85,7 +85,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(File, Catalog,
 /// Whether the file at `path` is an index file, by its name.
 pub(crate) fn is_index(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    matches!(folders::by_entry(name), Some(Chosen::Index(..)))
+    matches!(folders::by_entry(name), Some(ModelFiles::Index(..)))
 }
 
 /// Reads an index file, if it is no longer than index files may be.
@@ -101,12 +101,12 @@ pub(crate) fn index_text(path: &Path) -> Result<IndexText> {
     IndexText::read(&text, name).map_err(named)
 }
 
-fn indexed(path: &Path, options: &OpenOptions) -> Result<(Catalog, Vec<Part>)> {
+fn indexed(path: &Path, options: &OpenOptions) -> Result<(Catalog, Vec<EditedFile>)> {
     let stamp = Stamp::from_path(path)?;
     let text = index_text(path)?;
     let mut parts = Vec::new();
     for (number, name) in text.map().files().iter().enumerate() {
-        let mut part = Part::open(&path.with_file_name(name), name.clone(), options)?;
+        let mut part = EditedFile::open(&path.with_file_name(name), name.clone(), options)?;
         let is_elsewhere = |name: &&str| text.map().file_of(name).is_some_and(|of| of != number);
         part.hidden = part.file.names().filter(is_elsewhere).map(str::to_owned).collect();
         parts.push(part);
@@ -122,7 +122,7 @@ fn rooted(
     path: &Path,
     shards: &[PathBuf],
     options: &OpenOptions,
-) -> Result<(Catalog, Vec<Part>)> {
+) -> Result<(Catalog, Vec<EditedFile>)> {
     let stamp = Stamp::from_path(path)?;
     check_kept(file)?;
     let other = || {
@@ -138,7 +138,7 @@ fn rooted(
         if !shards.contains(&at) {
             return Err(other());
         }
-        let part = Part::open(&at, shard.to_owned(), options)?;
+        let part = EditedFile::open(&at, shard.to_owned(), options)?;
         let stated: HashSet<&str> = root.objects(shard).collect();
         if stated != part.file.names().collect::<HashSet<&str>>() {
             return Err(other());
@@ -234,18 +234,18 @@ impl Catalog {
     }
 
     /// Whether it states how long tensors are that may be stored otherwise when their files are written anew.
-    pub(super) fn states_lengths_of(&self, parts: &[Part]) -> bool {
+    pub(super) fn states_lengths_of(&self, parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return false };
-        text.states_totals() && parts.iter().any(Part::is_encoded)
+        text.states_totals() && parts.iter().any(EditedFile::is_encoded)
     }
 
     /// Whether what it says would be wrong after these shards were changed.
-    pub(super) fn is_changed_by(&self, changed: &[ChangedShard], parts: &[Part]) -> bool {
+    pub(super) fn is_changed_by(&self, changed: &[ChangedShard], parts: &[EditedFile]) -> bool {
         let Catalog::Index { text, .. } = self else { return self.names_bytes() };
         let has_other_len = || {
             let mut parts = parts.iter().filter(|part| part.changed);
             changed.iter().any(|shard| shard.bytes != 0 || shard.elements != 0)
-                || parts.any(Part::is_encoded)
+                || parts.any(EditedFile::is_encoded)
         };
         text.is_changed_by(changed) || (text.states_totals() && has_other_len())
     }

@@ -5,7 +5,7 @@ use super::part::{Entry, From};
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;
-use holdall_io::items::{self, Item, Keep, Sharing};
+use holdall_io::items::{self, Item, CopyMode, Sharing};
 use holdall_io::ledger;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::source::{ByteSource, FileSource, SliceSource};
@@ -94,7 +94,7 @@ impl Hole {
         let mut record = Record::new(Some(write.attributes.clone()));
         for Entry { spec, from } in entries {
             match from {
-                From::New(feeds) => items.push(Item { spec, feeds, keep: Keep::Encoding }),
+                From::New(feeds) => items.push(Item { spec, feeds, keep: CopyMode::Encoding }),
                 From::Kept(tensor) => {
                     let spec = Arc::new(spec);
                     record.add(Arc::clone(&spec));

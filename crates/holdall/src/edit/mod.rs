@@ -47,12 +47,12 @@ use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
 use holdall_core::{Attributes, EncodeOptions, Error, Layout, Remedy, Result, TensorSpec, Value};
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, SEVERAL_FILES};
-use holdall_io::items::{self, Feed, Item};
+use holdall_io::items::{self, ComponentSource, Item};
 use holdall_io::select::nearest;
 use holdall_io::{File, Tensor, WriteOptions};
 use holdall_schema::KIND_ATTRIBUTE;
 pub(crate) use part::version_to_write;
-use part::{Entry, From, Part};
+use part::{Entry, From, EditedFile};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub struct Edit {
     file: File,
     write: WriteOptions,
     /// The files that hold its tensors.
-    parts: Vec<Part>,
+    parts: Vec<EditedFile>,
     /// The file that names those.
     catalog: Catalog,
     /// The part that has each tensor, and its place there.
@@ -270,7 +270,7 @@ impl Edit {
     /// # Errors
     /// Misuse when the name is taken: [`Edit::remove`] the tensor first to replace it.
     pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
-        let made = |bytes: Bytes| Feed::bytes(move || Ok(bytes));
+        let made = |bytes: Bytes| ComponentSource::bytes(move || Ok(bytes));
         self.insert(spec, components.into_iter().map(made).collect())
     }
 
@@ -279,7 +279,7 @@ impl Edit {
     /// # Errors
     /// As [`Edit::add`].
     pub fn add_from(&mut self, spec: TensorSpec, from: impl Read + Send + 'static) -> Result<()> {
-        self.insert(spec, vec![Feed::Reader(Box::new(from))])
+        self.insert(spec, vec![ComponentSource::Reader(Box::new(from))])
     }
 
     /// Adds a tensor of another open file under `name`.
@@ -292,7 +292,7 @@ impl Edit {
         self.insert(spec, feeds)
     }
 
-    fn insert(&mut self, spec: TensorSpec, feeds: Vec<Feed>) -> Result<()> {
+    fn insert(&mut self, spec: TensorSpec, feeds: Vec<ComponentSource>) -> Result<()> {
         if self.by_name.contains_key(&spec.name) {
             return Err(self.taken(&spec.name));
         }
@@ -427,7 +427,7 @@ fn warnings_of(file: &File, known: &HashSet<String>) -> Vec<Warning> {
 }
 
 /// Writes the one part that changes.
-fn write_one(parts: Vec<Part>, write: &WriteOptions) -> Result<Outcome> {
+fn write_one(parts: Vec<EditedFile>, write: &WriteOptions) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for part in parts.into_iter().filter(|part| part.changed) {
         outcome.files.push(part.path.clone());
@@ -507,7 +507,7 @@ pub fn dead_bytes(file: &File) -> u64 {
 }
 
 #[cold]
-fn several_files(path: &Path, parts: &[Part]) -> Error {
+fn several_files(path: &Path, parts: &[EditedFile]) -> Error {
     let changed = parts.iter().filter(|part| part.changed);
     let names: Vec<String> =
         changed.take(4).map(|part| format!("`{}`", part.path.display())).collect();

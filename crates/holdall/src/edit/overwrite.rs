@@ -4,7 +4,7 @@ use bytes::Bytes;
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Encode, Encoding, Result, Stored};
 use holdall_io::error::io;
-use holdall_io::items::{Feed, Item};
+use holdall_io::items::{ComponentSource, Item};
 use holdall_io::sink::Durability;
 use holdall_io::source::{ByteSource, FileSource};
 use holdall_io::{File, WriteOptions, ledger};
@@ -51,7 +51,7 @@ impl Patch {
             let spec = Arc::new(spec.clone());
             record.add(Arc::clone(&spec));
             for (at, (c, feed)) in spec.components.iter().zip(feeds).enumerate() {
-                let Feed::Component(of) = feed else { return None };
+                let ComponentSource::Component(of) = feed else { return None };
                 let (tensor, old) = &**of;
                 let stays = tensor.file().identity() == file.identity()
                     && old.encoding == Encoding::Raw

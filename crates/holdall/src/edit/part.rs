@@ -10,7 +10,7 @@ use holdall_core::{Attributes, Encode, Encoding, Error, Extent, Result, TensorSp
 use holdall_formats::shards::ChangedShard;
 use holdall_formats::{Format, Shards};
 use holdall_io::error::{CANNOT_EDIT, NAMED_ELSEWHERE, SEVERAL_FILES, UNKEPT};
-use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::sink::{FileSink, Sink};
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A file that holds tensors, and what it is to become.
-pub(super) struct Part {
+pub(super) struct EditedFile {
     pub(super) path: PathBuf,
     /// The name that the file which names the parts has for it; empty where there is none.
     pub(super) name: String,
@@ -48,23 +48,23 @@ pub(crate) struct Entry {
 pub(crate) enum From {
     /// In the file already.
     Kept(Tensor),
-    New(Vec<Feed>),
+    New(Vec<ComponentSource>),
 }
 
-impl Part {
+impl EditedFile {
     /// The file at `path`, opened by itself.
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub(super) fn open(path: &Path, name: String, options: &OpenOptions) -> Result<Part> {
+    pub(super) fn open(path: &Path, name: String, options: &OpenOptions) -> Result<EditedFile> {
         let stamp = Stamp::from_path(path)?;
-        Ok(Part::new(path, name, stamp, options.open_alone(path)?))
+        Ok(EditedFile::new(path, name, stamp, options.open_alone(path)?))
     }
 
     /// A file that is open, and had that stamp before.
-    pub(super) fn new(path: &Path, name: String, stamp: Stamp, file: File) -> Part {
+    pub(super) fn new(path: &Path, name: String, stamp: Stamp, file: File) -> EditedFile {
         let kept = |t: Tensor| Some(Entry { spec: items::spec_of(&t), from: From::Kept(t) });
-        Part {
+        EditedFile {
             path: path.to_owned(),
             name,
             stamp,
@@ -117,7 +117,7 @@ impl Part {
     ///
     /// # Errors
     /// [`NAMED_ELSEWHERE`], [`SEVERAL_FILES`].
-    pub(super) fn check_alone(&self, all: &[Part]) -> Result<()> {
+    pub(super) fn check_alone(&self, all: &[EditedFile]) -> Result<()> {
         let format = holdall_formats::by_name(self.file.format());
         let shards = format.and_then(|format| format.shards);
         if let Some(by) = &self.named_by
@@ -192,7 +192,7 @@ impl Part {
     /// Unsupported for what the format cannot hold, Misuse, Io; what is wrong with a tensor that is kept.
     pub(super) fn prepare(mut self, write: &WriteOptions) -> Result<Prepared> {
         self.expect_names();
-        let Part { path, stamp, file, attributes, entries, mut expected, .. } = self;
+        let EditedFile { path, stamp, file, attributes, entries, mut expected, .. } = self;
         let format = writable(&file)?;
         check_kept(&file)?;
         let target = lock::open(&path, &stamp)?;
@@ -217,8 +217,8 @@ impl Part {
 
 /// Gives the attributes of files that will have no tensor, and are then no files of the model, to the next: all of those of the first file,
 /// or, where files have attributes of their own, those that others lack.
-pub(super) fn hand_on_attributes(parts: &mut [Part], merges: bool) {
-    let is_empty = |part: &Part| part.changed && part.entries.iter().flatten().next().is_none();
+pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
+    let is_empty = |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
     let Some(next) = parts.iter().position(|part| !is_empty(part)) else { return };
     let handed: Vec<Attributes> = parts
         .iter()
@@ -317,11 +317,11 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
-            From::New(feeds) => (None, Item { spec, feeds, keep: Keep::Encoding }),
+            From::New(feeds) => (None, Item { spec, feeds, keep: CopyMode::Encoding }),
             From::Kept(tensor) => {
                 let mut item = items::as_it_is(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
-                item.keep = Keep::All;
+                item.keep = CopyMode::All;
                 (tensor.components().next().map(|c| c.stored.start), item)
             }
         });
@@ -331,7 +331,7 @@ fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     let items = items.into_iter().map(|(_, item)| item).collect();
     let mut items = items::arrange(items, encoder, Sharing::Keep)?;
     if !encoder.can_compress() {
-        items.iter_mut().for_each(|item| item.keep = Keep::Nothing);
+        items.iter_mut().for_each(|item| item.keep = CopyMode::Nothing);
     }
     Ok(items)
 }

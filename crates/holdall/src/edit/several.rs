@@ -14,7 +14,7 @@
 use super::Outcome;
 use super::catalog::Catalog;
 use super::journal::{self, Journal};
-use super::part::{Part, Prepared};
+use super::part::{EditedFile, Prepared};
 use crate::OpenOptions;
 #[cfg(feature = "ztensor2")]
 use holdall_core::Digest;
@@ -23,7 +23,7 @@ use holdall_formats::shards::{ChangedShard, IndexText, Map, Shard};
 #[cfg(feature = "ztensor2")]
 use holdall_formats::ztensor2::Root;
 #[cfg(feature = "ztensor2")]
-use holdall_io::sink::Summed;
+use holdall_io::sink::DigestSink;
 use holdall_io::sink::{FileSink, Sink as _};
 use holdall_io::{WriteOptions, lock};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub(super) fn lock_and_sweep(catalog: &Catalog) -> Result<Option<std::fs::File>>
 /// As [`super::Edit::commit`]. Nothing has changed then.
 pub(super) fn commit(
     mut catalog: Catalog,
-    parts: Vec<Part>,
+    parts: Vec<EditedFile>,
     write: &WriteOptions,
     options: &OpenOptions,
     stop: &mut dyn FnMut(Step) -> bool,
@@ -133,7 +133,7 @@ fn write_all(
         let sink = FileSink::create(&path, false, write.durability)?;
         #[cfg(feature = "ztensor2")]
         if let Catalog::Root { root, .. } = catalog {
-            let sink = Summed::new(sink, root.algorithm(&shard.old));
+            let sink = DigestSink::new(sink, root.algorithm(&shard.old));
             let (((), digest), left_behind) = prepared.write_to(sink)?;
             outcome.left_behind.extend(left_behind);
             keep_mode(&old_path, &path);

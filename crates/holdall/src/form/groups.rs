@@ -1,12 +1,12 @@
 //! Tensors quantized in groups, piece by piece.
 
-use super::{AT_A_TIME, Told};
+use super::{AT_A_TIME, ErrorStats};
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::{DType, Result};
-use holdall_io::items::{Feed, MadePieces};
+use holdall_io::items::{ComponentSource, MadePieces};
 use holdall_io::{Check, DensePieces, Tensor, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,14 +23,14 @@ pub(super) fn feeds(
     grouping: Grouping,
     lens: [u64; PARTS],
     work: &Work,
-    told: &Told,
-) -> Vec<Feed> {
+    told: &ErrorStats,
+) -> Vec<ComponentSource> {
     let [_, scales, zeros] = lens;
     let held: Arc<Mutex<Option<Parts>>> = Arc::default();
     let is_held = scales.saturating_add(zeros) <= HELD;
     let one = |part: usize| {
         let (from, work, told, held) = (tensor.clone(), work.clone(), told.clone(), held.clone());
-        Feed::Made(Box::new(move || {
+        ComponentSource::Made(Box::new(move || {
             let there = {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
                 held.as_mut().and_then(|all| all.get_mut(part)).map(std::mem::take)
@@ -70,7 +70,7 @@ struct Groups {
     /// The greatest error so far, and the sum of the squares of all.
     most: f64,
     squares: f64,
-    told: Told,
+    told: ErrorStats,
 }
 
 /// What became of one run of elements.
@@ -88,7 +88,7 @@ impl Groups {
         part: usize,
         held: Option<Arc<Mutex<Option<Parts>>>>,
         work: Work,
-        told: Told,
+        told: ErrorStats,
     ) -> Result<Groups> {
         let element = from.dense_type().unwrap_or(ElementType::new(DType::F32, None));
         let size = grouping.size_in(from.shape());

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use holdall_core::layout::number::ElementType;
 use holdall_core::{DType, Result};
-use holdall_io::items::{Feed, MadePieces};
+use holdall_io::items::{ComponentSource, MadePieces};
 use holdall_io::{Check, DensePieces, Tensor};
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const AT_A_TIME: u64 = 1 << 18;
 
 /// What is given of the elements that are not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum NonzeroContent {
     /// Their bytes.
     Values,
     /// Their places in a dimension of `size`, `every` elements behind one another.
@@ -23,7 +23,7 @@ pub(super) enum What {
 
 /// How many elements of a tensor are not zero.
 pub(super) fn count(tensor: &Tensor) -> Result<u64> {
-    let mut stored = Stored::new(tensor, What::Values)?;
+    let mut stored = Stored::new(tensor, NonzeroContent::Values)?;
     let mut count = 0u64;
     while let Some(range) = stored.more()? {
         count += stored.found(range).count() as u64;
@@ -32,9 +32,9 @@ pub(super) fn count(tensor: &Tensor) -> Result<u64> {
 }
 
 /// These of a tensor's elements, one after the other.
-pub(super) fn feed(tensor: &Tensor, all: Vec<What>) -> Feed {
+pub(super) fn feed(tensor: &Tensor, all: Vec<NonzeroContent>) -> ComponentSource {
     let tensor = tensor.clone();
-    Feed::Made(Box::new(move || {
+    ComponentSource::Made(Box::new(move || {
         let each = all.into_iter().flat_map(move |what| {
             let (stored, failed) = match Stored::new(&tensor, what) {
                 Ok(stored) => (Some(stored), None),
@@ -50,7 +50,7 @@ pub(super) fn feed(tensor: &Tensor, all: Vec<What>) -> Feed {
 /// One walk over the elements of a tensor.
 struct Stored {
     dense: DensePieces,
-    what: What,
+    what: NonzeroContent,
     /// Bytes of an element.
     width: usize,
     piece: Bytes,
@@ -64,7 +64,7 @@ struct Stored {
 }
 
 impl Stored {
-    fn new(tensor: &Tensor, what: What) -> Result<Stored> {
+    fn new(tensor: &Tensor, what: NonzeroContent) -> Result<Stored> {
         let element = tensor.dense_type().unwrap_or(ElementType::new(DType::U8, None));
         Ok(Stored {
             dense: tensor.dense_pieces(Check::All)?,
@@ -102,14 +102,14 @@ impl Stored {
         self.at += count;
         let mut out = Vec::new();
         match self.what {
-            What::Values => self.found(range).for_each(|(_, value)| out.extend_from_slice(value)),
-            What::Places { every, size } => {
+            NonzeroContent::Values => self.found(range).for_each(|(_, value)| out.extend_from_slice(value)),
+            NonzeroContent::Places { every, size } => {
                 for (number, _) in self.found(range) {
                     let place = (first + number) / every.max(1) % size.max(1);
                     out.extend_from_slice(&place.to_le_bytes());
                 }
             }
-            What::Rows { rows, columns } => {
+            NonzeroContent::Rows { rows, columns } => {
                 let (mut row, mut upto) = (self.row, self.upto);
                 // Row 0 begins before all elements; others are told of where they begin.
                 let mut tell = |place: u64, upto: u64| {
@@ -131,7 +131,7 @@ impl Stored {
 
     /// What is left behind the last element: pointers of rows where there are no columns.
     fn rest(&mut self) -> Vec<u8> {
-        let What::Rows { rows, .. } = self.what else { return Vec::new() };
+        let NonzeroContent::Rows { rows, .. } = self.what else { return Vec::new() };
         let last = (rows + 1).min(self.row.saturating_add(AT_A_TIME));
         let count = last.saturating_sub(self.row) as usize;
         self.row = self.row.max(last);

@@ -2,10 +2,10 @@
 
 use super::{Plain, ToPlain};
 #[cfg(feature = "http")]
-use crate::carton::links::Linked;
+use crate::carton::links::LinkedFile;
 use crate::carton::{
     Description, Difference, DimSpec, Example, OptionValue, PackReport, Package, PackageDiff,
-    PackageFile, PackageReport, Place, Reference, SelfTest, ShapeSpec, TensorKind, TensorRow,
+    PackageFile, PackageReport, FileLocation, Reference, SelfTest, ShapeSpec, TensorKind, TensorRow,
     ValueSpec, hex,
 };
 use crate::fields;
@@ -59,8 +59,8 @@ impl ToPlain for Description {
 impl ToPlain for PackageFile {
     fn to_plain(&self) -> Plain<'_> {
         let place = match self.place {
-            Place::Zip => "zip",
-            Place::Disk => "disk",
+            FileLocation::Zip => "zip",
+            FileLocation::Disk => "disk",
             _ => "links",
         };
         fields!(self => path, len, sha256: self.sha256.map(|hash| hex(&hash)), place: place, target)
@@ -68,7 +68,7 @@ impl ToPlain for PackageFile {
 }
 
 #[cfg(feature = "http")]
-impl ToPlain for Linked {
+impl ToPlain for LinkedFile {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => path, len, sha256: hex(&self.sha256), urls)
     }

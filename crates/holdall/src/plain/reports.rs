@@ -2,17 +2,17 @@
 
 use super::{Plain, ToPlain};
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-use crate::archive::{Contained, Contents};
+use crate::archive::{ArchiveEntry, ArchiveContents};
 use crate::convert::Overflowed;
-use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
+use crate::diff::{AttributeDiff, ComponentDiff, DifferingElement, TensorDiff, ValueDiff};
 use crate::fields;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
 #[cfg(feature = "pytorch")]
 use crate::scan::{Import, Pickle, ScanReport};
-use crate::schema::{Base, OutlineRow, There};
+use crate::schema::{Base, OutlineRow, RowPresence};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
-use crate::{ConvertReport, Diff, EditReport, File, ModelFolder, Reformed, SalvageReport};
+use crate::{ConvertReport, Diff, EditReport, File, ModelFolder, ReformedTensor, SalvageReport};
 use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, ComponentSpec, Layout, TensorSpec};
 use holdall_formats::Format;
@@ -38,14 +38,14 @@ impl ToPlain for ModelFolder {
 }
 
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-impl ToPlain for Contents {
+impl ToPlain for ArchiveContents {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => source, format: self.kind, version: "", len, files)
     }
 }
 
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-impl ToPlain for Contained {
+impl ToPlain for ArchiveEntry {
     fn to_plain(&self) -> Plain<'_> {
         let format = self.format.map(|format| format.id);
         fields!(self => path: self.name.as_str(), len, stored_len, method, format: format)
@@ -69,9 +69,9 @@ impl ToPlain for Component {
 impl ToPlain for OutlineRow {
     fn to_plain(&self) -> Plain<'_> {
         let (optional, bit) = match self.there {
-            There::Always => (false, None),
-            There::Optional => (true, None),
-            There::Bit(bit) => (true, Some(bit)),
+            RowPresence::Always => (false, None),
+            RowPresence::Optional => (true, None),
+            RowPresence::Bit(bit) => (true, Some(bit)),
         };
         let place = match self.base {
             Base::Header => "header",
@@ -159,7 +159,7 @@ impl ToPlain for Overflowed {
     }
 }
 
-impl ToPlain for Reformed {
+impl ToPlain for ReformedTensor {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => name, form: self.form.to_string(), from_len, len, max_error, rms_error)
     }
@@ -273,7 +273,7 @@ impl ToPlain for ValueDiff {
     }
 }
 
-impl ToPlain for Differing {
+impl ToPlain for DifferingElement {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => index, a, b)
     }

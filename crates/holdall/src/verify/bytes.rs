@@ -14,7 +14,7 @@ use holdall_core::{
     Result, TensorInfo,
 };
 use holdall_io::checked::checksum_error;
-use holdall_io::executor::{Executor, Visit, tables_of};
+use holdall_io::executor::{Executor, DecodedBytes, tables_of};
 use holdall_io::{File, Tensor};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -133,7 +133,7 @@ pub(super) fn check(
             .run(&plan, Vec::new(), |visit| {
                 let number = visit.number as usize;
                 match (purposes.get(number), visit.decoded) {
-                    (Some(purpose), decoded) => context.look(purpose, Visit { decoded, ..visit }),
+                    (Some(purpose), decoded) => context.look(purpose, DecodedBytes { decoded, ..visit }),
                     (None, Err(e)) => {
                         let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
                         broken.push((number - purposes.len(), e));
@@ -359,8 +359,8 @@ impl Context<'_> {
     }
 
     /// Looks at bytes that came.
-    fn look(&self, purpose: &Purpose, visit: Visit<'_>) {
-        let Visit { at, decoded, .. } = visit;
+    fn look(&self, purpose: &Purpose, visit: DecodedBytes<'_>) {
+        let DecodedBytes { at, decoded, .. } = visit;
         let bad = match &decoded {
             Ok(bytes) if purpose.bools => not_bool(bytes, at),
             _ => None,

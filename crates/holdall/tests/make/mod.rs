@@ -4,7 +4,7 @@
 use holdall::{
     Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
     EncodeOptions, Encoding, File, Hasher, Layout, LogicalType, OpenOptions, Role, Stored,
-    TensorSpec, Terms, Value, formats,
+    TensorSpec, ReadHints, Value, formats,
 };
 use holdall_core::codec::{frame_lens, zstd};
 use holdall_core::model::crc32c;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A component to be written.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct MadeComponent {
     spec: ComponentSpec,
     /// As they go into the file.
     pub(crate) stored: Vec<u8>,
@@ -23,15 +23,15 @@ pub(crate) struct Part {
 }
 
 /// A raw component with its CRC-32C.
-pub(crate) fn part(role: Role, dtype: DType, bytes: impl Into<Vec<u8>>) -> Part {
+pub(crate) fn part(role: Role, dtype: DType, bytes: impl Into<Vec<u8>>) -> MadeComponent {
     let stored = bytes.into();
     let spec = ComponentSpec::new(role, dtype, stored.len() as u64);
-    Part { spec, stored, encoding: Encoding::Raw, digest: None }
+    MadeComponent { spec, stored, encoding: Encoding::Raw, digest: None }
 }
 
-impl Part {
+impl MadeComponent {
     /// In one zstd frame, or in many with a seek table if that is how its length is written.
-    pub(crate) fn zstd(mut self) -> Part {
+    pub(crate) fn zstd(mut self) -> MadeComponent {
         let (lens, seekable) = frame_lens(self.stored.len() as u64);
         let mut encoder = zstd::Encoder::new(1).unwrap();
         let (mut out, mut frames, mut frame) = (Vec::new(), Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ impl Part {
     }
 
     /// In one zstd frame, whatever its length.
-    pub(crate) fn one_frame(mut self) -> Part {
+    pub(crate) fn one_frame(mut self) -> MadeComponent {
         let mut out = Vec::new();
         zstd::Encoder::new(1).unwrap().frame(&self.stored, &mut out).unwrap();
         self.stored = out;
@@ -60,30 +60,30 @@ impl Part {
         self
     }
 
-    pub(crate) fn logical(mut self, t: LogicalType) -> Part {
+    pub(crate) fn logical(mut self, t: LogicalType) -> MadeComponent {
         self.spec.logical_type = Some(t);
         self
     }
 
-    pub(crate) fn digest(mut self, digest: Option<Digest>) -> Part {
+    pub(crate) fn digest(mut self, digest: Option<Digest>) -> MadeComponent {
         self.digest = Some(digest);
         self
     }
 
-    pub(crate) fn sha256(self) -> Part {
+    pub(crate) fn sha256(self) -> MadeComponent {
         let mut hasher = Hasher::new(Algorithm::Sha256);
         hasher.update(&self.stored);
         let digest = hasher.finish();
         self.digest(Some(digest))
     }
 
-    pub(crate) fn decoded_len(mut self, len: u64) -> Part {
+    pub(crate) fn decoded_len(mut self, len: u64) -> MadeComponent {
         self.spec.decoded_len = len;
         self
     }
 
     /// The same stored bytes as an earlier component.
-    pub(crate) fn shares(mut self, tensor: &str, role: Role) -> Part {
+    pub(crate) fn shares(mut self, tensor: &str, role: Role) -> MadeComponent {
         self.spec.shares = Some(ComponentRef { tensor: tensor.to_owned(), role });
         self
     }
@@ -93,14 +93,14 @@ impl Part {
 #[derive(Clone)]
 pub(crate) struct Made {
     spec: TensorSpec,
-    parts: Vec<Part>,
+    parts: Vec<MadeComponent>,
 }
 
-pub(crate) fn dense(name: &str, shape: &[u64], data: Part) -> Made {
+pub(crate) fn dense(name: &str, shape: &[u64], data: MadeComponent) -> Made {
     tensor(name, shape, Layout::Dense, vec![data])
 }
 
-pub(crate) fn tensor(name: &str, shape: &[u64], layout: Layout, parts: Vec<Part>) -> Made {
+pub(crate) fn tensor(name: &str, shape: &[u64], layout: Layout, parts: Vec<MadeComponent>) -> Made {
     let spec = TensorSpec {
         name: name.to_owned(),
         shape: shape.to_vec(),
@@ -212,16 +212,16 @@ pub(crate) fn open(bytes: Vec<u8>) -> File {
 
 /// The same file from a source of which every read is a copy.
 pub(crate) fn copied(file: &File) -> File {
-    from(file, Terms::DISK)
+    from(file, ReadHints::DISK)
 }
 
 /// The same file from a source that says it is far away.
 pub(crate) fn far(file: &File) -> File {
-    from(file, Terms::REMOTE)
+    from(file, ReadHints::REMOTE)
 }
 
-fn from(file: &File, terms: Terms) -> File {
-    struct Copied(Bytes, Terms);
+fn from(file: &File, terms: ReadHints) -> File {
+    struct Copied(Bytes, ReadHints);
     impl ByteSource for Copied {
         fn len(&self) -> u64 {
             self.0.len() as u64
@@ -231,7 +231,7 @@ fn from(file: &File, terms: Terms) -> File {
                 |r: &Range<u64>| Bytes::copy_from_slice(&self.0[r.start as usize..r.end as usize]);
             Ok(ranges.iter().map(one).collect())
         }
-        fn terms(&self) -> Terms {
+        fn terms(&self) -> ReadHints {
             self.1
         }
     }

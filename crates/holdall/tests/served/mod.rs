@@ -1,8 +1,8 @@
 //! A server of Holdall's on loopback.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::http::{Hosts, Patience, Policy};
-use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Service, Shelf, Tokens};
+use holdall::http::{Hosts, Timeouts, Policy};
+use holdall::serve::{Access, ServerLimits, Files, Identity, Log, Server, Service, FileCatalog, Tokens};
 use holdall::{File, OpenOptions, Result};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What tests may do: loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
     patience.connect = Duration::from_secs(5);
     patience.stall = Duration::from_secs(1);
@@ -32,18 +32,18 @@ pub(crate) struct Served {
     /// What was asked for, and how it ended.
     pub(crate) seen: Seen,
     address: SocketAddr,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn FileCatalog>,
     /// Numbers of the server that is there now.
-    metrics: Arc<dyn Shelf>,
+    metrics: Arc<dyn FileCatalog>,
 }
 
 impl Served {
     /// Of these files and folders.
     pub(crate) fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Served {
-        Served::of(Arc::new(Files::new(paths).unwrap()), Tokens::default(), Bounds::default())
+        Served::of(Arc::new(Files::new(paths).unwrap()), Tokens::default(), ServerLimits::default())
     }
 
-    pub(crate) fn of(shelf: Arc<dyn Shelf>, tokens: Tokens, bounds: Bounds) -> Served {
+    pub(crate) fn of(shelf: Arc<dyn FileCatalog>, tokens: Tokens, bounds: ServerLimits) -> Served {
         let identity = Identity::generate().unwrap();
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();

@@ -1,7 +1,7 @@
 //! A web server on loopback that counts what it is asked, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::http::{Hosts, Patience, Policy, Schemes};
+use holdall::http::{Hosts, Timeouts, Policy, Schemes};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What tests may do: http, loopback, and no waiting.
 pub(crate) fn policy() -> Policy {
-    let mut patience = Patience::default();
+    let mut patience = Timeouts::default();
     patience.pause = Duration::from_millis(1);
     patience.longest_pause = Duration::from_millis(5);
     patience.stall = Duration::from_secs(5);

@@ -143,7 +143,7 @@ impl Cases {
         for (name, what) in of {
             let path = Path::new(what);
             let file = path.file_name().and_then(|name| name.to_str());
-            match file.filter(|_| path.is_file() && given::told(path).is_none()) {
+            match file.filter(|_| path.is_file() && given::value_file_kind(path).is_none()) {
                 Some(file) => {
                     self.files.push(path.to_owned());
                     out.push((name.clone(), Reference::Misc(file.to_owned())));

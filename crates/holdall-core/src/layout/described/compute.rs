@@ -4,8 +4,8 @@
 //! operation is exact or rounded once, on every machine the same.
 
 use super::VALUE;
-use super::expression::{Expression, Function, Items, Operator};
-use super::part::{Number, Part};
+use super::expression::{Expression, Function, Indexed, Operator};
+use super::part::{Number, Operand};
 use crate::error::{Error, Result};
 
 /// What names of an expression stand for.
@@ -14,8 +14,8 @@ pub(super) struct Scope {
     pub(super) dimensions: Vec<i64>,
     pub(super) count: i64,
     pub(super) attributes: Vec<Number>,
-    pub(super) components: Vec<Part>,
-    pub(super) tables: Vec<Part>,
+    pub(super) components: Vec<Operand>,
+    pub(super) tables: Vec<Operand>,
 }
 
 /// The elements whose values are computed.
@@ -92,10 +92,10 @@ impl Scope {
         }
     }
 
-    fn items(&self, of: Items, subscripts: &[Expression], places: &Places) -> Result<Column> {
+    fn items(&self, of: Indexed, subscripts: &[Expression], places: &Places) -> Result<Column> {
         let part = match of {
-            Items::Component(at) => self.components.get(at),
-            Items::Table(at) => self.tables.get(at),
+            Indexed::Component(at) => self.components.get(at),
+            Indexed::Table(at) => self.tables.get(at),
         };
         let Some(part) = part else { return Ok(Column::Whole(vec![0; places.len])) };
         let mut at = vec![0i64; places.len];

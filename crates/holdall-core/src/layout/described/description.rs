@@ -4,7 +4,7 @@
 use super::NOT_BUILT;
 use super::TAKEN;
 use super::expression::Expression;
-use super::part::{Number, Part, Stored};
+use super::part::{Number, Operand, Stored};
 use crate::error::{Result, Shown as _};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
@@ -26,7 +26,7 @@ pub struct Description {
     pub(super) dimensions: Option<Vec<String>>,
     pub(super) attributes: Vec<Attribute>,
     pub(super) components: Vec<Component>,
-    pub(super) tables: Vec<Part>,
+    pub(super) tables: Vec<Operand>,
     pub(super) value: Expression,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Expression {
     /// How many elements the tensor has.
     Count,
     Attribute(usize),
-    Item(Items, Vec<Expression>),
+    Item(Indexed, Vec<Expression>),
     Call(Function, Vec<Expression>),
     Binary(Operator, Box<[Expression; 2]>),
     Negate(Box<Expression>),
@@ -34,7 +34,7 @@ pub(super) enum Expression {
 
 /// What has elements that expressions take by their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Items {
+pub(super) enum Indexed {
     Component(usize),
     Table(usize),
 }
@@ -47,7 +47,7 @@ pub(super) enum Name {
     Count,
     Attribute(usize),
     /// Elements, and how many subscripts they take.
-    Items(Items, usize),
+    Items(Indexed, usize),
 }
 
 macro_rules! words {

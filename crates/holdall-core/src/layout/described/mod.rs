@@ -35,7 +35,7 @@ use crate::limits::Limits;
 use crate::model::{Attributes, LogicalType, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
 use compute::{Column, Places, Scope, nowhere};
-use part::{Number, Part, Stored};
+use part::{Number, Operand, Stored};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -255,7 +255,7 @@ fn component(
     wanted: &description::Component,
     scope: &Scope,
     get: &impl Fn(&Role) -> Result<Bytes>,
-) -> Result<Part> {
+) -> Result<Operand> {
     let name = wanted.role.as_str();
     let mut shape = Vec::new();
     for (number, size) in wanted.shape.iter().enumerate() {
@@ -271,7 +271,7 @@ fn component(
     }
     let Some(c) = info.component(&wanted.role) else {
         return match wanted.default {
-            Some(number) => Ok(Part::same(name, shape, number)),
+            Some(number) => Ok(Operand::same(name, shape, number)),
             None => Err(FIT.broken(format!("there is no component `{}`", name.shown()))),
         };
     };
@@ -286,7 +286,7 @@ fn component(
     if let Stored::Typed(_, Some(LogicalType::Other(name))) = &stored {
         return Err(FIT.broken(format!("logical type `{}` is not known", name.shown())));
     }
-    Part::new(name, shape, &stored, c.dtype.width(), get(&wanted.role)?)
+    Operand::new(name, shape, &stored, c.dtype.width(), get(&wanted.role)?)
 }
 
 /// An attribute that is a number, as text too: some formats have no other attributes.

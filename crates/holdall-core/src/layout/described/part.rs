@@ -17,20 +17,20 @@ pub(super) enum Number {
 
 /// Numbers in memory, in as many dimensions as expressions give subscripts.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct Operand {
     name: String,
     shape: Vec<i64>,
-    of: Of,
+    of: OperandNumbers,
 }
 
 #[derive(Debug, Clone)]
-enum Of {
+enum OperandNumbers {
     /// Whole numbers of so many bits, one after the other.
     Bits {
         bytes: Bytes,
         bits: u32,
         signed: bool,
-        first: First,
+        first: BitOrder,
     },
     /// Floats of whole bytes.
     Floats {
@@ -50,7 +50,7 @@ enum Of {
 
 /// Which of the elements that lie in one byte comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum First {
+pub(super) enum BitOrder {
     /// The one in the low bits.
     #[default]
     Low,
@@ -64,10 +64,10 @@ pub(super) enum Stored {
     /// As elements of a type.
     Typed(DType, Option<LogicalType>),
     /// As whole numbers of so many bits.
-    Bits { bits: u32, signed: bool, first: First },
+    Bits { bits: u32, signed: bool, first: BitOrder },
 }
 
-impl Part {
+impl Operand {
     /// Elements of a component: as many as its shape says.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Part {
         stored: &Stored,
         unit: u64,
         bytes: Bytes,
-    ) -> Result<Part> {
+    ) -> Result<Operand> {
         let bits = match stored {
             Stored::Bits { bits, .. } => u64::from(*bits),
             Stored::Typed(dtype, None) => dtype.width() * 8,
@@ -97,32 +97,32 @@ impl Part {
         }
         let of = match stored {
             Stored::Bits { bits, signed, first } => {
-                Of::Bits { bytes, bits: *bits, signed: *signed, first: *first }
+                OperandNumbers::Bits { bytes, bits: *bits, signed: *signed, first: *first }
             }
             Stored::Typed(dtype @ (DType::F64 | DType::F32 | DType::F16 | DType::Bf16), None) => {
-                Of::Floats { bytes, dtype: *dtype }
+                OperandNumbers::Floats { bytes, dtype: *dtype }
             }
             Stored::Typed(dtype, None) => {
                 let signed = matches!(dtype, DType::I64 | DType::I32 | DType::I16 | DType::I8);
-                Of::Bits { bytes, bits: bits as u32, signed, first: First::Low }
+                OperandNumbers::Bits { bytes, bits: bits as u32, signed, first: BitOrder::Low }
             }
             Stored::Typed(dtype, Some(logical)) => {
                 let values = patterns(*dtype, logical)?;
-                Of::Coded { bytes, bits: bits as u32, values }
+                OperandNumbers::Coded { bytes, bits: bits as u32, values }
             }
         };
-        Ok(Part { name: name.to_owned(), shape, of })
+        Ok(Operand { name: name.to_owned(), shape, of })
     }
 
     /// A table of a description.
-    pub(super) fn table(name: &str, all: Vec<Number>) -> Part {
+    pub(super) fn table(name: &str, all: Vec<Number>) -> Operand {
         let len = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        Part { name: name.to_owned(), shape: vec![len], of: Of::Table(all) }
+        Operand { name: name.to_owned(), shape: vec![len], of: OperandNumbers::Table(all) }
     }
 
     /// What stands in for a component that is not there.
-    pub(super) fn same(name: &str, shape: Vec<i64>, number: Number) -> Part {
-        Part { name: name.to_owned(), shape, of: Of::Same(number) }
+    pub(super) fn same(name: &str, shape: Vec<i64>, number: Number) -> Operand {
+        Operand { name: name.to_owned(), shape, of: OperandNumbers::Same(number) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -137,9 +137,9 @@ impl Part {
     pub(super) fn take(&self, places: &[i64]) -> Result<Column, (usize, String)> {
         let place = |at: &i64| usize::try_from(*at).unwrap_or_default();
         match &self.of {
-            Of::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; places.len()])),
-            Of::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; places.len()])),
-            Of::Table(all) => {
+            OperandNumbers::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; places.len()])),
+            OperandNumbers::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; places.len()])),
+            OperandNumbers::Table(all) => {
                 let number = |at: &i64| all.get(place(at)).copied().unwrap_or(Number::Whole(0));
                 if all.iter().all(|n| matches!(n, Number::Whole(_))) {
                     let whole = |n| if let Number::Whole(n) = n { n } else { 0 };
@@ -151,7 +151,7 @@ impl Part {
                 };
                 Ok(Column::Real(places.iter().map(|at| real(number(at))).collect()))
             }
-            Of::Floats { bytes, dtype } => {
+            OperandNumbers::Floats { bytes, dtype } => {
                 let width = dtype.width() as usize;
                 let mut out = Vec::with_capacity(places.len());
                 for at in places {
@@ -161,18 +161,18 @@ impl Part {
                 }
                 Ok(Column::Real(out))
             }
-            Of::Coded { bytes, bits, values } => {
+            OperandNumbers::Coded { bytes, bits, values } => {
                 let pattern = |at: &i64| bits_at(bytes, place(at), *bits);
                 let value = |at| values.get(pattern(at) as usize).copied().unwrap_or(f64::NAN);
                 Ok(Column::Real(places.iter().map(value).collect()))
             }
-            Of::Bits { bytes, bits, signed, first } => {
+            OperandNumbers::Bits { bytes, bits, signed, first } => {
                 let mut out = Vec::with_capacity(places.len());
                 for (number, at) in places.iter().enumerate() {
                     let at = match first {
-                        First::Low => place(at),
+                        BitOrder::Low => place(at),
                         // The other way round within each byte.
-                        First::High => place(at) ^ (8 / *bits).saturating_sub(1) as usize,
+                        BitOrder::High => place(at) ^ (8 / *bits).saturating_sub(1) as usize,
                     };
                     let pattern = bits_at(bytes, at, *bits);
                     let unused = 64u32.saturating_sub(*bits);
@@ -248,7 +248,7 @@ mod tests {
 
     #[track_caller]
     fn taken(stored: Stored, count: i64, bytes: &'static [u8]) -> Column {
-        let part = Part::new("p", vec![count], &stored, 1, Bytes::from_static(bytes)).unwrap();
+        let part = Operand::new("p", vec![count], &stored, 1, Bytes::from_static(bytes)).unwrap();
         part.take(&(0..count).collect::<Vec<_>>()).unwrap()
     }
 
@@ -256,15 +256,15 @@ mod tests {
     fn bits_come_in_either_order_and_run_over_bytes() {
         let bits = |bits, signed, first| Stored::Bits { bits, signed, first };
         let four = &[0x21, 0x43, 0x0f];
-        assert_eq!(taken(bits(4, false, First::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, 15]));
-        assert_eq!(taken(bits(4, false, First::High), 5, four), Column::Whole(vec![2, 1, 4, 3, 0]));
-        assert_eq!(taken(bits(4, true, First::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, -1]));
+        assert_eq!(taken(bits(4, false, BitOrder::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, 15]));
+        assert_eq!(taken(bits(4, false, BitOrder::High), 5, four), Column::Whole(vec![2, 1, 4, 3, 0]));
+        assert_eq!(taken(bits(4, true, BitOrder::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, -1]));
         // 1, 2, 3, 4 and 5 of three bits: 101 100 011 010 001.
         assert_eq!(
-            taken(bits(3, false, First::Low), 5, &[0b1101_0001, 0b0101_1000]),
+            taken(bits(3, false, BitOrder::Low), 5, &[0b1101_0001, 0b0101_1000]),
             Column::Whole(vec![1, 2, 3, 4, 5])
         );
-        assert_eq!(taken(bits(32, true, First::Low), 1, &[0xff; 4]), Column::Whole(vec![-1]));
+        assert_eq!(taken(bits(32, true, BitOrder::Low), 1, &[0xff; 4]), Column::Whole(vec![-1]));
         assert_eq!(taken(Stored::Typed(DType::I64, None), 1, &[0xfe; 8]).into_reals().len(), 1);
     }
 
@@ -279,10 +279,10 @@ mod tests {
             taken(typed(DType::U8, f4), 3, &[0x21, 0x07]),
             Column::Real(vec![0.5, 1.0, 6.0])
         );
-        let part = Part::new("p", vec![1], &typed(DType::U64, None), 8, vec![0xff; 8].into());
+        let part = Operand::new("p", vec![1], &typed(DType::U64, None), 8, vec![0xff; 8].into());
         assert!(part.unwrap().take(&[0]).is_err());
         let part =
-            |stored, bytes: usize| Part::new("p", vec![3], &stored, 1, vec![0; bytes].into());
+            |stored, bytes: usize| Operand::new("p", vec![3], &stored, 1, vec![0; bytes].into());
         assert_eq!(part(typed(DType::F32, None), 11).unwrap_err().code(), "layouts/fit");
         let complex = Some(LogicalType::Complex64);
         assert_eq!(part(typed(DType::F32, complex), 24).unwrap_err().code(), "layouts/fit");

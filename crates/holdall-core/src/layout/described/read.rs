@@ -1,8 +1,8 @@
 //! Descriptions, from their text.
 
 use super::description::{Attribute, Component, Description};
-use super::expression::{Expression, Items, Name, is_function, is_word, parse};
-use super::part::{First, Number, Part, Stored};
+use super::expression::{Expression, Indexed, Name, is_function, is_word, parse};
+use super::part::{BitOrder, Number, Operand, Stored};
 use super::{DESCRIPTION, TAKEN};
 use crate::error::{Error, Result, Shown as _, list};
 use crate::layout::cast::FloatType;
@@ -109,8 +109,8 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         table.take("tables").map(Entry::table).transpose()?.into_iter().flat_map(Table::entries)
     {
         let name = e.key().to_owned();
-        names.add(&e, &name, Name::Items(Items::Table(tables.len()), 1))?;
-        tables.push(Part::table(&name, e.numbers()?));
+        names.add(&e, &name, Name::Items(Indexed::Table(tables.len()), 1))?;
+        tables.push(Operand::table(&name, e.numbers()?));
     }
     let mut components = Vec::new();
     for e in table.require("components")?.table()?.entries() {
@@ -120,7 +120,7 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
         let component = component(&role, &mut inside, &sizes)?;
         inside.finish()?;
         let subscripts = component.shape.len();
-        names.add(&key, &role, Name::Items(Items::Component(at), subscripts))?;
+        names.add(&key, &role, Name::Items(Indexed::Component(at), subscripts))?;
         components.push(component);
     }
     let value = table.require("value")?;
@@ -169,11 +169,11 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
             };
             let signed = signed.map(|e| e.truth()).transpose()?.unwrap_or(false);
             let first = match first.map(|e| e.text().map(|text| (text.to_owned(), e.shallow()))) {
-                None => First::Low,
+                None => BitOrder::Low,
                 Some(Err(e)) => return Err(e),
                 Some(Ok((text, e))) => match text.as_str() {
-                    "low" => First::Low,
-                    "high" if 8 % bits == 0 => First::High,
+                    "low" => BitOrder::Low,
+                    "high" if 8 % bits == 0 => BitOrder::High,
                     "high" => {
                         return Err(e.wrong(format!("elements of {bits} bits do not fill bytes")));
                     }

@@ -22,7 +22,7 @@ pub struct Grouping {
 
 /// A tensor that was quantized.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct QuantizationResult {
     /// Its components.
     pub parts: QuantizedParts,
     /// The greatest distance of an element from what stands for it.
@@ -105,7 +105,7 @@ impl Grouping {
     ///
     /// # Errors
     /// [`NOT_FINITE`]; what [`Dense::to_f32`] fails with; [`DENSE_LIMIT`].
-    pub fn quantize(&self, dense: &Dense, limits: &Limits) -> Result<Made> {
+    pub fn quantize(&self, dense: &Dense, limits: &Limits) -> Result<QuantizationResult> {
         self.quantize_from(dense, 0, limits)
     }
 
@@ -113,7 +113,7 @@ impl Grouping {
     ///
     /// # Errors
     /// As [`Grouping::quantize`].
-    pub fn quantize_from(&self, dense: &Dense, first: u64, limits: &Limits) -> Result<Made> {
+    pub fn quantize_from(&self, dense: &Dense, first: u64, limits: &Limits) -> Result<QuantizationResult> {
         let values = dense.to_f32()?;
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             let number = first.saturating_add(at as u64);
@@ -151,7 +151,7 @@ impl Grouping {
         let attributes = self.attributes(&Attributes::new())?;
         let view = Quantized::new(dense.shape(), &attributes, parts.clone())?;
         let (max_error, rms_error) = errors_of(dense, &view)?;
-        Ok(Made { parts, max_error, rms_error })
+        Ok(QuantizationResult { parts, max_error, rms_error })
     }
 }
 

@@ -37,7 +37,7 @@
 mod make;
 mod packing;
 
-pub use make::{Grouping, Made};
+pub use make::{Grouping, QuantizationResult};
 pub use packing::Packing;
 
 use super::float::into_f32;

@@ -1,6 +1,6 @@
 //! The types of structured arrays: which fields their records have, where those lie, and the schema of a record.
 
-use super::literal::{Descr, Said};
+use super::literal::{Descr, FieldDescr};
 use super::{DTYPE, Element, FIELDS, HEADER, any_element};
 use crate::codec::members::{Members, Step, len_of};
 use crate::error::{Error, Result, Shown as _};
@@ -32,7 +32,7 @@ pub struct Field {
     /// Where it starts, in bytes from the start of the record.
     pub at: u64,
     /// What one element of it is.
-    pub of: Of,
+    pub of: FieldType,
     /// Dimensions; none where it is one element.
     pub shape: Vec<u64>,
 }
@@ -42,19 +42,19 @@ const NO_BYTES: &str = "save it from Python without the fields that are empty";
 
 /// What one element of a field is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Of {
+pub enum FieldType {
     /// A number, a text, bytes.
     Element(Element),
     /// A record.
     Fields(Fields),
 }
 
-impl Of {
+impl FieldType {
     /// Its bytes.
     fn size(&self) -> Option<u64> {
         match self {
-            Of::Fields(fields) => Some(fields.size),
-            Of::Element(Element { dtype, logical_type, inner, .. }) => {
+            FieldType::Fields(fields) => Some(fields.size),
+            FieldType::Element(Element { dtype, logical_type, inner, .. }) => {
                 let width = stored_size(1, *dtype, logical_type.as_ref()).ok().flatten();
                 width?.checked_mul(inner.unwrap_or(1))
             }
@@ -64,18 +64,18 @@ impl Of {
 
 impl Fields {
     /// The fields that a header says, those of no name and no type being bytes that belong to none.
-    pub(super) fn new(said: Vec<Said<'_>>) -> Result<Fields> {
+    pub(super) fn new(said: Vec<FieldDescr<'_>>) -> Result<Fields> {
         let (mut fields, mut size) = (Vec::new(), 0u64);
-        for Said { title, name, of, shape } in said {
+        for FieldDescr { title, name, of, shape } in said {
             let named = |e: Error| e.within(format!("the field `{}`", name.shown()));
             let of = match of {
-                Descr::Name(descr) => any_element(&descr).map(Of::Element).map_err(named)?,
-                Descr::Fields(said) => Of::Fields(Fields::new(said).map_err(named)?),
+                Descr::Name(descr) => any_element(&descr).map(FieldType::Element).map_err(named)?,
+                Descr::Fields(said) => FieldType::Fields(Fields::new(said).map_err(named)?),
             };
             let (name, title) = (name.into(), title.map(String::from));
             let field = Field { name, title, at: size, of, shape };
             size = field.end()?;
-            let is_padding = matches!(&field.of, Of::Element(e) if is_opaque(e));
+            let is_padding = matches!(&field.of, FieldType::Element(e) if is_opaque(e));
             if !(field.name.is_empty() && is_padding) {
                 fields.push(field);
             }
@@ -125,8 +125,8 @@ impl Fields {
     pub fn nodes(&self) -> u64 {
         self.fields.iter().fold(0, |nodes, field| {
             let below = match &field.of {
-                Of::Element(_) => 2,
-                Of::Fields(fields) => fields.nodes(),
+                FieldType::Element(_) => 2,
+                FieldType::Fields(fields) => fields.nodes(),
             };
             nodes.saturating_add(field.shape.len() as u64).saturating_add(below)
         })
@@ -145,8 +145,8 @@ impl Fields {
     /// Whether no byte of a number has to be turned.
     pub fn is_little_endian(&self) -> bool {
         self.fields.iter().all(|field| match &field.of {
-            Of::Element(element) => element.byte_order == ByteOrder::Little,
-            Of::Fields(fields) => fields.is_little_endian(),
+            FieldType::Element(element) => element.byte_order == ByteOrder::Little,
+            FieldType::Fields(fields) => fields.is_little_endian(),
         })
     }
 
@@ -172,12 +172,12 @@ impl Fields {
             }
             let run = |turn| Step::Run { from: *at, len, turn };
             let next = match of {
-                Of::Element(e) if e.byte_order == ByteOrder::Big => {
+                FieldType::Element(e) if e.byte_order == ByteOrder::Big => {
                     // At most 8.
                     run(u32::try_from(e.dtype.width()).unwrap_or(1))
                 }
-                Of::Element(_) => run(1),
-                Of::Fields(fields) => match fields.steps() {
+                FieldType::Element(_) => run(1),
+                FieldType::Fields(fields) => match fields.steps() {
                     steps if fields.is_as_stored(&steps) => run(1),
                     steps => Step::Each { from: *at, count, every, steps },
                 },
@@ -236,8 +236,8 @@ impl Field {
         }
         // Behind the first, a 0 makes elements of no bytes.
         let inner = match &self.of {
-            Of::Element(element) => element.inner,
-            Of::Fields(_) => None,
+            FieldType::Element(element) => element.inner,
+            FieldType::Fields(_) => None,
         };
         if self.shape.iter().copied().chain(inner).skip(1).any(|n| n == 0) {
             let message = "it is an array whose elements take no bytes";
@@ -258,8 +258,8 @@ impl Field {
         let title = self.title.as_deref();
         let own = title.filter(|_| !of_array);
         match &self.of {
-            Of::Fields(fields) => fields.write_kind(own, out),
-            Of::Element(element) => write_element(element, own, out),
+            FieldType::Fields(fields) => fields.write_kind(own, out),
+            FieldType::Element(element) => write_element(element, own, out),
         }
         for (number, count) in self.shape.iter().enumerate().rev() {
             let _ = write!(out, ",\"maxItems\":{count},\"minItems\":{count}");

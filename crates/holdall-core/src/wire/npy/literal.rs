@@ -17,11 +17,11 @@ pub(super) enum Descr<'a> {
     /// One by its name.
     Name(Cow<'a, str>),
     /// One of several fields.
-    Fields(Vec<Said<'a>>),
+    Fields(Vec<FieldDescr<'a>>),
 }
 
 /// What a header says of a field.
-pub(super) struct Said<'a> {
+pub(super) struct FieldDescr<'a> {
     pub(super) title: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
     pub(super) of: Descr<'a>,
@@ -124,7 +124,7 @@ impl<'a> Literal<'a> {
     }
 
     /// `('name', type)` or `('name', type, shape)`, where a name may be a pair of a title and a name.
-    fn field(&mut self, depth: usize) -> Result<Said<'a>> {
+    fn field(&mut self, depth: usize) -> Result<FieldDescr<'a>> {
         self.expect("(")?;
         let (title, name) = if self.accept("(") {
             let title = self.string()?;
@@ -146,7 +146,7 @@ impl<'a> Literal<'a> {
             self.accept(",");
         }
         self.expect(")")?;
-        Ok(Said { title, name, of, shape })
+        Ok(FieldDescr { title, name, of, shape })
     }
 
     pub(super) fn bool(&mut self) -> Result<bool> {

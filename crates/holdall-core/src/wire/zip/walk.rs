@@ -166,7 +166,7 @@ fn descriptor(bytes: &[u8]) -> Option<[Descriptor; 2]> {
 
 /// What a header of an entry says, whatever else the zip says.
 #[derive(Debug)]
-pub struct Guess {
+pub struct LocalHeader {
     /// Its name, as far as it is text.
     pub name: String,
     /// How its bytes are stored; `None` for a method that is not read.
@@ -177,7 +177,7 @@ pub struct Guess {
 
 /// Every place in `bytes` that looks like the header of an entry, to be believed no further: for those who look for what
 /// some reader might take for an entry.
-pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = Guess> {
+pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = LocalHeader> {
     memchr::memmem::find_iter(bytes, b"PK\x03\x04").filter_map(move |at| {
         let rest = bytes.get(at..)?;
         let header = Header::read(rest)?;
@@ -196,6 +196,6 @@ pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = Guess> {
             // A compressed stream says itself where it ends.
             _ => said.unwrap_or(left.len()),
         };
-        Some(Guess { name, method, data: start..start.checked_add(len)? })
+        Some(LocalHeader { name, method, data: start..start.checked_add(len)? })
     })
 }

@@ -7,7 +7,7 @@
 //! …          the next opcodes
 //! ```
 
-use super::value::{Kept, Value};
+use super::value::{TrackedContainers, Value};
 
 /// What follows the description of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) fn is_wrapper(module: &str, name: &str) -> bool {
 /// What follows the description whose attributes are `state`; `None` where that is described in an unusual way.
 pub(super) fn read(
     state: Value,
-    kept: &Kept,
+    kept: &TrackedContainers,
     text: &dyn Fn(Value) -> Option<String>,
 ) -> Option<Array> {
     let Value::Dict(state) = state else { return None };

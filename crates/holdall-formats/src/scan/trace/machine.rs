@@ -3,7 +3,7 @@
 mod calls;
 
 use super::arrays::Array;
-use super::value::{Items, Kept, NOT_KEPT, Value};
+use super::value::{Items, TrackedContainers, NOT_KEPT, Value};
 use super::{Certainty, End, Input, Trace};
 use crate::scan::names::Use;
 use holdall_collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) struct Machine<'a> {
     marks: u64,
     memo: HashMap<u64, Value>,
     known: HashMap<(String, String), u32>,
-    kept: Kept,
+    kept: TrackedContainers,
     /// Whether arrays of joblib are read: then containers are kept, of which something may describe one.
     has_arrays: bool,
     keeps: bool,
@@ -58,7 +58,7 @@ impl<'a> Machine<'a> {
             marks: 0,
             memo: HashMap::default(),
             known: HashMap::default(),
-            kept: Kept::default(),
+            kept: TrackedContainers::default(),
             has_arrays,
             keeps: has_arrays,
             array: None,

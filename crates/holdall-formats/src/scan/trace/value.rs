@@ -57,7 +57,7 @@ impl Items {
 
 /// Containers whose items are kept, for descriptions of arrays.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct TrackedContainers {
     /// `None` of one that got too large.
     pub(super) dicts: Vec<Option<Vec<(Value, Value)>>>,
     pub(super) tuples: Vec<Box<[Value]>>,
@@ -68,7 +68,7 @@ pub(super) struct Kept {
 /// Items of the largest container that is kept.
 const MAX_ITEMS: usize = 64;
 
-impl Kept {
+impl TrackedContainers {
     /// How many values there are.
     pub(super) fn len(&self) -> u64 {
         let count = self.dicts.len().saturating_add(self.tuples.len());

@@ -17,7 +17,7 @@ use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
 use crate::rules::{
     ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, ONNX_WIDTH,
 };
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
 use crate::runner_settings::RunnerSettings;
 use holdall::{Error, Result};
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool, Value};
@@ -115,14 +115,14 @@ fn names(model: &rten::Model, ids: &[NodeId]) -> Vec<String> {
 }
 
 /// An input or output, and its node in the graph.
-struct Place {
+struct GraphValue {
     end: End,
     id: NodeId,
     /// What the engine takes or gives there, where the graph says it.
     engine: Option<rten::DataType>,
 }
 
-fn placed(model: &rten::Model, ends: Vec<End>, ids: &[NodeId], what: &str) -> Result<Vec<Place>> {
+fn placed(model: &rten::Model, ends: Vec<End>, ids: &[NodeId], what: &str) -> Result<Vec<GraphValue>> {
     let place = |end: End| {
         let id = ids[end.at];
         let engine = match model.node_info(id).and_then(|n| n.dtype()) {
@@ -133,14 +133,14 @@ fn placed(model: &rten::Model, ends: Vec<End>, ids: &[NodeId], what: &str) -> Re
                 return Err(ONNX_TYPE.broken(format!("{what} `{name}` of the graph is a {other}")));
             }
         };
-        Ok(Place { end, id, engine })
+        Ok(GraphValue { end, id, engine })
     };
     ends.into_iter().map(place).collect()
 }
 
 struct Graph {
-    inputs: Vec<Place>,
-    outputs: Vec<Place>,
+    inputs: Vec<GraphValue>,
+    outputs: Vec<GraphValue>,
     worker: Worker<Job, Vec<Value>>,
 }
 
@@ -149,7 +149,7 @@ impl Loaded for Graph {
         false
     }
 
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
             let Some(place) = self.inputs.iter().find(|place| place.end.name == *name) else {
@@ -160,8 +160,8 @@ impl Loaded for Graph {
             given.push((place.id, converted.map_err(|e| e.in_tensor(name.as_str()))?));
         }
         let ran = self.worker.run(given)?;
-        let outputs: Result<Named> = (self.outputs.iter().zip(ran))
-            .map(|(Place { end, .. }, value)| {
+        let outputs: Result<NamedValues> = (self.outputs.iter().zip(ran))
+            .map(|(GraphValue { end, .. }, value)| {
                 let converted = tensor::from_engine(value, end.ty);
                 Ok((end.name.clone(), converted.map_err(|e| e.in_tensor(end.name.as_str()))?))
             })

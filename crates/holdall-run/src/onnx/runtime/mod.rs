@@ -16,7 +16,7 @@ use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
 use crate::rules::{
     ONNX_LIBRARY, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, TIMEOUT,
 };
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{OutputSink, Load, Loaded, NamedValues, Runner};
 use holdall::carton::{TensorValue, ValueType};
 use holdall::{Error, Result};
 use ort::environment::Environment;
@@ -136,10 +136,10 @@ fn called(
     session: &mut Session,
     inputs: Job,
     options: &RunOptions,
-    wanted: &[Place],
+    wanted: &[GraphValue],
 ) -> Result<Vec<TensorValue>> {
     let ran = session.run_with_options(inputs, options).map_err(|e| session_error(of_run(&e), &e))?;
-    let given = |place: &Place| {
+    let given = |place: &GraphValue| {
         let value = ran.get(&place.graph).ok_or_else(|| {
             ONNX_RUN.broken(format!("the graph gave no `{}`", place.graph.escape_debug()))
         })?;
@@ -150,7 +150,7 @@ fn called(
 
 /// An input or output, and what the graph says of it.
 #[derive(Clone)]
-struct Place {
+struct GraphValue {
     name: String,
     /// Its name in the graph.
     graph: String,
@@ -163,21 +163,21 @@ fn names(of: &[Outlet]) -> Vec<String> {
     of.iter().map(|outlet| outlet.name().to_owned()).collect()
 }
 
-fn placed(ends: Vec<End>, of: &[Outlet], what: &str) -> Result<Vec<Place>> {
+fn placed(ends: Vec<End>, of: &[Outlet], what: &str) -> Result<Vec<GraphValue>> {
     let place = |End { name, at, ty }: End| {
         let outlet = &of[at];
         let Some(engine) = outlet.dtype().tensor_type() else {
             let (name, dtype) = (name.escape_debug(), outlet.dtype());
             return Err(ONNX_TYPE.broken(format!("{what} `{name}` of the graph is a {dtype}")));
         };
-        Ok(Place { name, graph: outlet.name().to_owned(), engine, ty })
+        Ok(GraphValue { name, graph: outlet.name().to_owned(), engine, ty })
     };
     ends.into_iter().map(place).collect()
 }
 
 struct Graph {
-    inputs: Vec<Place>,
-    outputs: Vec<Place>,
+    inputs: Vec<GraphValue>,
+    outputs: Vec<GraphValue>,
     run: Arc<RunOptions>,
     worker: Worker<Job, Vec<TensorValue>>,
 }
@@ -187,7 +187,7 @@ impl Loaded for Graph {
         false
     }
 
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+    fn run(&mut self, inputs: &NamedValues, each: OutputSink<'_>) -> Result<()> {
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
             let Some(place) = self.inputs.iter().find(|place| place.name == *name) else {
