@@ -8,8 +8,8 @@ use crate::make;
 use crate::server;
 use holdall::aio::{self, ByteSource, Reading};
 use holdall::{
-    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions, Result,
-    Role, Sharing, TensorRecords as _, ReadHints, VerifyOptions, WriteOptions,
+    Attributes, Bytes, Check, Convert, DType, Error, ErrorKind, LoadOptions, OpenOptions,
+    ReadHints, Result, Role, Sharing, TensorRecords as _, VerifyOptions, WriteOptions,
 };
 use std::ops::Range;
 use std::path::PathBuf;

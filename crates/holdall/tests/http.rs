@@ -2,7 +2,7 @@
 #![cfg(feature = "http")]
 
 use crate::server::{self, Reply, Server, policy};
-use holdall::http::{Hosts, Timeouts, Policy};
+use holdall::http::{Hosts, Policy, Timeouts};
 use holdall::source::HttpSource;
 use holdall::{ByteSource, Error, OpenOptions};
 use std::sync::Arc;
@@ -307,7 +307,7 @@ fn what_is_odd_about_a_server_is_told_with_the_file() {
 #[cfg(feature = "carton")]
 #[test]
 fn and_with_a_package_and_the_files_in_it() {
-    use holdall::carton::{FileContent, Description, Package, Packer};
+    use holdall::carton::{Description, FileContent, Package, Packer};
     let dir = tempfile::tempdir().unwrap();
     let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
     let mut description = Description::default();

@@ -5,8 +5,9 @@ use crate::corpus_files::files;
 use holdall::ledger::{Expected, Side, TieRule, compare};
 use holdall::{
     Algorithm, Attributes, Bytes, Cast, ComponentRef, ComponentSpec, Convert, DType, Durability,
-    Edit, Encode, Encoding, Error, TensorForm, Format, Layout, OpenOptions, Rename, Result, Role, Select,
-    Stored, TensorSpec, Value, WriteOptions, Writer, compact, convert, formats, salvage,
+    Edit, Encode, Encoding, Error, Format, Layout, OpenOptions, Rename, Result, Role, Select,
+    Stored, TensorForm, TensorSpec, Value, WriteOptions, Writer, compact, convert, formats,
+    salvage,
 };
 use std::cell::Cell;
 use std::path::Path;

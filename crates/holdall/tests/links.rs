@@ -7,7 +7,7 @@ mod server;
 use count::Count;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store, hex};
-use holdall::http::{Hosts, Timeouts, Policy, Schemes};
+use holdall::http::{Hosts, Policy, Schemes, Timeouts};
 use holdall::{Error, Limits};
 use server::{Reply, Request, Server};
 use std::io::Write as _;

@@ -7,7 +7,7 @@ use crate::server;
 use holdall::source::{FileSource, HttpSource, MapSource, MemorySource, SliceSource};
 use holdall::{
     Attributes, ByteOrder, ByteSource, Bytes, Component, DType, Encoding, Error, Extent, Index,
-    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, Result, Role, ReadHints,
+    IndexBuilder, Layout, Limits, LoadOptions, OpenOptions, ReadHints, Result, Role,
 };
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use crate::served::{self, Served, options};
 use holdall::TensorRecords as _;
-use holdall::serve::{ServerLimits, Entry, FileId, Files, FileCatalog, Tokens, Tree, file};
+use holdall::serve::{Entry, FileCatalog, FileId, Files, ServerLimits, Tokens, Tree, file};
 use holdall::{
     Algorithm, Bytes, Convert, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec,
     WriteOptions, Writer,

@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         Ok(directory) => directory,
         Err(e) => return is_of_the_file(&e),
     };
-    let place = directory.place();
+    let place = directory.range();
     assert!(place.start <= place.end && place.end <= data.len() as u64);
     let mut taken = Vec::new();
     for (at, entry) in directory.entries().enumerate() {

@@ -25,10 +25,14 @@ fn of(side: &Json) -> NamedValues {
         let floats = || data.iter().map(|x| x.as_f64().unwrap());
         let whole = || data.iter().map(|x| x.as_i64().unwrap_or(i64::from(x == &Json::Bool(true))));
         let value = match v["dtype"].as_str().unwrap() {
-            "float32" => TensorValue::from_elements(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
+            "float32" => {
+                TensorValue::from_elements(shape, &floats().map(|x| x as f32).collect::<Vec<_>>())
+            }
             "float64" => TensorValue::from_elements(shape, &floats().collect::<Vec<_>>()),
             "int64" => TensorValue::from_elements(shape, &whole().collect::<Vec<_>>()),
-            "uint8" => TensorValue::from_elements(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
+            "uint8" => {
+                TensorValue::from_elements(shape, &whole().map(|n| n as u8).collect::<Vec<_>>())
+            }
             other => panic!("{other}"),
         };
         (name.clone(), value.unwrap())

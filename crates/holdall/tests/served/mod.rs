@@ -1,8 +1,10 @@
 //! A server of Holdall's on loopback.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use holdall::http::{Hosts, Timeouts, Policy};
-use holdall::serve::{Access, ServerLimits, Files, Identity, Log, Server, Service, FileCatalog, Tokens};
+use holdall::http::{Hosts, Policy, Timeouts};
+use holdall::serve::{
+    Access, FileCatalog, Files, Identity, Log, Server, ServerLimits, Service, Tokens,
+};
 use holdall::{File, OpenOptions, Result};
 use std::net::SocketAddr;
 use std::path::Path;
