@@ -3,7 +3,7 @@
 use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec, element_count};
 
 /// Everything that it says, in words.
-pub(crate) fn said(index: &Index) -> String {
+pub(crate) fn describe(index: &Index) -> String {
     let mut out = format!(
         "{} {} {:?} {:?}\n",
         index.format(),

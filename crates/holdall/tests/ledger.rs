@@ -40,7 +40,7 @@ fn dropping(inner: Box<dyn Encode>) -> Box<dyn Encode> {
 }
 
 impl Dropping {
-    fn of(&self, tensor: &TensorSpec) -> TensorSpec {
+    fn without_lost(&self, tensor: &TensorSpec) -> TensorSpec {
         let mut spec = tensor.clone();
         match self.1 {
             Drops::Attribute => drop(spec.attributes.remove("unit")),
@@ -55,7 +55,7 @@ impl Dropping {
 
     /// The tensor and the number of the component as the encoder gets them; `None` for the component that it does not get.
     fn part(&self, tensor: &TensorSpec, component: usize) -> Option<(TensorSpec, usize)> {
-        let (spec, role) = (self.of(tensor), &tensor.components[component].role);
+        let (spec, role) = (self.without_lost(tensor), &tensor.components[component].role);
         let at = spec.components.iter().position(|c| c.role == *role)?;
         Some((spec, at))
     }
@@ -111,7 +111,7 @@ impl Encode for Dropping {
         }
         let is_lost = |spec: &&TensorSpec| self.1 == Drops::Tensor && spec.name == "b";
         let kept = declared.iter().filter(|spec| !is_lost(spec));
-        let declared: Vec<TensorSpec> = kept.map(|spec| self.of(spec)).collect();
+        let declared: Vec<TensorSpec> = kept.map(|spec| self.without_lost(spec)).collect();
         self.0.begin(&attributes, &declared)
     }
     fn before(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<Bytes> {

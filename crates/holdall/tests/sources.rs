@@ -109,7 +109,7 @@ fn every_source_behaves() {
             let slice = SliceSource::new(whole, range.start as u64..range.end as u64).unwrap();
             behaves(&slice, &bytes[range]);
         }
-        let server = server::Server::of(bytes.clone());
+        let server = server::Server::with_file(bytes.clone());
         behaves(&HttpSource::open(&server.url("/f"), &server::policy()).unwrap(), &bytes);
     }
 }

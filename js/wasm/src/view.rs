@@ -36,8 +36,12 @@ pub(crate) fn dense(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, Error> {
     let get = get(info, held);
     match info.layout() {
-        Layout::SparseCsr | Layout::PackedCsr => Csr::from_tensor(info, get, limits)?.to_dense(limits),
-        Layout::SparseCoo | Layout::PackedCoo => Coo::from_tensor(info, get, limits)?.to_dense(limits),
+        Layout::SparseCsr | Layout::PackedCsr => {
+            Csr::from_tensor(info, get, limits)?.to_dense(limits)
+        }
+        Layout::SparseCoo | Layout::PackedCoo => {
+            Coo::from_tensor(info, get, limits)?.to_dense(limits)
+        }
         Layout::SparseBlocks | Layout::SparseHybrid => {
             Tiles::from_tensor(info, get, limits)?.to_dense(limits)
         }

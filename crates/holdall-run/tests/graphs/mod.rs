@@ -18,7 +18,7 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn of(side: &Json) -> NamedValues {
+fn named_values(side: &Json) -> NamedValues {
     let one = |(name, v): (&String, &Json)| {
         let shape = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
         let data = v["data"].as_array().unwrap();
@@ -44,7 +44,7 @@ fn of(side: &Json) -> NamedValues {
 pub(crate) fn expected(name: &str) -> (NamedValues, NamedValues) {
     let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
     let all: Json = serde_json::from_str(&text).unwrap();
-    (of(&all[name]["inputs"]), of(&all[name]["outputs"]))
+    (named_values(&all[name]["inputs"]), named_values(&all[name]["outputs"]))
 }
 
 /// Declares what the values are.

@@ -42,10 +42,18 @@ pub(crate) struct Served {
 impl Served {
     /// Of these files and folders.
     pub(crate) fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Served {
-        Served::of(Arc::new(Files::new(paths).unwrap()), Tokens::default(), ServerLimits::default())
+        Served::start(
+            Arc::new(Files::new(paths).unwrap()),
+            Tokens::default(),
+            ServerLimits::default(),
+        )
     }
 
-    pub(crate) fn of(shelf: Arc<dyn FileCatalog>, tokens: Tokens, bounds: ServerLimits) -> Served {
+    pub(crate) fn start(
+        shelf: Arc<dyn FileCatalog>,
+        tokens: Tokens,
+        bounds: ServerLimits,
+    ) -> Served {
         let identity = Identity::generate().unwrap();
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();

@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// A server of one file, well-behaved, at every path.
-    pub(crate) fn of(bytes: Vec<u8>) -> Server {
+    pub(crate) fn with_file(bytes: Vec<u8>) -> Server {
         Server::new(move |r| Reply::file(&bytes, "\"v1\"", r))
     }
 
