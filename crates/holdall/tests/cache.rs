@@ -104,10 +104,11 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     let old = kept(dir.path());
-    let long_ago = std::time::SystemTime::UNIX_EPOCH;
-    for path in &old {
+    // In another order than that of their names, and of the folder.
+    let used = |number: usize| std::time::Duration::from_secs(1 + (number as u64 * 7) % 11);
+    for (number, path) in old.iter().enumerate() {
         let file = std::fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(long_ago).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH + used(number)).unwrap();
     }
     let other = dir.path().join("holdall-blocks").join("mine");
     std::fs::create_dir(&other).unwrap();
@@ -118,8 +119,12 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     });
     // The first block that a process keeps makes it look.
     check(&open(&server, BlockCache::new(dir.path()).with_size(2 << 20)), &bytes);
-    let left = old.iter().filter(|path| path.exists()).count();
-    assert!(left < 5 && other.join("1").exists(), "{left} of {}", old.len());
+    let (left, gone): (Vec<usize>, Vec<usize>) =
+        (0..old.len()).partition(|number| old[*number].exists());
+    assert!(left.len() < 5 && other.join("1").exists(), "{} of {}", left.len(), old.len());
+    assert!(!left.is_empty(), "the most recently used blocks fit");
+    let newest_gone = gone.iter().map(|n| used(*n)).max();
+    assert!(left.iter().all(|n| Some(used(*n)) > newest_gone), "left {left:?}, removed {gone:?}");
 }
 
 #[test]
