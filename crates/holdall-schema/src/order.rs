@@ -1,7 +1,7 @@
 //! JSON written with its members in the order of its author's text, which values do not keep.
 
 use crate::error::Result;
-use holdall_collections::{HashMap, sort_by};
+use holdall_collections::sort_by;
 use holdall_json::{Reader, Token, parse, write_string};
 use serde_json::{Map, Value};
 
@@ -32,10 +32,11 @@ impl<'t> Members<'t> {
         Members { all, by_name }
     }
 
-    fn get(&self, name: &str) -> Option<&Written<'t>> {
+    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
         let of = |at: &usize| self.all.get(*at).map_or("", |(name, _)| name.as_str());
         let found = self.by_name.binary_search_by(|at| of(at).cmp(name)).ok()?;
-        self.by_name.get(found).and_then(|at| self.all.get(*at)).map(|(_, member)| member)
+        let at = *self.by_name.get(found)?;
+        self.all.get(at).map(|(_, member)| (at, member))
     }
 }
 
@@ -81,8 +82,13 @@ impl<'t> Written<'t> {
 
     /// Returns the member of that name, if this is an object that has it.
     pub fn member(&self, name: &str) -> Option<&Written<'t>> {
+        self.place(name).map(|(_, member)| member)
+    }
+
+    /// The member of that name, and how many stand before it.
+    fn place(&self, name: &str) -> Option<(usize, &Written<'t>)> {
         match &self.0 {
-            Part::Object(members) => members.get(name),
+            Part::Object(members) => members.place(name),
             _ => None,
         }
     }
@@ -187,38 +193,42 @@ fn write(value: &Value, texts: &[&Written<'_>], out: &mut String) {
 
 type Member<'v, 'a, 't> = (&'v str, &'v Value, Vec<&'a Written<'t>>);
 
-/// The members of a value, in the order of the texts of it, each with the texts of its own.
+/// The members of a value, in the order of the texts of it, each with the texts of its own. The time does not grow with the texts: a part
+/// of a schema may have few of the members of a long one.
 fn ordered<'v, 'a, 't>(
     members: &'v Map<String, Value>,
     texts: &[&'a Written<'t>],
 ) -> Vec<Member<'v, 'a, 't>> {
-    let mut found: Vec<Member<'v, 'a, 't>> = Vec::with_capacity(members.len());
-    let mut places: HashMap<&str, usize> = HashMap::default();
-    for (key, text) in texts.iter().flat_map(|text| text.members()) {
-        let Some((key, member)) = members.get_key_value(name_of_2020(key, text, members)) else {
-            continue;
-        };
-        match places.get(key.as_str()).and_then(|at| found.get_mut(*at)) {
-            Some((_, _, texts)) => texts.push(text),
-            None => {
-                places.insert(key, found.len());
-                found.push((key, member, vec![text]));
+    let mut found = Vec::with_capacity(members.len());
+    for (key, member) in members {
+        let (mut place, mut own) = (None, Vec::new());
+        for (number, text) in texts.iter().enumerate() {
+            for name in names_in_texts(key, members).into_iter().flatten() {
+                let Some((at, text)) = text.place(name) else { continue };
+                // A list of `items` is what 2020-12 calls `prefixItems`.
+                let is_tuple = name == "items" && matches!(text.0, Part::Array(_));
+                if name != "items" || is_tuple == (key == "prefixItems") {
+                    place = place.or(Some((number, at)));
+                    own.push(text);
+                }
             }
         }
+        found.push((place, (key.as_str(), member, own)));
     }
-    let others = members.iter().filter(|(key, _)| !places.contains_key(key.as_str()));
-    found.extend(others.map(|(key, member)| (key.as_str(), member, Vec::new())));
-    found
+    sort_by(&mut found, |(a, _), (b, _)| (a.is_none(), a).cmp(&(b.is_none(), b)));
+    found.into_iter().map(|(_, member)| member).collect()
 }
 
-/// The name that a keyword of older drafts has among the members of a schema in the form of 2020-12.
-fn name_of_2020<'k>(key: &'k str, text: &Written<'_>, members: &Map<String, Value>) -> &'k str {
-    match key {
-        "definitions" if !members.contains_key(key) => "$defs",
-        "items" if matches!(text.0, Part::Array(_)) => "prefixItems",
-        "additionalItems" if !members.contains_key(key) => "items",
-        _ => key,
-    }
+/// The names that a member of a schema in the form of 2020-12 may have in a text: its own, and that of older drafts.
+fn names_in_texts<'k>(key: &'k str, members: &Map<String, Value>) -> [Option<&'k str>; 2] {
+    let old = match key {
+        "$defs" => Some("definitions"),
+        "prefixItems" => Some("items"),
+        "items" => Some("additionalItems"),
+        _ => None,
+    };
+    // What still has the old name is itself.
+    [Some(key), old.filter(|old| *old == "items" || !members.contains_key(*old))]
 }
 
 #[cfg(test)]
