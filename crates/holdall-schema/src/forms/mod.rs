@@ -147,7 +147,7 @@ impl Joined {
         let mut joined: BTreeMap<String, String> = BTreeMap::new();
         let is_taken = |name: &String| defs.contains_key(name) || definitions.contains_key(name);
         for name in definitions.keys().filter(|name| defs.contains_key(*name)) {
-            // Two names have no other name in common: all but the number is theirs.
+            // Two definitions never get the same name: what stands before the last `#` is that of each.
             let mut others = (2u64..).map(|number| format!("{name}#{number}"));
             let other = others.find(|other| !is_taken(other)).unwrap_or_default();
             joined.insert(name.clone(), other);
