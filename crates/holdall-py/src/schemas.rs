@@ -263,6 +263,14 @@ pub(crate) fn schema_code(
     records.code(name, lang).raise(py)
 }
 
+/// The JSON text of the schema that plain validators check the tensors of a header with.
+#[pyfunction]
+#[pyo3(signature = (schema))]
+pub(crate) fn schema_header(py: Python<'_>, schema: Given<'_>) -> PyResult<String> {
+    let schema = document(py, &schema, Reading::File)?;
+    schema.header_schema().raise(py).map(|schema| schema.to_string())
+}
+
 /// What changed between two schemas: for each change its path, what it is, what it means, what was and what is
 /// there, and values; then the version step.
 #[pyfunction]

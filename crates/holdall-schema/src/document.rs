@@ -4,6 +4,7 @@ use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
 use crate::forms::normal;
 use crate::limits::SchemaLimits;
+use crate::order::Written;
 use crate::path::{Path, Segment};
 use crate::refs::def_name;
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
@@ -110,7 +111,8 @@ impl Document {
         };
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        let (vocabulary, text) = (self.vocabulary.clone(), json.to_string());
+        let (vocabulary, text) =
+            (self.vocabulary.clone(), record_text(&json, &self.text, &pointer, limits.depth));
         Ok((path, Document { name: self.name.clone(), text, json, schema, vocabulary }))
     }
 
@@ -121,6 +123,14 @@ impl Document {
     pub fn header_schema(&self) -> Result<Value> {
         self.root().map_err(|e| e.in_source(&self.name))?;
         Ok(self.schema.header_schema(&self.json))
+    }
+
+    /// Returns the text of [`Document::json`], with all members in the order of the author's text.
+    pub fn normal_text(&self, limits: &SchemaLimits) -> String {
+        match Written::read(&self.text, limits.depth) {
+            Ok(written) => written.text_of(&self.json),
+            Err(_) => self.json.to_string(),
+        }
     }
 
     /// Code that mirrors a record: see [`crate::code::code`].
@@ -252,6 +262,15 @@ fn compact(text: &str) -> String {
 pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
     let kind = schema.pointer(pointer)?.get("items")?.clone();
     Some(self_contained(kind, schema.get("$defs").and_then(Value::as_object)))
+}
+
+/// The text of the schema of a dataset's records, [`record_kind`], in the order of the text of the schema that has the dataset at a
+/// JSON pointer.
+pub fn record_text(kind: &Value, author: &str, pointer: &str, max_depth: usize) -> String {
+    match Written::read(author, max_depth) {
+        Ok(author) => author.part_text(kind, &format!("{pointer}/items")),
+        Err(_) => kind.to_string(),
+    }
 }
 
 /// A part of a schema with those of the schema's `$defs` that it needs, and no others. Nothing refers to `$defs` of its own.

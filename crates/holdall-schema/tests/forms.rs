@@ -79,6 +79,78 @@ fn keywords_of_older_drafts_become_those_of_2020_12() {
 }
 
 #[test]
+fn definitions_and_defs_may_have_one_name() {
+    becomes(
+        json!({
+            "$defs": {"a/b": {"type": "null"}, "c": {"$ref": "#/definitions/c"}},
+            "definitions": {"a/b": {"type": "string"}, "a/b#2": {}, "c": {"$ref": "#/$defs/a~1b"}, "d": true},
+            "properties": {
+                "x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/definitions/a~1b"},
+                "z": {"$ref": "#/definitions/c"}, "w": {"$ref": "#/definitions/d"},
+            },
+        }),
+        json!({
+            "$defs": {
+                "a/b": {"type": "null"}, "a/b#2": {}, "a/b#3": {"type": "string"}, "c": {"$ref": "#/$defs/c%232"},
+                "c#2": {"$ref": "#/$defs/a~1b"}, "d": true,
+            },
+            "properties": {
+                "x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/$defs/a~1b%233"},
+                "z": {"$ref": "#/$defs/c%232"}, "w": {"$ref": "#/$defs/d"},
+            },
+        }),
+    );
+    // A printed reference of which a part is a definition.
+    let pair = json!({"type": "array", "items": {"type": "number"}});
+    let printed = |name: &str| {
+        json!({"type": "object", "required": ["dtype", "shape", "data_offsets"],
+            "properties": {"dtype": {"$ref": format!("#/{name}/dtype")}, "shape": pair, "data_offsets": pair}})
+    };
+    let given = json!({
+        "$defs": {"dtype": {"const": "F32"}}, "definitions": {"dtype": {"const": "I8"}},
+        "properties": {"a": printed("$defs"), "b": printed("definitions")},
+    });
+    let found = normal(given).unwrap();
+    assert_eq!(found["properties"]["a"]["TypeDef:Tensor"]["dtype"], "F32");
+    assert_eq!(found["properties"]["b"]["TypeDef:Tensor"]["dtype"], "I8");
+}
+
+/// Names, some of them alike or with characters that references escape, in both places: each reference leads to its own.
+#[test]
+fn every_reference_leads_where_it_led() {
+    let names = ["a", "a#2", "a#3", "b~c", "b/c", "50%", "a#2#2", "é"];
+    let escaped = |name: &str| {
+        name.replace('~', "~0").replace('/', "~1").replace('%', "%25").replace('#', "%23")
+    };
+    for taken in 0u32..1 << names.len() {
+        let has = |at: usize, bit: u32| (taken.rotate_left(bit) >> at) & 1 == 1 || at == 0;
+        let (mut defs, mut definitions, mut properties) = (json!({}), json!({}), json!({}));
+        for (at, name) in names.iter().enumerate() {
+            for (place, is_there) in [("$defs", true), ("definitions", has(at, 0))] {
+                if !is_there || place == "$defs" && !has(at, 3) {
+                    continue;
+                }
+                let own = format!("{place} {name}");
+                let all = if place == "$defs" { &mut defs } else { &mut definitions };
+                all[*name] = json!({"const": own});
+                properties[own] = json!({"$ref": format!("#/{place}/{}", escaped(name))});
+            }
+        }
+        let given =
+            json!({"$defs": defs, "definitions": definitions, "properties": properties.clone()});
+        let found = normal(given.clone()).unwrap();
+        for (own, leads) in found["properties"].as_object().unwrap() {
+            let name = holdall_schema::def_name(leads["$ref"].as_str().unwrap()).unwrap();
+            assert_eq!(found["$defs"][&name]["const"], own.as_str(), "{given}");
+        }
+        assert_eq!(
+            found["properties"].as_object().map(|p| p.len()),
+            properties.as_object().map(|p| p.len())
+        );
+    }
+}
+
+#[test]
 fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
     for (draft, schema, draft_name, keyword, place) in [
         (D4, json!({"properties": {"a": {"const": 1}}}), "draft 4", "`const`", "`/properties/a`"),

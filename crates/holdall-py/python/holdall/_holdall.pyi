@@ -11,7 +11,7 @@ __all__ = [
     "arrow_schema", "arrow_stream", "arrow_views", "build", "command", "contents", "encode_records", "encode_runs", "fetch", "formats", "limit_remedies", "model_folder",
     "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
-    "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
+    "schema_check", "schema_code", "schema_diff", "schema_header", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
     "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
@@ -72,6 +72,7 @@ def schema_code(schema: _Given, lang: str, path: str | None, name: str) -> str: 
 def schema_diff(
     old: _Given, new: _Given, path: str | None
 ) -> tuple[list[tuple[str, str, str, str | None, str | None, list[str]]], str]: ...
+def schema_header(schema: _Given) -> str: ...
 def schema_check(
     schema: _Given,
     source: _Given | None,

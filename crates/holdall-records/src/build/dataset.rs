@@ -12,7 +12,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
+use holdall_schema::{Document, Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -26,6 +26,8 @@ pub struct DatasetWriter {
     promise: Option<Promise>,
     name: String,
     pub(crate) kind: Value,
+    /// The text of `kind`, in its author's order: what a file has.
+    kind_text: String,
     pub(crate) schema: Schema,
     pub(crate) ty: TypeId,
     extent: Extent,
@@ -71,6 +73,7 @@ impl DatasetWriter {
         Ok(DatasetWriter {
             promise: None,
             name: name.to_owned(),
+            kind_text: kind.to_string(),
             kind,
             schema,
             ty,
@@ -88,6 +91,23 @@ impl DatasetWriter {
         })
     }
 
+    /// As [`DatasetWriter::new`], for the schema of a record; the file has it in its author's order, and rows are checked by its vocabulary
+    /// too.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::new`].
+    pub fn for_schema(
+        name: &str,
+        schema: &Document,
+        folder: &Path,
+        limits: &SchemaLimits,
+        work: &Work,
+    ) -> Result<DatasetWriter> {
+        let dataset = DatasetWriter::new(name, &schema.json, folder, limits, work)?;
+        let dataset = dataset.with_kind_text(schema.normal_text(limits));
+        Ok(dataset.with_vocabulary(schema.vocabulary.clone()))
+    }
+
     /// Lets equal strings, bytes, JSON objects and arrays share their bytes, where they come within some
     /// 16 MiB of each other and are no longer than 64 KiB. It costs a look at each.
     pub fn with_dedup(mut self) -> DatasetWriter {
@@ -99,6 +119,12 @@ impl DatasetWriter {
     /// [`FillOptions::with_checks`](crate::FillOptions::with_checks).
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> DatasetWriter {
         self.vocabulary = vocabulary;
+        self
+    }
+
+    /// Has this text for its schema, the same in another order.
+    pub(crate) fn with_kind_text(mut self, text: String) -> DatasetWriter {
+        self.kind_text = text;
         self
     }
 
@@ -254,7 +280,7 @@ impl std::convert::From<DatasetWriter> for FinishedTensor {
         }
         FinishedTensor {
             promise: dataset.promise,
-            kind: dataset.kind.to_string(),
+            kind: dataset.kind_text,
             name: dataset.name,
             layout: RECORDS,
             count: dataset.count,

@@ -37,7 +37,7 @@ use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, normal, record_kind,
+    Segment, normal, record_kind, record_text,
 };
 use serde_json::Value;
 pub(crate) use spool::Spool;
@@ -70,12 +70,20 @@ pub struct Build {
     path: PathBuf,
     folder: PathBuf,
     options: WriteOptions,
-    schema: Option<(Value, Schema)>,
+    schema: Option<FileSchema>,
     limits: SchemaLimits,
     sink: FileSink,
     encoder: Box<dyn Encode>,
     items: Vec<Item>,
     begun: Begun,
+}
+
+/// The schema of the file.
+struct FileSchema {
+    json: Value,
+    /// As its author wrote it.
+    text: String,
+    compiled: Schema,
 }
 
 /// What helps where a format has no records and blobs.
@@ -168,7 +176,7 @@ impl Build {
         let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(text.to_owned()));
         self.encoder.check_attributes(&self.options.attributes)?;
-        self.schema = Some((json, compiled));
+        self.schema = Some(FileSchema { json, text: text.to_owned(), compiled });
         Ok(self)
     }
 
@@ -186,17 +194,19 @@ impl Build {
     /// `records/node` where the schema has no dataset there; the `schema/…` rules; Unsupported where the
     /// format has no datasets.
     pub fn dataset(&self, name: &str) -> Result<DatasetWriter> {
-        let kind = match self.node(name)? {
-            (schema, Node::Dataset { pointer, .. }) => record_kind(schema, pointer),
-            _ => None,
+        let (schema, pointer) = match self.node(name)? {
+            (schema, Node::Dataset { pointer, .. }) => (schema, pointer),
+            _ => return Err(self.no_node(name, "dataset")),
         };
-        match kind {
-            Some(kind) => self.dataset_of(name, &kind),
-            None => Err(self.no_node(name, "dataset")),
-        }
+        let Some(kind) = record_kind(&schema.json, pointer) else {
+            return Err(self.no_node(name, "dataset"));
+        };
+        let text = record_text(&kind, &schema.text, pointer, self.limits.depth);
+        Ok(self.dataset_of(name, &kind)?.with_kind_text(text))
     }
 
-    /// Begins a dataset of records of that schema.
+    /// Begins a dataset of records of that schema. A value has its keywords and properties sorted; [`Build::dataset_for`] keeps their
+    /// order.
     ///
     /// # Errors
     /// The `schema/…` rules; Unsupported where the format has no datasets.
@@ -223,6 +233,7 @@ impl Build {
             Root::Record(_) => {
                 let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
                 let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
+                let dataset = dataset.with_kind_text(schema.normal_text(&self.limits));
                 Ok((self, dataset))
             }
             Root::References(_) => {
@@ -372,7 +383,7 @@ impl Build {
     /// # Errors
     /// `metatensor/schema-fit` and the like.
     pub(super) fn check_fit(&self) -> Result<()> {
-        let Some((schema, _)) = &self.schema else { return Ok(()) };
+        let Some(FileSchema { json: schema, .. }) = &self.schema else { return Ok(()) };
         let specs: Vec<TensorSpec> = self.items.iter().map(|item| item.spec.clone()).collect();
         crate::check::fits(&specs, &self.options.attributes, schema)?
     }
@@ -447,12 +458,13 @@ impl Build {
     }
 
     /// What the schema has at a path.
-    fn node(&self, name: &str) -> Result<(&Value, &Node)> {
-        let Some((json, schema)) = &self.schema else {
+    fn node(&self, name: &str) -> Result<(&FileSchema, &Node)> {
+        let Some(file_schema) = &self.schema else {
             let e = NODE.broken("the file has no schema").in_tensor(name);
             return Err(e.with_remedy(Remedy::GiveSchema));
         };
         let path: Path = name.parse()?;
+        let schema = &file_schema.compiled;
         let Root::References(mut at) = schema.root() else {
             return Err(self.no_node(name, "reference"));
         };
@@ -460,7 +472,7 @@ impl Build {
             let next = schema.step(at, segment).filter(|_| *segment != Segment::Each);
             at = next.ok_or_else(|| self.no_node(name, "reference"))?;
         }
-        Ok((json, schema.node(at)))
+        Ok((file_schema, schema.node(at)))
     }
 
     #[cold]

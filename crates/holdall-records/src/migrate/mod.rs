@@ -14,9 +14,11 @@ pub use tensors::TensorPart;
 
 use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
-use holdall_core::{Attributes, Error, Result};
+use holdall_core::{Attributes, Error, Limits, Result};
 use holdall_io::{Check, File, WriteOptions, ledger, with_work};
-use holdall_schema::{Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment};
+use holdall_schema::{
+    Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment, Written,
+};
 use prepare::{Job, Prepared, Work};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -157,6 +159,7 @@ impl Migration {
                 },
                 Work::Records(job) => {
                     let dataset = build.dataset_of(&job.target, &job.to.json)?;
+                    let dataset = dataset.with_kind_text(job.to.normal_text(&self.limits));
                     let dataset = self.dataset(job, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
                     build.add_with(dataset.map_err(placed)?, job.records.tensor().attributes())?;
@@ -269,7 +272,11 @@ fn patch(file: &File, job: &Job) -> Option<String> {
     }
     *json.pointer_mut(&pointer)?.get_mut("items")? = items;
     // Its author's text stays where nothing changes.
-    Some(if json == whole.json { whole.text } else { json.to_string() })
+    if json == whole.json {
+        return Some(whole.text);
+    }
+    let written = Written::read(&whole.text, Limits::default().depth).ok()?;
+    Some(written.text_of(&json))
 }
 
 /// A path in the records of a dataset, with its name before it or not; `None` where it is in another.
