@@ -48,9 +48,9 @@ use check::is_value;
 pub use document::{Document, Reading, record_kind, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
-    Bump, Chain, Change, Convert, Converters, Done, Filled, Kept, MemberStep, Migrator, Part,
-    Resolution, ResolveOptions, Side, Verdict, What, by_chain, by_value, changes_json, diff,
-    resolve,
+    Bump, Chain, Change, Convert, Converters, Done, Filled, Kept, Lacking, MemberStep, Migrator,
+    Part, Resolution, ResolveOptions, Side, TensorChange, TensorConverter, TensorSource, Verdict,
+    What, by_chain, by_value, changes_json, diff, resolve, resolve_tensor,
 };
 pub use extent::Symbols;
 pub use forms::normal;

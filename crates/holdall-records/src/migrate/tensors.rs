@@ -3,14 +3,15 @@
 use super::conversion::{Conversion, TensorFn};
 use super::elements::{Elements, Reader};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
 use holdall_core::model::element_count;
 use holdall_core::{Error, Layout, Result, Role, TensorSpec};
 use holdall_formats::{schema_dtype, stored_as};
 use holdall_io::Tensor;
 use holdall_io::items::Feed;
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
-use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
+use holdall_schema::{
+    Filled, TensorChange, TensorConverter, TensorDType, TensorSource, TensorType, resolve_tensor,
+};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -47,8 +48,6 @@ pub(super) enum How {
 
 /// Bytes of a tensor that are made at a time.
 const PIECE: u64 = 4 << 20;
-/// What makes elements those of a wider type.
-const WIDEN: &str = "cast";
 
 impl Flat {
     /// What a tensor of the file is under the new schema, which has `to` at its place.
@@ -81,58 +80,32 @@ impl Flat {
         };
         // Also where nothing but decoding it would say how long it is.
         set_type(&mut spec, from);
-        let wanted = match to.dtype {
-            Some(dtype) => dtype,
-            None if to.accepts(from) => from,
-            None => to.dtypes.first().copied().unwrap_or(from),
+        let converter = match conversion {
+            None => None,
+            Some(c) => Some(match (&c.chain, &c.tensors) {
+                (Some(chain), _) => TensorConverter::Named(chain),
+                (None, Some(_)) => TensorConverter::Function,
+                (None, None) => {
+                    return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+                }
+            }),
         };
-        let wrong = || {
-            let old = show(Some(from), &spec.shape);
-            NO_CONVERTER
-                .broken(format!("it is {old} in the file, and {} for the reader", shown(to)))
-        };
-        let chain = conversion.and_then(|c| c.chain.as_ref());
-        let Some(shape) = shape_for(&spec.shape, to) else { return Err(wrong()) };
-        let is_moved = shape != spec.shape;
-        if is_moved && conversion.is_none_or(|c| c.tensors.is_none()) {
-            let is_asked = chain.is_some_and(Chain::reshapes);
-            if element_count(&shape) != element_count(&spec.shape) {
-                return Err(wrong());
+        let TensorChange { dtype, shape, how } =
+            resolve_tensor((from, &spec.shape), to, converter)?;
+        let how = match how {
+            TensorSource::Same => How::Same(tensor.clone()),
+            TensorSource::Elements(chain) => {
+                How::Elements(Box::new(Elements::new(tensor, chain, from, dtype)))
             }
-            if !is_asked {
-                return Err(wrong()
-                    .with_hint("the converter `reshape` takes its elements in the new shape"));
+            TensorSource::Function => {
+                let Some(change) = conversion.and_then(|c| c.tensors.as_ref()) else {
+                    return Err(NO_CONVERTER.broken("there is no function for tensors"));
+                };
+                How::Made(tensor.clone(), Arc::clone(change), OnceLock::new())
             }
-        }
-        let made_of = |chain: Chain| {
-            Elements::new(tensor, chain, from, wanted).map(|made| How::Elements(Box::new(made)))
-        };
-        let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
-            (None, None) if conversion.is_some() => {
-                return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
-            }
-            (None, None) if wanted == from => return Ok(same(spec)),
-            (None, None) if to.dtype.is_some() && from.widens_to(wanted) => made_of(WIDEN.parse()?),
-            (None, None) => {
-                return Err(
-                    wrong().with_hint("the converter `cast` rounds numbers into another type")
-                );
-            }
-            (None, Some(change)) => {
-                Some(How::Made(tensor.clone(), Arc::clone(change), OnceLock::new()))
-            }
-            (Some(chain), _) if chain.is_cast() && wanted == from => {
-                Some(How::Same(tensor.clone()))
-            }
-            (Some(chain), _) => made_of(chain.clone()),
-        };
-        let Some(how) = how else {
-            let by = conversion.map_or("", Conversion::name).shown();
-            let message = format!("`{by}` does not make elements of {wanted} from those of {from}");
-            return Err(NO_CONVERTER.broken(message));
         };
         spec.shape = shape;
-        set_type(&mut spec, wanted);
+        set_type(&mut spec, dtype);
         Ok(Flat { spec, how })
     }
 
@@ -224,18 +197,6 @@ pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     }
 }
 
-/// The shape that a tensor has under a schema; what may be any stays as it is.
-fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
-    let Some(dims) = &to.shape else { return Some(old.to_vec()) };
-    let is_same_rank = dims.len() == old.len();
-    let dim = |(at, dim): (usize, &Dim)| match dim {
-        Dim::Known(n) => Some(*n),
-        Dim::Any | Dim::Symbol(_) if is_same_rank => old.get(at).copied(),
-        Dim::Any | Dim::Symbol(_) => None,
-    };
-    dims.iter().enumerate().map(dim).collect()
-}
-
 pub(super) fn slice(whole: &Bytes, range: Range<u64>) -> Result<Bytes> {
     if range.start > range.end || range.end > whole.len() as u64 {
         return Err(outside(&range, whole.len()));
@@ -258,16 +219,4 @@ pub(super) fn shown_spec(spec: &TensorSpec) -> String {
 
 fn show(dtype: Option<TensorDType>, shape: &[u64]) -> String {
     format!("{} {shape:?}", dtype.map_or("Tensor", TensorDType::as_str))
-}
-
-/// `F32 [2, n]`.
-pub(super) fn shown(to: &TensorType) -> String {
-    let dims = to.shape.iter().flatten().map(|dim| match dim {
-        Dim::Known(n) => n.to_string(),
-        Dim::Any => "null".to_owned(),
-        Dim::Symbol(name) => name.shown().to_string(),
-    });
-    let dims: Vec<String> = dims.collect();
-    let dtype = to.dtype_names().unwrap_or_else(|| "Tensor".to_owned());
-    if to.shape.is_none() { dtype } else { format!("{dtype} [{}]", dims.join(", ")) }
 }
