@@ -215,9 +215,8 @@ fn decide(
         let target = renamed.map_or(name, |(_, new)| new).to_owned();
         let is_dataset = *info.layout() == Layout::Records;
         if let Some(only) = &only {
-            match only == name {
-                true => datasets.push((works.len(), info.clone(), target.clone(), schema.clone())),
-                false => {}
+            if only == name {
+                datasets.push((works.len(), info.clone(), target.clone(), schema.clone()));
             }
             works.push(same(at, &info, target)?);
             continue;

@@ -111,7 +111,7 @@ impl Package {
         json::list(rows, &mut text, |(name, file, len), out| {
             let own = contents.links.urls.iter().find(|(sha256, _)| Some(*sha256) == file.sha256);
             let urls = own.map(|(_, urls)| urls.as_slice()).unwrap_or_default();
-            let sha256 = file.sha256.as_ref().map(|sum| hex(sum));
+            let sha256 = file.sha256.as_ref().map(hex);
             let one = Object::new()
                 .text("tensor", name)
                 .text("path", &file.path)
