@@ -227,12 +227,17 @@ impl NativeFile {
         Ok(others.map(|t| t.position()).collect())
     }
 
+    /// What the file says besides that this version does not know.
+    fn passed_over(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.index().unkept().to_vec())
+    }
+
     /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
-        let descr = |t: &holdall::TensorInfo| match t.attributes().get("numpy.descr") {
-            Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
-            _ => None,
+        let descr = |t: &holdall::TensorInfo| {
+            let descr = t.attributes().get("numpy.descr")?.as_text()?;
+            Some((t.name().to_owned(), descr.to_owned()))
         };
         let all = (0..file.index().len()).filter_map(|at| file.index().at(at));
         Ok(all.filter_map(|t| descr(&t)).collect())
@@ -262,7 +267,8 @@ impl NativeFile {
         py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
     }
 
-    /// Name, shape, layout, element type and stored bytes of a tensor.
+    /// Name, shape, layout, element type and stored bytes of a tensor, and NumPy's type of elements that are stored as numbers, and are
+    /// texts, bytes or times in NumPy.
     fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
         let t = self.tensor(py, at)?;
         let shape = PyTuple::new(py, t.shape())?;
@@ -271,7 +277,8 @@ impl NativeFile {
             Layout::Dense => intern!(py, "dense").clone(),
             other => PyString::new(py, other.as_str()),
         };
-        (t.name(), shape, layout, dtype, t.stored_len()).into_pyobject(py)
+        let descr = t.attributes().get("numpy.descr").and_then(holdall::Value::as_text);
+        (t.name(), shape, layout, dtype, t.stored_len(), descr).into_pyobject(py)
     }
 
     /// Role, element type, storage element type, encoding, byte order, start, end, decoded length and

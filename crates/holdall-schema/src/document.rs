@@ -177,6 +177,30 @@ impl Document {
         }
     }
 
+    /// Returns the text of the file's schema with another schema for the records of the dataset at a path; `None` if there is no such
+    /// dataset, or if the two schemas have different `$defs` of one name.
+    pub fn with_records(&self, path: &str, records: &Document) -> Option<String> {
+        let pointer = self.dataset_pointer(path).ok()?;
+        let (mut json, mut items) = (self.json.clone(), records.json.clone());
+        let keywords = items.as_object_mut()?;
+        keywords.remove("$schema");
+        if let Some(Value::Object(own)) = keywords.remove("$defs") {
+            let defs = json.as_object_mut()?.entry("$defs").or_insert_with(|| Map::new().into());
+            let defs = defs.as_object_mut()?;
+            if own.iter().any(|(name, def)| defs.get(name).is_some_and(|other| other != def)) {
+                return None;
+            }
+            defs.extend(own);
+        }
+        *json.pointer_mut(&pointer)?.get_mut("items")? = items;
+        // Its author's text stays where nothing changes.
+        if json == self.json {
+            return Some(self.text.clone());
+        }
+        let written = Written::read(&self.text, SchemaLimits::default().depth).ok()?;
+        Some(written.text_of(&json))
+    }
+
     fn root(&self) -> Result<NodeId> {
         match self.schema.root() {
             Root::References(root) => Ok(root),

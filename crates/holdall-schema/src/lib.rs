@@ -50,8 +50,9 @@ pub use document::{Document, Reading, record_kind, record_text, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Chain, Change, ChangeKind, ConversionInput, Convert, Converters, Filled, HeapDefaults,
-    MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, Verdict, by_chain, by_value,
-    changes_json, diff, resolve,
+    Lacking, MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, TensorChange,
+    TensorConverter, TensorSource, Verdict, by_chain, by_value, changes_json, diff, resolve,
+    resolve_tensor,
 };
 pub use extent::Symbols;
 pub use forms::normal;

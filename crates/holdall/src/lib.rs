@@ -68,7 +68,7 @@ pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Checksum, Component, ComponentRef, ComponentSpec,
     DType, Digest, Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, Index, IndexBuilder,
     LIMITS, Layout, Limit, LimitUnit, Limits, LogicalType, NameCase, Plan, Remedy, Result, Role,
-    Rule, Stop, Stored, TensorInfo, TensorSpec, Value, Warning, Window,
+    Rule, Stop, Stored, TensorInfo, TensorSpec, Value, ValueCheck, Warning, Window,
 };
 pub use holdall_formats::{FORMATS, Format};
 pub use holdall_io::{

@@ -2,13 +2,12 @@
 
 use super::tensors::slice;
 use bytes::Bytes;
-use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::{Encoding, Error, Result, Role};
-use holdall_formats::stored_as;
+use holdall_core::layout::cast::FloatType;
+use holdall_core::{Encoding, Result, Role};
+use holdall_formats::{beyond_float, convert_elements, stored_as};
 use holdall_io::items::ComponentSource;
 use holdall_io::{Check, Tensor};
-use holdall_schema::evolve::rules::VALUE;
-use holdall_schema::{Chain, Scalar, TensorDType};
+use holdall_schema::{Chain, TensorDType};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -18,8 +17,8 @@ use std::sync::OnceLock;
 pub(super) struct Elements {
     tensor: Tensor,
     chain: Chain,
-    from: (TensorDType, Scalar),
-    to: (TensorDType, Scalar),
+    from: TensorDType,
+    to: TensorDType,
     /// Whether each becomes one of a wider type.
     pub(super) widens: bool,
     /// All bytes of the old one, where ranges of them cannot be had.
@@ -27,18 +26,15 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// Those that a chain makes of a tensor's, if it takes such elements and gives those that are wanted.
+    /// Those that a chain makes of a tensor's, whose elements it takes.
     pub(super) fn new(
         tensor: &Tensor,
         chain: Chain,
         from: TensorDType,
         to: TensorDType,
-    ) -> Option<Elements> {
+    ) -> Elements {
         let widens = from.widens_to(to) && chain.is_cast();
-        let (from, to) = ((from, from.scalar()?), (to, to.scalar()?));
-        let is_taken = chain.takes(from.1, to.1);
-        let (tensor, whole) = (tensor.clone(), OnceLock::new());
-        is_taken.then_some(Elements { tensor, chain, from, to, widens, whole })
+        Elements { tensor: tensor.clone(), chain, from, to, widens, whole: OnceLock::new() }
     }
 
     /// The tensor that they are made of.
@@ -56,14 +52,14 @@ impl Elements {
         if !self.chain.is_cast() || self.chain.saturates() {
             return None;
         }
-        let (dtype, logical) = stored_as(self.to.0);
+        let (dtype, logical) = stored_as(self.to);
         let to = FloatType::from_dtype(dtype, logical.as_ref())?;
-        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
+        ComponentSource::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond_float)
     }
 
     /// All of them, as the old ones come.
     pub(super) fn all(self) -> Result<Next> {
-        let width = self.from.1.size().max(1) as usize;
+        let width = size(self.from).max(1) as usize;
         let mut pieces = self.tensor.checked_with(Check::All).pieces(&Role::Data)?;
         // The start of an element whose end has not come, and elements so far.
         let (mut begun, mut done) = (Vec::new(), 0);
@@ -86,7 +82,7 @@ impl Elements {
 
     /// The bytes of a range of what they become.
     pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
-        let (old, new) = (u64::from(self.from.1.size()), u64::from(self.to.1.size()));
+        let (old, new) = (size(self.from), size(self.to).max(1));
         let (first, end) = (range.start / new, range.end.div_ceil(new));
         let bytes = self.old_bytes(first * old..end * old)?;
         let mut out = Vec::new();
@@ -112,35 +108,13 @@ impl Elements {
 
     /// Appends what elements become; `bytes` are whole ones, of which the first has that number.
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let count = bytes.len() / self.from.1.size().max(1) as usize;
-        let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float =
-            |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
-        if let (true, Some(_), Some(to)) =
-            (self.chain.is_cast(), float(&stored.0), float(&stored.1))
-        {
-            let overflow =
-                if self.chain.saturates() { Overflow::Saturate } else { Overflow::Infinite };
-            let (dtype, logical) = stored.0;
-            let mut caster = Caster::new(dtype, logical, count as u64, to, overflow);
-            caster.push(bytes, out)?;
-            let lost = caster.finish(out)?;
-            if lost > 0 && !self.chain.saturates() {
-                return Err(beyond(lost, to));
-            }
-            return Ok(());
-        }
-        let start = out.len();
-        out.resize(start + count * self.to.1.size() as usize, 0);
-        self.chain.elements(first, (self.from.1, bytes), (self.to.1, &mut out[start..]))
+        convert_elements(&self.chain, first, (self.from, bytes), (self.to, out))
     }
 }
 
-/// The error for numbers that are beyond those of a type.
-#[cold]
-fn beyond(lost: u64, to: FloatType) -> Error {
-    let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));
-    e.with_hint("`cast(saturate)` makes them the nearest there is")
+/// Bytes of an element of a type that a converter takes.
+fn size(dtype: TensorDType) -> u64 {
+    dtype.bits() / 8
 }
 
 /// What gives bytes piece by piece, and nothing at the end.

@@ -14,15 +14,13 @@ pub use tensors::TensorPart;
 
 use super::schemas::schema_of_file;
 use super::{Build, BuildReport, DatasetWriter};
-use holdall_core::{Attributes, Error, Limits, Result};
+use holdall_core::{Attributes, Error, Result};
 use holdall_io::{Check, File, WriteOptions, ledger, with_work};
-use holdall_schema::{
-    Document, Path as Way, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment, Written,
-};
+use holdall_schema::{Document, Root, SCHEMA_ATTRIBUTE, SchemaLimits};
 use prepare::{Job, Prepared, Work};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::Path;
-use tensors::TensorSource;
+use tensors::FlatSource;
 
 /// How a file is written under another schema, or read under it: that of a record, or that of a whole file.
 ///
@@ -154,7 +152,7 @@ impl Migration {
             match work {
                 Work::Copied(tensor, target) => build.copy_as(tensor, target)?,
                 Work::Flat(flat) => match &flat.how {
-                    TensorSource::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
+                    FlatSource::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
                     _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {
@@ -257,36 +255,5 @@ fn inferred(_: &[holdall_core::TensorSpec]) -> Option<Value> {
 /// The schema of a file with another one for the records of a dataset; `None` where the file has no schema
 /// of its own, or the two have different things of one name.
 fn patch(file: &File, job: &Job) -> Option<String> {
-    let whole = schema_of_file(file).ok()??;
-    let pointer = whole.dataset_pointer(&job.name).ok()?;
-    let (mut json, mut items) = (whole.json.clone(), job.to.json.clone());
-    let keywords = items.as_object_mut()?;
-    keywords.remove("$schema");
-    if let Some(Value::Object(own)) = keywords.remove("$defs") {
-        let defs = json.as_object_mut()?.entry("$defs").or_insert_with(|| Map::new().into());
-        let defs = defs.as_object_mut()?;
-        if own.iter().any(|(name, def)| defs.get(name).is_some_and(|other| other != def)) {
-            return None;
-        }
-        defs.extend(own);
-    }
-    *json.pointer_mut(&pointer)?.get_mut("items")? = items;
-    // Its author's text stays where nothing changes.
-    if json == whole.json {
-        return Some(whole.text);
-    }
-    let written = Written::read(&whole.text, Limits::default().depth).ok()?;
-    Some(written.text_of(&json))
-}
-
-/// A path in the records of a dataset, with its name before it or not; `None` where it is in another.
-fn within(text: &str, name: &str) -> Result<Option<Way>> {
-    let path: Way = text.parse()?;
-    let name: Way = name.parse().unwrap_or_else(|_| Way(vec![Segment::Name(name.into())]));
-    let own = path.0.strip_prefix(&name.0[..]).and_then(|rest| rest.strip_prefix(&[Segment::Each]));
-    Ok(match own {
-        Some(own) => Some(Way(own.to_vec())),
-        None if text.contains("[].") => None,
-        None => Some(path),
-    })
+    schema_of_file(file).ok()??.with_records(&job.name, &job.to)
 }

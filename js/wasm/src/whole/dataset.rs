@@ -16,6 +16,8 @@ use holdall_schema::{
 pub(crate) enum Part {
     Dataset(Box<Dataset>),
     Blob(Blob),
+    /// One whose bytes the host has.
+    Stored(Box<TensorSpec>),
 }
 
 impl Part {
@@ -24,6 +26,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.push(input),
             Part::Blob(blob) => blob.push(input),
+            Part::Stored(_) => Err(CALL.broken("its bytes are there")),
         }
     }
 
@@ -32,6 +35,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.take(heap),
             Part::Blob(blob) => blob.take(heap),
+            Part::Stored(_) => Answer::NOTHING,
         }
     }
 
@@ -40,6 +44,7 @@ impl Part {
         match self {
             Part::Dataset(dataset) => dataset.spec(name),
             Part::Blob(blob) => blob.spec(name),
+            Part::Stored(spec) => TensorSpec::clone(spec),
         }
     }
 }
