@@ -78,7 +78,7 @@ remedies! {
     WriteFormat {
         /// The id of the format.
         format: &'static str = "ztensor",
-        /// Its version.
+        /// Its version; empty where the format has none.
         version: &'static str = "1.2",
     } "write_format";
     /// Write without compression and digests.
@@ -180,6 +180,9 @@ impl fmt::Display for Remedy {
                 return write!(f, "if you trust the file, raise `Limits::{limit}` to {n}");
             }
             Remedy::DidYouMean { name } => return write!(f, "did you mean `{}`?", name.shown()),
+            Remedy::WriteFormat { format, version: "" } => {
+                return write!(f, "`{format}` can hold it");
+            }
             Remedy::WriteFormat { format, version } => {
                 return write!(f, "version {version} of `{format}` can hold it");
             }

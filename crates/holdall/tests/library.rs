@@ -9,6 +9,7 @@ mod arrow;
 mod blobs;
 mod build;
 mod cache;
+mod cannot_hold;
 mod carton;
 mod carton_author;
 mod carton_interop;
