@@ -230,7 +230,8 @@ impl NativeFile {
     /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
-        let descr = |t: &holdall::TensorInfo| match t.attributes().get("numpy.descr") {
+        let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
+        {
             Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
             _ => None,
         };
