@@ -1,6 +1,6 @@
 //! An open package, with what is done with packages.
 
-use crate::unpack::{What, unpack};
+use crate::unpack::{UnpackReport, What, unpack};
 use crate::verify::{PackageReport, PackageVerifyOptions, verify};
 use crate::{Description, Fetcher, UnpackOptions};
 use holdall_core::Result;
@@ -85,7 +85,7 @@ impl Package {
     ///
     /// # Errors
     /// As [`PackageReader::read`]; Misuse where `to` exists.
-    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<()> {
+    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_with(to, &UnpackOptions::new())
     }
 
@@ -93,7 +93,11 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+    pub fn unpack_with(
+        &self,
+        to: impl AsRef<Path>,
+        options: &UnpackOptions,
+    ) -> Result<UnpackReport> {
         unpack(self, What::Package, to.as_ref(), options)
     }
 
@@ -101,7 +105,7 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
+    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<UnpackReport> {
         self.unpack_model_with(to, &UnpackOptions::new())
     }
 
@@ -109,7 +113,11 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::unpack`].
-    pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+    pub fn unpack_model_with(
+        &self,
+        to: impl AsRef<Path>,
+        options: &UnpackOptions,
+    ) -> Result<UnpackReport> {
         unpack(self, What::Model, to.as_ref(), options)
     }
 }

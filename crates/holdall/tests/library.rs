@@ -16,6 +16,7 @@ mod carton_interop;
 mod carton_pack;
 mod carton_page;
 mod carton_strict;
+mod carton_symlinks;
 mod checked;
 mod checkpoint;
 mod checksums;
