@@ -62,7 +62,7 @@ fn wrong(file: &File, format: &Format, e: &Error) -> Option<String> {
     }
     let cause = std::error::Error::source(e).and_then(|cause| cause.downcast_ref::<Error>());
     let Some(cause) = cause else { return Some("it has no cause".to_owned()) };
-    if is_of(format, cause.code()) && !e.message().starts_with(format.name) {
+    if is_of(format, cause.code()) && !e.message().contains(format.name) {
         return Some("the format is not named".to_owned());
     }
     if cause.tensor() != e.tensor() {

@@ -119,6 +119,9 @@ fn links_resolve_for_everyone() {
             "{linked:?}: {report:?}"
         );
         assert_eq!(report.tensors, 2, "{linked:?}");
+        // A package that is opened as a file first, as one in an archive is, can be fetched in the same way.
+        let of_file = Package::of_file(&with.open(&shrunk).unwrap()).unwrap().unwrap();
+        assert_eq!(of_file.verify(&strict).unwrap().verdict(), Verdict::Sound, "{linked:?}");
         // Who cannot fetch is refused what is not there.
         let file = holdall::open(&shrunk).unwrap();
         let out = dir.path().join("none.zt");

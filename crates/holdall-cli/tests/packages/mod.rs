@@ -4,6 +4,8 @@
 mod hashes;
 mod pack;
 mod shown;
+#[cfg(unix)]
+mod symlinks;
 mod unpack;
 
 use crate::command::holdall;

@@ -85,6 +85,8 @@ struct Inner {
     declared: HashMap<String, u64>,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
+    /// The number in `tensors` of each name.
+    numbers: HashMap<String, usize>,
     twins: Vec<Twins>,
     warnings: Vec<Warning>,
 }

@@ -91,7 +91,8 @@ impl PackageReader {
         if file.format() != holdall_formats::carton::FORMAT.id {
             return Ok(None);
         }
-        let options = OpenOptions::new().with_limits(file.limits().clone());
+        let mut options = OpenOptions::new().with_limits(file.limits().clone());
+        options.fetching = file.fetching().clone();
         let name = file.name().to_owned();
         let source = Arc::clone(&file.all_sources()[0]);
         let location = match file.files() {
@@ -173,6 +174,8 @@ impl PackageReader {
         let files = contents.files.into_iter().map(file).collect();
         let hashes = contents.links.urls.iter().map(|(sha256, _)| *sha256);
         let addresses = hashes.enumerate().map(|(at, sha256)| (sha256, at)).collect();
+        let names = contents.tensors.iter().map(|row| row.name.clone());
+        let numbers = names.enumerate().map(|(at, name)| (name, at)).collect();
         let declared = declared_lens(&contents.tensors, options.limits());
         let inner = Inner {
             name,
@@ -187,6 +190,7 @@ impl PackageReader {
             declared,
             files,
             tensors: contents.tensors,
+            numbers,
             twins: contents.twins,
             warnings: contents.warnings,
         };

@@ -54,8 +54,7 @@ impl Refusals {
             return Err(first.clone());
         }
         let e = CANNOT_HOLD.broken(match (self.is_of_target, &all[..]) {
-            (true, [one]) => format!("{} cannot hold it: {}", target(write), one.message()),
-            (true, _) => format!("{} cannot hold all of it: {}", target(write), reasons(&all)),
+            (true, all) => in_words(write, all),
             (false, _) => format!("not all of it can be converted: {}", reasons(&all)),
         });
         // What has no elements is not made dense.
@@ -78,8 +77,20 @@ pub(super) fn of_target(e: Error, write: &WriteOptions) -> Error {
     if !is_known || e.kind() != ErrorKind::Unsupported {
         return e;
     }
-    let message = format!("{} cannot hold it: {}", target(write), e.message());
-    with_advice(CANNOT_HOLD.broken(message), std::slice::from_ref(&e), |_| true).with_cause(e)
+    let all = std::slice::from_ref(&e);
+    with_advice(CANNOT_HOLD.broken(in_words(write, all)), all, |_| true).with_cause(e)
+}
+
+/// What the target cannot hold, with the name of its format.
+fn in_words(write: &WriteOptions, all: &[Error]) -> String {
+    let name = write.format().map_or("", |format| format.name);
+    let is_named = all.iter().all(|e| e.message().contains(name));
+    match (all, is_named) {
+        ([one], true) => one.message().to_owned(),
+        ([one], false) => format!("{} cannot hold it: {}", target(write), one.message()),
+        (_, true) => format!("the target cannot hold all of it: {}", reasons(all)),
+        (_, false) => format!("{} cannot hold all of it: {}", target(write), reasons(all)),
+    }
 }
 
 /// The target's format and version, in words.
