@@ -36,7 +36,7 @@ pub(super) fn resolve(files: &mut [PackedFile]) -> Result<()> {
 
 fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a PackedFile> {
     let mut at = link;
-    for _ in 0..MOST_STEPS {
+    for _ in 0..=MOST_STEPS {
         let Some(target) = &at.target else { return Ok(at) };
         if at.path == TENSOR_INDEX {
             return Err(broken(link, "is a link, which the table of tensors must not be"));
@@ -107,6 +107,7 @@ fn broken(link: &PackedFile, what: &str) -> Error {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 mod tests {
     use super::*;
 
@@ -148,6 +149,27 @@ mod tests {
             [("x", "y"), ("model/x", "misc/x"), ("model/x", "model"), ("model/../x", "model/x")]
         {
             assert_eq!(link_text(link, target), None, "{link} {target}");
+        }
+    }
+
+    #[test]
+    fn forty_links_may_follow_each_other() {
+        let file = |number: usize, target: Option<usize>| PackedFile {
+            path: format!("model/{number:02}"),
+            len: Some(1),
+            sha256: None,
+            target: target.map(|to| format!("{to:02}")),
+            next: None,
+            found: Some(number),
+        };
+        for (count, is_fine) in [(1, true), (40, true), (41, false)] {
+            let mut files: Vec<PackedFile> =
+                (0..count).map(|at| file(at, Some(at + 1))).chain([file(count, None)]).collect();
+            let last = format!("model/{count:02}");
+            match resolve(&mut files) {
+                Ok(()) => assert!(is_fine && files[0].target == Some(last), "{count}"),
+                Err(e) => assert!(!is_fine && e.code() == SYMLINK.code, "{count}: {e}"),
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod ignored;
 mod named;
 mod parts;
 mod recipe;
+mod symlinks;
 mod zip;
 
 pub use ignored::IGNORE_FILE;
@@ -246,13 +247,13 @@ impl Packer {
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
         let mut linked = 0;
         let mut outside = BTreeSet::new();
-        let mut symlinks = Vec::new();
+        let mut links_at = Vec::new();
         let with_address = links.hashes();
         for (path, part) in &files {
             if let Source::Link { text, .. } = &part.source {
                 // It stays, even if what it leads to is elsewhere, and has the hash of that, which may come later.
                 out.add_link(path, text)?;
-                symlinks.push(rows.len());
+                links_at.push(rows.len());
                 rows.push((path.clone(), [0; 32]));
                 continue;
             }
@@ -276,8 +277,8 @@ impl Packer {
             }
             rows.push((path.clone(), hash));
         }
-        for at in symlinks {
-            let end = parts::end_of_link(&files, &rows[at].0)?;
+        for at in links_at {
+            let end = symlinks::end_of_link(&files, &rows[at].0)?;
             // The rows are in the order of their paths, as the files are.
             if let Ok(end) = rows.binary_search_by(|(path, _)| path.as_str().cmp(end)) {
                 rows[at].1 = rows[end].1;

@@ -2,6 +2,7 @@
 
 use super::Follow;
 use super::ignored::Ignored;
+use super::symlinks::kept_links;
 use crate::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType,
 };
@@ -17,11 +18,7 @@ use holdall_io::package::rules::PART;
 use holdall_io::package::{At, is_executable};
 use holdall_package::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, Sum, TENSOR_INDEX, Texts,
-    paths::LONGEST,
-    revise,
-    rules::{NO_TENSOR_INDEX, SYMLINK},
-    symlinks::{MOST_STEPS, link_text, target_path},
-    unmet, write,
+    revise, rules::NO_TENSOR_INDEX, symlinks::link_text, unmet, write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -228,32 +225,6 @@ pub(super) fn of_folder(root: &Path, below: &str, follow: Follow, take: Take) ->
     Ok(out)
 }
 
-/// The symbolic links among the files of the folder `root` that a package can have as such, by their paths in it, with their texts in
-/// the package: those that lead to another of the files, in the same top-level folder of the package.
-fn kept_links(root: &Path, below: &str, found: &[Found<'_>]) -> Result<BTreeMap<String, String>> {
-    let links: Vec<(&str, &str)> =
-        found.iter().filter_map(|file| Some((&*file.path, file.target.as_deref()?))).collect();
-    if links.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
-    let paths: HashSet<&str> = found.iter().map(|file| &*file.path).collect();
-    let text = |path: &str, to: &str| {
-        let named = root.join(path).parent()?.join(to);
-        // Where the system looks, whatever links to folders are on the way.
-        let found = named.parent()?.canonicalize().ok()?.join(named.file_name()?);
-        let inside = found.strip_prefix(&whole).ok()?.to_str()?;
-        let inside = inside.replace(std::path::MAIN_SEPARATOR, "/");
-        let link = format!("{below}{path}");
-        let can_be =
-            Path::new(to).is_relative() && link != TENSOR_INDEX && paths.contains(inside.as_str());
-        let text = link_text(&link, &format!("{below}{inside}"))?;
-        (can_be && text.len() <= LONGEST).then_some(text)
-    };
-    let kept = links.into_iter().filter_map(|(path, to)| Some((path.to_owned(), text(path, to)?)));
-    Ok(kept.collect())
-}
-
 /// Which files of a folder are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Take {
@@ -312,22 +283,6 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
         (f.path.clone(), Part { source, sha256: f.sha256 })
     };
     files.map(part).collect()
-}
-
-/// The path of the file that the symbolic link at `link` leads to at last.
-///
-/// # Errors
-/// `carton/symlink` for one that leads to none of the files.
-pub(super) fn end_of_link<'a>(files: &'a BTreeMap<String, Part>, link: &'a str) -> Result<&'a str> {
-    let mut at = link;
-    for _ in 0..files.len().min(MOST_STEPS + 1) {
-        let Some((path, part)) = files.get_key_value(at) else { break };
-        let Source::Link { text, .. } = &part.source else { return Ok(path) };
-        let next = target_path(path, text).ok().and_then(|next| files.get_key_value(&next));
-        let Some((next, _)) = next else { break };
-        at = next;
-    }
-    Err(SYMLINK.broken(format!("`{}` leads to no file of the package", link.shown())))
 }
 
 /// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
