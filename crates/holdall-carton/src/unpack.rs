@@ -240,7 +240,7 @@ fn make_link(from: &str, next: &str, to: &Path) -> Result<bool> {
     if from == tests::NO_LINK {
         return Ok(false);
     }
-    match symlink(&text.split('/').collect::<PathBuf>(), to) {
+    match symlink(text.split('/').collect::<PathBuf>(), to) {
         Ok(()) => Ok(true),
         // File systems without links, and accounts that may not make any.
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
@@ -259,7 +259,7 @@ use std::os::unix::fs::symlink;
 use std::os::windows::fs::symlink_file as symlink;
 
 #[cfg(not(any(unix, windows)))]
-fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
+fn symlink(_: impl AsRef<Path>, _: impl AsRef<Path>) -> std::io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
