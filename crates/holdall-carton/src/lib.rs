@@ -34,7 +34,7 @@ pub use pack::{
 };
 pub use package::Package;
 pub use page::PageForm;
-pub use unpack::UnpackOptions;
+pub use unpack::{UnpackOptions, UnpackReport};
 pub use verify::{PackageReport, PackageVerifyOptions};
 
 /// What an ONNX file says of its inputs and outputs.

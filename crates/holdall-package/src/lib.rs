@@ -64,7 +64,7 @@ mod revise;
 pub mod rules;
 pub mod signature;
 mod sum;
-mod symlinks;
+pub mod symlinks;
 pub mod tensors;
 pub mod value;
 pub mod write;

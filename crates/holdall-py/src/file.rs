@@ -235,9 +235,10 @@ impl NativeFile {
     /// Names and NumPy's types of the tensors whose elements are stored as numbers, and are texts, bytes or times in NumPy.
     fn restored(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let file = self.get(py)?;
-        let descr = |t: &holdall::TensorInfo| {
-            let descr = t.attributes().get("numpy.descr")?.as_text()?;
-            Some((t.name().to_owned(), descr.to_owned()))
+        let descr = |t: &holdall::TensorInfo| match t.attributes().get(holdall::npy::DESCR_KEYWORD)
+        {
+            Some(holdall::Value::Text(descr)) => Some((t.name().to_owned(), descr.clone())),
+            _ => None,
         };
         let all = (0..file.index().len()).filter_map(|at| file.index().at(at));
         Ok(all.filter_map(|t| descr(&t)).collect())

@@ -245,6 +245,10 @@ impl Records {
 
     /// A record by its place.
     ///
+    /// Its bytes are not compared with the digest of the component, which covers all records, unless the file was opened with
+    /// [`Check::All`](holdall_io::Check::All): then all were compared when the records were opened. Where they are compressed in
+    /// frames, the frame's own checksum is compared. [`Records::compare`] compares the digests at any time.
+    ///
     /// # Errors
     /// `records/index`; where the bytes are not at hand, as [`Tensor::bytes_range`].
     #[inline]
@@ -266,7 +270,8 @@ impl Records {
         bytes.get(start..start.wrapping_add(inner.size))
     }
 
-    /// The value of a member in the record of that place: [`Records::record`] and [`Record::get`].
+    /// The value of a member in the record of that place: [`Records::record`], which says what is compared with digests, and
+    /// [`Record::get`].
     ///
     /// # Errors
     /// As those.

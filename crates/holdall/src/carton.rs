@@ -9,8 +9,8 @@ pub use holdall_carton::{
     FileSelection, IGNORE_FILE, Inferred, Links, Manifest, OptionValue, PackReport, Package,
     PackageDiff, PackageFile, PackageReader, PackageReport, PackageVerifyOptions, Packer, Packing,
     PageForm, Prepared, Recipe, Reference, Runner, SelfTest, ShapeSpec, Strictness, SymlinkPolicy,
-    TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, ValueSpec, ValueType, declared,
-    hex, links, mapped, onnx, onnx_files, package_diff, package_path,
+    TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, UnpackReport, ValueSpec,
+    ValueType, declared, hex, links, mapped, onnx, onnx_files, package_diff, package_path,
 };
 /// The format of packages, as a file of tensors.
 pub use holdall_formats::carton::FORMAT;

@@ -8,7 +8,7 @@ use holdall::carton::{
     TensorValue, UnpackOptions, package_diff,
 };
 use holdall::verify::Verdict;
-use holdall::{DType, OpenOptions, Role, TensorSpec, Writer};
+use holdall::{DType, OpenOptions, Role, TensorSpec, Work, Writer};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -431,8 +431,8 @@ fn what_is_different_is_told() {
         .write(&b, false)
         .unwrap();
     let open = |path: &Path| Package::open(path).unwrap();
-    assert!(package_diff(&open(&a), &open(&a)).unwrap().is_same());
-    let diff = package_diff(&open(&a), &open(&b)).unwrap();
+    assert!(package_diff(&open(&a), &open(&a), &Work::new()).unwrap().is_same());
+    let diff = package_diff(&open(&a), &open(&b), &Work::new()).unwrap();
     let names = |all: &[Difference]| all.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&diff.fields), ["model_name", "self_test.1.inputs.x"]);
     assert_eq!(names(&diff.files), ["misc/in.txt", "misc/new.txt"]);
@@ -457,10 +457,14 @@ fn every_accepted_package_is_verified_unpacked_and_packed_again() {
         let again = dir.path().join("again");
         let packed = Packer::from_package(&package).write(&again, true).unwrap();
         assert_eq!(Some(packed.hash), package.hash(), "{}", path.display());
-        assert!(package_diff(&package, &Package::open(&again).unwrap()).unwrap().is_same());
+        assert!(
+            package_diff(&package, &Package::open(&again).unwrap(), &Work::new())
+                .unwrap()
+                .is_same()
+        );
         let to = dir.path().join("to");
         match package.unpack_with(&to, &UnpackOptions::new().with_overwrite(true)) {
-            Ok(()) => {
+            Ok(_) => {
                 let folder = Package::open(&to).unwrap();
                 assert_eq!(folder.hash(), package.hash());
                 assert_ne!(folder.verify(&Default::default()).unwrap().verdict(), Verdict::Bad);

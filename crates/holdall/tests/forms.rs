@@ -152,7 +152,7 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
     }
     assert_eq!(FormRule::new("group:9:1").unwrap_err().code(), "quantized/bits");
     // What cannot be held is refused before anything is written.
-    assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "safetensors/layout");
+    assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "convert/cannot-hold");
 }
 
 /// The numbers and sums of the test of `quantize` in `holdall-core`: what `gguf` 0.19 makes of them.
@@ -244,7 +244,7 @@ fn blocks_take_rows_of_whole_ones() {
     let out = holdall::open(path).unwrap();
     assert_eq!(out.tensor("w").unwrap().layout().as_str(), "gguf.q4_0");
     // What GGUF does not hold is refused.
-    assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "safetensors/layout");
+    assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "convert/cannot-hold");
 }
 
 /// Blocks whose scales are searched for, of more elements than one thread makes at a time.

@@ -51,7 +51,7 @@ fn expected(operation: Operation, placed: &Placed) -> (Option<&'static str>, Vec
         Kind::Fortran if is_change => some.push("edit/cannot"),
         Kind::Sparse if is_change => some.push("pytorch/layout"),
         Kind::Records | Kind::Blob if operation == Operation::ConvertDense => {
-            some.push("safetensors/layout");
+            some.push("convert/cannot-hold");
         }
         // Those need `--component`.
         Kind::Records | Kind::Blob if matches!(operation, Operation::Extract | Operation::Rows) => {

@@ -15,6 +15,7 @@ use holdall_package::rules::{NOT_HERE, TENSOR_FILE, TENSOR_LEN};
 use holdall_package::{
     CARTON_TOML, FetchedTexts, TENSOR_DATA, TENSOR_INDEX, TensorKind, ValueType, warnings,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -76,14 +77,14 @@ impl PackageReader {
 
     /// The files of tensors that are only linked to, by their paths. Of those of texts, which had to be fetched, only the ones
     /// that were.
-    fn linked_tensors(&self) -> Vec<(String, Arc<dyn ByteSource>)> {
-        let mut out: Vec<(String, Arc<dyn ByteSource>)> = Vec::new();
+    fn linked_tensors(&self) -> BTreeMap<String, Arc<dyn ByteSource>> {
+        let mut out: BTreeMap<String, Arc<dyn ByteSource>> = BTreeMap::new();
         for row in self.tensors() {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
             let Some(file) = self.file(&format!("{TENSOR_DATA}/{file}")) else { continue };
             let target = file.target.as_deref().and_then(|target| self.file(target));
             let file = target.unwrap_or(file);
-            if file.place != FileLocation::Links || out.iter().any(|(path, _)| *path == file.path) {
+            if file.place != FileLocation::Links || out.contains_key(&file.path) {
                 continue;
             }
             let declared = || element_count(shape)?.checked_mul(ty.width()?);
