@@ -1,4 +1,4 @@
-//! Azure's Blob Storage.
+//! Azure Blob Storage.
 
 use super::credentials::{machine, post_form, fetch_credentials};
 use super::google::token;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::SystemTime;
 
-/// A container of an account.
+/// A container of a storage account.
 pub(super) struct Azure {
     container: String,
     account: String,
@@ -23,12 +23,12 @@ pub(super) struct Azure {
     options: StoreOptions,
     policy: Policy,
     key: Option<Vec<u8>>,
-    /// A signature in place of a key: the query that it is.
+    /// A shared access signature, which is used instead of a key: its query.
     sas: Option<String>,
     token: Held<Option<String>>,
 }
 
-/// How credentials are said.
+/// The hint on how to give credentials.
 const HOW: &str = "set `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, or `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`";
 const VERSION: &str = "2021-12-02";
 const RESOURCE: &str = "https://storage.azure.com/";
@@ -79,7 +79,7 @@ impl Azure {
         url.with_target(format!("{}/{container}{path}{query}", url.path()))
     }
 
-    /// A token of a principal, of an identity on the web, or of the machine.
+    /// Requests a token for a service principal, a federated identity, or the machine.
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         if options.is_anonymous() {
@@ -136,13 +136,13 @@ impl Azure {
     }
 }
 
-/// The parts of a connection string, their names in lowercase.
+/// Parses a connection string into its parts, with names in lowercase.
 fn connection(text: &str) -> BTreeMap<String, String> {
     let parts = text.split(';').filter_map(|part| part.trim().split_once('='));
     let all = parts.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
     let mut all: BTreeMap<String, String> = all.collect();
     if all.get("usedevelopmentstorage").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-        // The emulator, whose account and key everybody knows.
+        // The emulator, with its well-known account and key.
         let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
         for (name, value) in [
             ("accountname", "devstoreaccount1"),
@@ -164,7 +164,7 @@ impl Service for Azure {
         if let Some(key) = &self.key {
             shared_key(request, &self.account, key, SystemTime::now());
         } else if let Some(sas) = &self.sas {
-            // Where an answer came from is asked again as it was.
+            // The URL of an earlier response already has the signature.
             if request.url.query().ends_with(sas.as_str()) {
                 return Ok(true);
             }
@@ -208,7 +208,7 @@ impl Store for Azure {
         listing::of_azure(body)
     }
 
-    /// One request, or blocks that a list makes a blob: what is not in a list goes by itself after a week.
+    /// Uploads in one request, or in blocks that a final list combines. Azure removes unlisted blocks after a week.
     fn upload(&self, upload: &Upload) -> Result<()> {
         if upload.is_small() {
             let body = upload.whole()?;

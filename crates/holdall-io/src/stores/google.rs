@@ -1,4 +1,4 @@
-//! Google's Cloud Storage, by its XML interface.
+//! Google Cloud Storage, accessed by its XML API.
 
 use super::credentials::{machine, post_form, fetch_credentials};
 use super::listing::{self, Page};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A bucket of Google's.
+/// A bucket on Google Cloud Storage.
 pub(super) struct Google {
     bucket: String,
     options: StoreOptions,
@@ -24,11 +24,11 @@ pub(super) struct Google {
     token: Held<Option<String>>,
 }
 
-/// How credentials are said.
+/// The hint on how to give credentials.
 const HOW: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
-/// Where tokens are to be had, where a file does not say.
+/// The URL of the token service, if the credentials file has none.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
-/// What a token is for.
+/// The scope of requested tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
 
 impl Google {
@@ -53,7 +53,7 @@ impl Google {
         url.with_target(format!("{}/{bucket}{path}{query}", url.path()))
     }
 
-    /// A token: of the options or the environment; for the credentials of a file; of the machine.
+    /// Returns a token from the options or the environment, for a credentials file, or of the machine.
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
@@ -84,7 +84,7 @@ impl Google {
         Ok(of_machine(options).unwrap_or_else(|| Expiring::always(None)))
     }
 
-    /// A token for what a file of credentials says.
+    /// Requests a token for the credentials in a file.
     fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
@@ -126,7 +126,7 @@ fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| PROFILE.broken("the file of Google's credentials").because(e))
 }
 
-/// A token with the time that it is good for, as services of tokens write it.
+/// Parses a token with its time of expiry, as token services return it.
 pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     let all = fields(body)?;
     let seconds = all.get("expires_in").and_then(|text| text.parse().ok()).unwrap_or(300);
@@ -149,7 +149,7 @@ fn of_machine(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
     token(&fetch_credentials(&machine(), &request).ok()?).ok()
 }
 
-/// What an account says of itself to get a token.
+/// Returns the claim by which a service account requests a token.
 fn claim(email: &str, audience: &str, now: SystemTime) -> String {
     let begun = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut out = String::from("{\"iss\":");
@@ -160,7 +160,7 @@ fn claim(email: &str, audience: &str, now: SystemTime) -> String {
     out
 }
 
-/// A claim signed by a key in PEM, as a JSON Web Token.
+/// Signs a claim with a PEM key, and returns it as a JSON Web Token.
 fn signed(claim: &str, pem: &str) -> Result<String> {
     let wrong =
         || PROFILE.broken("`private_key` of the file of credentials is not an RSA key in PEM");
@@ -214,7 +214,8 @@ impl Store for Google {
         listing::of_s3(body)
     }
 
-    /// One request, or a session whose parts come in order: those can be create-only, which uploads in parts as S3 has them cannot.
+    /// Uploads in one request, or in a resumable session. Unlike a multipart upload as in S3, a session can be limited
+    /// to objects that do not exist yet.
     fn upload(&self, upload: &Upload) -> Result<()> {
         if upload.is_small() {
             let body = upload.whole()?;
@@ -247,7 +248,7 @@ impl Store for Google {
             }
         });
         if done.is_err() {
-            // What it fails with is worth less than what failed before.
+            // This error is ignored, because the first one matters more.
             let _ = upload.client.send(&HttpRequest::new("DELETE", place, b""));
         }
         done

@@ -1,4 +1,4 @@
-//! Profiles of Amazon's programs: keys, roles that are taken on, single sign-on.
+//! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
     FoundKeys, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A profile: what the user's files say under its name.
+/// A profile: the settings that the user's files have under its name.
 pub(super) type Profile = BTreeMap<String, String>;
 
-/// Roles that are taken on one after the other.
+/// The greatest number of roles that are assumed one after the other.
 const CHAIN: usize = 5;
 
-/// Keys by the profile that is named, or `default`; nothing where there is none.
+/// Returns the keys of the selected profile, or of `default`. Returns `None` if there is no `default` profile.
 ///
 /// # Errors
-/// [`PROFILE`], where one is named that is nowhere, or says its credentials in a way that is not known here; what a service of tokens
-/// refuses.
+/// [`PROFILE`] if the selected profile does not exist, or its kind of credentials is not supported; errors of the token
+/// service.
 pub(super) fn keys(
     options: &StoreOptions,
     policy: &Policy,
@@ -36,10 +36,11 @@ pub(super) fn keys(
     Asking { options, policy, region }.resolve(&name, &mut Vec::new())
 }
 
-/// The profile that is named, by the options or the environment, else `default`; nothing where there is none of that name.
+/// Returns the profile that the options or the environment select, or else `default`. Returns `None` if there is no
+/// `default` profile.
 ///
 /// # Errors
-/// [`PROFILE`], where one is named that is nowhere.
+/// [`PROFILE`] if the selected profile does not exist.
 pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
     let named = options.find("profile", &["AWS_PROFILE"]);
     let all = of_name(options, named.as_deref().unwrap_or("default"));
@@ -56,7 +57,7 @@ fn nowhere(name: &str) -> Error {
     PROFILE.broken(format!("there is no profile `{name}` in the files of profiles"))
 }
 
-/// What the user's files say under a name; nothing where they do not know it.
+/// Returns the settings that the user's files have under a name. Empty if there are none.
 fn of_name(options: &StoreOptions, name: &str) -> Profile {
     let config = file(options, "AWS_CONFIG_FILE", ".aws/config");
     let mut all = section(&config, &format!("profile {name}"));
@@ -68,13 +69,13 @@ fn of_name(options: &StoreOptions, name: &str) -> Profile {
     all
 }
 
-/// A file of profiles; empty where there is none.
+/// Reads a profile file. Returns an empty text if there is none.
 fn file(options: &StoreOptions, var: &str, usual: &str) -> String {
     let path = options.env(var).map(PathBuf::from).or_else(|| options.home(usual));
     path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
 }
 
-/// What a file says under `[name]`.
+/// Returns the settings in the section `[name]`.
 fn section(text: &str, name: &str) -> Profile {
     let mut all = Profile::new();
     let mut is_in = false;
@@ -92,7 +93,7 @@ fn section(text: &str, name: &str) -> Profile {
     all
 }
 
-/// Who asks for keys.
+/// The context of a lookup of keys.
 struct Asking<'a> {
     options: &'a StoreOptions,
     policy: &'a Policy,
@@ -100,7 +101,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The keys of a profile, for which those in `on_the_way` need them.
+    /// Returns the keys of a profile. `on_the_way` has the profiles whose roles need these keys.
     fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
@@ -155,7 +156,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Keys from where `credential_source` says.
+    /// Returns the keys from the place that `credential_source` names.
     fn of_source(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
         let env = |name: &str| self.options.env(name);
         match from {
@@ -168,12 +169,12 @@ impl Asking<'_> {
         }
     }
 
-    /// What the role of a profile is taken on as.
+    /// Returns the session name for assuming the role of a profile.
     fn session(&self, profile: &Profile) -> String {
         profile.get("role_session_name").cloned().unwrap_or_else(|| session(self.options))
     }
 
-    /// Takes on a role by keys of somebody who may.
+    /// Assumes a role with keys that have permission to.
     fn role(
         &self,
         profile: &Profile,
@@ -205,7 +206,7 @@ impl Asking<'_> {
             .ok_or_else(|| refused("the token service does not give credentials for the role"))
     }
 
-    /// Keys for the token that `aws sso login` left.
+    /// Requests keys with the token that `aws sso login` has stored.
     fn sign_on(&self, profile: &Profile) -> Result<Expiring<FoundKeys>> {
         let options = self.options;
         let of_session = profile.get("sso_session").map(|name| {
@@ -276,7 +277,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    /// A service that gives these answers, one after the other, and what it was asked.
+    /// A server that sends these responses one after the other, and returns the requests that it got.
     fn service(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let place = format!("http://{}", listener.local_addr().unwrap());
@@ -308,7 +309,7 @@ mod tests {
         (place, asked)
     }
 
-    /// Keys under a profile, where files have these texts.
+    /// Returns the keys of a profile, with these texts in the profile files.
     fn found(config: &str, profile: &str, more: &[(&str, &str)]) -> Result<(String, String)> {
         let home = tempfile::tempdir().unwrap();
         let cache = home.path().join(".aws/sso/cache");
@@ -376,7 +377,7 @@ mod tests {
         let (place, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
         let of_env = ("AWS_ROLE_SESSION_NAME", "env");
         let place = ("AWS_ENDPOINT_URL_STS", place.as_str());
-        // What the profile says goes before the environment.
+        // The profile takes precedence over the environment.
         assert_eq!(found(&config, "named", &[place, of_env]).unwrap().0, "N");
         assert_eq!(found(&config, "other", &[place, of_env]).unwrap().0, "O");
         assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");

@@ -1,18 +1,18 @@
-//! The XML that stores answer with: elements with texts in them, no more.
+//! Parsing the XML that stores return: nested elements with text, nothing more.
 
 use super::rules::ANSWER;
 use holdall_core::{Error, Result};
 
-/// The most bytes of an answer.
+/// The greatest length of a response in bytes.
 pub(super) const MAX_ANSWER: usize = 16 << 20;
-/// The most elements in each other.
+/// The greatest nesting depth of elements.
 const MAX_DEPTH: usize = 16;
 
-/// Shows each element without elements in it to `visit`, with the names that it is in and its text. An element with others in
-/// it is shown when it ends, with no text.
+/// Calls `visit` for each element, with the names of the enclosing elements and its own. An element without children is
+/// passed with its text; an element with children is passed when it ends, without text.
 ///
 /// # Errors
-/// [`ANSWER`], if it is not XML, or has a document type: only such have entities of their own.
+/// [`ANSWER`] if the text is not XML, or has a document type. (Only a document type can define custom entities.)
 pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>)) -> Result<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(broken("it is not UTF-8")) };
     let mut rest = text.trim_start_matches('\u{feff}');
@@ -73,7 +73,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
     }
 }
 
-/// The text of the first element of that name.
+/// Returns the text of the first element with this name.
 pub(super) fn find(bytes: &[u8], name: &str) -> Option<String> {
     let mut found = None;
     let read = read(bytes, |path, text| {
@@ -88,7 +88,7 @@ fn after<'a>(text: &'a str, mark: &str) -> Result<&'a str> {
     text.split_once(mark).map(|(_, rest)| rest).ok_or_else(|| broken("it is cut off"))
 }
 
-/// Text with the five entities that XML has by itself, and numbers of characters.
+/// Decodes the five predefined entities of XML, and character references.
 fn unescape(text: &str, out: &mut String) -> Result<()> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
