@@ -329,7 +329,6 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::bytes`]; Misuse if the range is outside the component. A digest covers the whole component, so it
     /// is only checked if the range is the whole component.
-    /// a range outside it.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let all = self.bytes_ranges(role, std::slice::from_ref(&range))?;
         Ok(all.into_iter().next().unwrap_or_default())

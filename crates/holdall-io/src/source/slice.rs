@@ -16,8 +16,8 @@ pub struct SliceSource {
 impl SliceSource {
     /// Creates a source of the bytes `range` of `whole`.
     ///
+    /// # Errors
     /// Malformed if the range is outside `whole`.
-    /// Malformed, when `whole` does not have them.
     pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
         check_range(&range, whole.len())?;
         Ok(SliceSource { whole, range, digest: None })
