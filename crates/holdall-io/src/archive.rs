@@ -15,7 +15,7 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A path that the archive does not contain.
-    pub NO_FILE: NotFound "archive/no-file" "The archive contains the file whose path is asked for.";
+    pub NO_FILE: NotFound "archive/no-file" "The archive contains a file with the requested path.";
     /// A file that is not an archive.
     pub NO_ARCHIVE: Misuse "archive/no-archive"
         "The path before `!/` names a package, a zip or an uncompressed tar archive.";

@@ -50,7 +50,7 @@ impl OpenOptions {
         }
         let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();
         let items: Option<Vec<Index>> = items.into_iter().collect();
-        let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
+        let items = items.ok_or_else(|| CHECKPOINT.broken("an item does not belong to any file"))?;
         let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.check_faults(index));
         let shown = folder.shown();
         let mut all = ModelFile::shards(checkpoint.files().iter().map(|name| folder.locate(name)));
@@ -65,7 +65,7 @@ impl OpenOptions {
     pub(crate) fn read_checkpoint(&self, source: &dyn ByteSource) -> Result<Checkpoint> {
         let (len, most) = (source.len(), self.limits().header_len);
         if len > most {
-            let message = format!("`{NAME}` has {len} bytes, at most {most}");
+            let message = format!("`{NAME}` has {len} bytes, more than the limit of {most}");
             return Err(CHECKPOINT.broken(message));
         }
         let checkpoint = Checkpoint::read(&source.read_range(0..len)?, self.limits())?;

@@ -54,7 +54,7 @@ impl Compressor {
     pub(crate) fn new(encoding: Encoding, level: Option<i32>, work: &Work) -> Result<Compressor> {
         let encoder = || match encoding.encoder() {
             Some(new) => new(level),
-            None => Err(NOT_IN_FORMAT.broken(format!("components are not written in {encoding}"))),
+            None => Err(NOT_IN_FORMAT.broken(format!("cannot write components in {encoding}"))),
         };
         let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();

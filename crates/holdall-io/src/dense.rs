@@ -89,7 +89,7 @@ impl Tensor {
         if *self.layout() == Layout::Dense || len <= most {
             return Ok(());
         }
-        let message = format!("a dense copy of shape {:?} passes {most} bytes", self.shape());
+        let message = format!("a dense copy of shape {:?} exceeds the limit of {most} bytes", self.shape());
         Err(DENSE_LIMIT.broken(message).in_tensor(self.name()).in_source(self.file().name()))
     }
 }

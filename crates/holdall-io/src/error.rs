@@ -10,12 +10,12 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// The operating system failed.
-    pub IO: Io "io/failed" "The operating system does what it is asked to do.";
+    pub IO: Io "io/failed" "Operations of the operating system succeed.";
     /// No such tensor.
-    pub NOT_FOUND: NotFound "file/no-tensor" "The file contains the tensor that is asked for by name.";
+    pub NOT_FOUND: NotFound "file/no-tensor" "The file contains a tensor with the requested name.";
     /// No such component.
     pub NO_COMPONENT: NotFound "file/no-component"
-        "The tensor has the component that is asked for by its role.";
+        "The tensor has a component with the requested role.";
     /// No such attribute.
     pub NO_ATTRIBUTE: NotFound "edit/no-attribute"
         "An attribute to be removed exists."
@@ -26,13 +26,13 @@ holdall_core::error::rules! {
         hint "another process is writing the file; open it again when that is done";
     /// An index and sources that are not of one model.
     pub SOURCES: Misuse "file/sources"
-        "An index is opened with the sources that it spans, each as long as the index says.";
+        "An index is opened with one source for each that it lists, each of the length that the index states.";
     /// A source that does not do what it is to.
     pub SOURCE_LEN: Misuse "file/source-len"
-        "A source returns exactly the bytes of each range that it is asked for.";
+        "A source returns exactly the bytes of each requested range.";
     /// A view that the layout does not have.
     pub WRONG_LAYOUT: Misuse "file/wrong-layout"
-        "The view that is asked for exists for the tensor's layout.";
+        "The requested view exists for the tensor's layout.";
     /// A layout that means nothing here.
     pub UNKNOWN_LAYOUT: Unsupported "file/unknown-layout"
         "Elements are read only from tensors whose layout this version knows, and whose layout has elements."
@@ -42,7 +42,7 @@ holdall_core::error::rules! {
         "A buffer to read into is exactly as long as the decoded component.";
     /// The target exists.
     pub EXISTS: Misuse "write/exists"
-        "An existing file is replaced only when asked to."
+        "An existing file is only replaced if the caller allows it."
         remedies [Overwrite];
     /// A name that says no format.
     pub EXTENSION: Misuse "write/extension"
@@ -50,14 +50,14 @@ holdall_core::error::rules! {
         remedies [NameFormat];
     /// More or fewer bytes than declared.
     pub WRITE_LEN: Misuse "write/length"
-        "A component is given exactly as many bytes as were declared.";
+        "A component receives exactly the declared number of bytes.";
     /// Something was not written, and the caller went on.
     pub FAILED: Misuse "write/failed"
-        "A file is finished only if everything that was given to its writer was written."
+        "A file is only finished if all earlier writes succeeded."
         hint "begin the file again";
     /// A component is named that was not written.
     pub NOT_WRITTEN: Misuse "write/not-written"
-        "A component that others share bytes with is written before them.";
+        "A component is written before those that share its bytes.";
     /// The format needs to know all tensors first.
     pub DECLARE: Misuse "write/declare"
         "In a format whose header comes first, tensors are declared before the first is written."
@@ -69,7 +69,7 @@ holdall_core::error::rules! {
         hint "write a file, and upload it";
     /// No folder for caches.
     pub NO_CACHE: Misuse "cache/no-folder"
-        "The cache for blocks of files has a folder, which the caller, the environment or the system names."
+        "The block cache has a folder, given by the caller, the environment or the system."
         remedies [SetCache];
     /// Nothing selected.
     pub SELECT: NotFound "select/nothing" "A pattern selects at least one tensor.";
@@ -89,14 +89,14 @@ holdall_core::error::rules! {
     /// More files than can be counted.
     pub SHARDS_COUNT: Misuse "shards/count"
         "A model is written as at most 99,999 files, or 65,535 as GGUF."
-        hint "a larger maximum makes fewer";
+        hint "a greater maximum length makes fewer files";
     /// A rule of element types that cannot be read.
     pub CAST_RULE: Misuse "convert/cast-rule"
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
     /// Elements that are not converted.
     pub NOT_CAST: Misuse "convert/not-cast"
-        "A tensor that is named for conversion to another float type is dense and holds floats, and one of floats of 8 bits has no scales in another tensor."
-        hint "a pattern in place of the name takes those of its tensors that are";
+        "A tensor named for conversion to another float type is dense and has float elements; if these have 8 bits, its scale is not in another tensor."
+        hint "use a pattern instead of the name to select only tensors that can be converted";
     /// A weight that would lose its scale.
     pub SCALED: Unsupported "convert/scaled-weight"
         "A weight of at most 8 bits whose scale is another tensor of the file (`NAME_scale_inv`, `NAME_scale`) keeps its elements: other ones would be of no use without the scale."
@@ -108,13 +108,13 @@ holdall_core::error::rules! {
     /// A tensor that does not get another form.
     pub NOT_FORMED: Misuse "convert/not-formed"
         "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`. One that is named to become quantized holds floats, and its rows are a whole number of blocks where blocks are written."
-        hint "a pattern in place of the name takes those of its tensors that can";
+        hint "use a pattern instead of the name to select only tensors that can get this form";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"
         "The target format can hold every tensor and attribute that is written to it.";
     /// An encoding or a digest is asked for that the target format lacks.
     pub NOT_IN_FORMAT: Misuse "write/not-in-format"
-        "The output format has the encoding and the digest that are asked for.";
+        "The output format supports the requested encoding and digest.";
     /// Another process is editing the file.
     pub LOCKED: Io "edit/locked"
         "One process at a time edits a file."
@@ -125,7 +125,7 @@ holdall_core::error::rules! {
         hint "another process changed the file meanwhile; try again";
     /// The name belongs to something that is not a file of bytes.
     pub NOT_REGULAR: Io "io/not-regular"
-        "The name of a file is that of a regular file."
+        "A path to a file leads to a regular file, not to a pipe or a device."
         remedies [UseStreams];
     /// The caller has lost interest.
     pub CANCELLED: Io "work/cancelled" "A long operation runs to completion unless its caller cancels it.";
@@ -135,7 +135,7 @@ holdall_core::error::rules! {
     /// A file that says more than this version knows.
     pub UNKEPT: Unsupported "edit/unkept"
         "A file that is rewritten contains nothing that this version does not know."
-        hint "convert it to another file, which leaves that out and says so";
+        hint "convert it to another file; the report lists everything that is left out";
     /// An attribute that says how the stored bytes are read.
     pub NEEDED: Misuse "edit/needed-attribute"
         "An attribute that its tensor cannot be read without is not removed."
@@ -146,14 +146,14 @@ holdall_core::error::rules! {
     /// Changes of several files that nothing commits at once.
     pub SEVERAL_FILES: Unsupported "edit/several-files"
         "An edit of a model in several files without an index changes one of its files."
-        hint "convert the model with the changes into another folder or file, as `holdall convert` does, or edit what that gives";
+        hint "convert the model into another folder or file with `holdall convert`, with the changes, or edit the result";
     /// Names of tensors in a shard that was opened by itself.
     pub NAMED_ELSEWHERE: Misuse "edit/named-elsewhere"
-        "An edit of a shard by itself leaves the names of its tensors, which another file gives, as they are."
-        hint "edit the model through that file: it follows";
+        "An edit of a single shard does not rename tensors that another file lists by name."
+        hint "edit the model through the file that lists them";
     /// A place that an operation does not work with.
     pub PLACE: Misuse "operation/place"
-        "An operation is given a place that it works with; the documentation has a table of them.";
+        "An operation supports the kind of location that it is given; the documentation has a table of them.";
     /// Nothing can be taken out of a damaged file.
     pub NOTHING_SOUND: Malformed "salvage/nothing-sound"
         "A damaged file that is salvaged has at least one sound tensor.";

@@ -94,7 +94,7 @@ pub fn beside(path: &Path) -> Vec<String> {
 #[cfg(feature = "onnx")]
 fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let Some(source) = model.all_sources().first() else {
-        return Err(EXTERNAL.broken("there is nothing to read it from"));
+        return Err(EXTERNAL.broken("the model has no source to read from"));
     };
     let mut window = Window::new(source.len());
     fetch_ends(&**source, &mut window)?;

@@ -233,7 +233,7 @@ impl File {
 
     #[cold]
     pub(crate) fn no_position(&self, position: usize) -> Error {
-        let message = format!("there is no tensor number {position}, only {}", self.len());
+        let message = format!("tensor index {position} is out of range: the file has {} tensors", self.len());
         NOT_FOUND.broken(message).in_source(self.name())
     }
 
@@ -380,7 +380,7 @@ impl Tensor {
             let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
             let role = role.as_str().shown();
             NO_COMPONENT
-                .broken(format!("there is no component `{role}`, only {all}"))
+                .broken(format!("there is no component `{role}`; the tensor has {all}"))
                 .in_tensor(self.name())
                 .in_source(self.file.name())
         })

@@ -280,7 +280,7 @@ impl Reader<'_> {
 
     fn push(&mut self, step: Step) -> Result<u32> {
         if self.steps.len() >= MAX_STEPS {
-            return Err(self.broken("the pattern is too complicated; split it in several"));
+            return Err(self.broken("the pattern is too complex; split it into several"));
         }
         self.steps.push(step);
         Ok(self.steps.len() as u32 - 1)

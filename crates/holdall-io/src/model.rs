@@ -107,7 +107,7 @@ impl OpenOptions {
         }
         let file = self.clone().with_faults(Faults::Keep).open_location(location)?;
         if shards::is_away(file.index()) {
-            let message = "a file that has bytes of its tensors is not beside it";
+            let message = "a file with bytes of its tensors is missing";
             return Err(SHARD_MISSING.broken(message).in_source(file.name()));
         }
         let files = file.files().iter().map(|file| file.location.clone());

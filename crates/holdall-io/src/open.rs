@@ -179,7 +179,7 @@ impl OpenOptions {
             }
             Location::Bytes(name) => {
                 let message =
-                    "bytes in memory are opened by `open_bytes`, and have no files beside them";
+                    "bytes in memory have no location and no folder: open them with `open_bytes`";
                 Err(SHARD_MISSING.broken(message).in_source(name))
             }
         }
@@ -326,7 +326,7 @@ impl OpenOptions {
         let expected: Vec<u64> = index.source_lens().collect();
         let found: Vec<u64> = sources.iter().map(|source| source.len()).collect();
         if expected != found {
-            let message = format!("the index spans sources of {expected:?} bytes, there are {found:?}");
+            let message = format!("expected sources of {expected:?} bytes, found {found:?}");
             return Err(SOURCES.broken(message).in_source(name));
         }
         let sources = Sources::new(sources, &index);

@@ -88,7 +88,7 @@ pub fn entries(source: &Arc<dyn ByteSource>, limits: &Limits, work: &Work) -> Re
                 let Some((data, found)) = end_of(source, &entry, start, limits)? else {
                     let name = entry.name.shown();
                     out.lost.push(DESCRIPTOR.broken(format!(
-                        "entry `{name}`: its length is not in its header, and no descriptor behind its bytes tells it"
+                        "entry `{name}`: its length is neither in its header nor in a descriptor after its bytes"
                     )).at(at..start));
                     break;
                 };

@@ -48,13 +48,13 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
         ModelFiles::File(name) | ModelFiles::Root(name, _) | ModelFiles::Checkpoint(name) => name,
         ModelFiles::Shards(names) => {
             let count = names.len();
-            let message = format!("the model is {count} files, and none of them names the others");
+            let message = format!("the model has {count} files, and none of them is an index of the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
         ModelFiles::Arrays if arrays::has_arrays(folder) => {
             let e =
-                NO_MODEL.broken("the folder has `.npy` files, of which none is the whole model");
-            let e = e.with_hint("`holdall convert` makes one file of them; or name one of them");
+                NO_MODEL.broken("the folder has only `.npy` files, and none of them is the whole model");
+            let e = e.with_hint("merge them into one file with `holdall convert`, or open one of them by its path");
             return Err(e.in_source(folder.display()));
         }
         other => return Err(no_model(&other).in_source(folder.display())),
@@ -124,7 +124,7 @@ impl OpenOptions {
     /// tensor of the same name.
     pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
         let (first, more) = match paths {
-            [] => return Err(NO_MODEL.broken("no file is named")),
+            [] => return Err(NO_MODEL.broken("no paths are given")),
             [one] => return self.open(one),
             [first, more @ ..] => (Location::new(first), more.len()),
         };
@@ -284,7 +284,7 @@ impl OpenOptions {
         match &*others {
             [first, .., last] if lacking.len() == files.len() => {
                 let of = format!(
-                    "the index is of another division of the model than `{}` to `{}`, which are there",
+                    "the index is of another division of the model: the folder has the files `{}` to `{}`",
                     first.shown(),
                     last.shown()
                 );
@@ -368,8 +368,8 @@ fn shard_warning(site: &Site) -> Option<Warning> {
         Warning::new(
             shards::PART,
             format!(
-                "this is file {number} of {count} of a model, by its name, and no index is beside it: \
-                 the folder, or all of them together, open as the whole"
+                "by its name, this is file {number} of {count} of a model, and its folder has no index: \
+                 open the folder, or all files together, to get the whole model"
             ),
         )
     })
@@ -387,7 +387,7 @@ impl File {
         let Some(part) = shards::part_of(self.index()) else { return self };
         let message = format!(
             "this is part {} of {} of a model, and has only the tensors of that part; \
-             the first part, opened by its path beside the others, opens as the whole",
+             to get the whole model, open the first part by its path, in the folder with the others",
             part.number.saturating_add(1),
             part.count
         );

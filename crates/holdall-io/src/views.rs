@@ -225,7 +225,7 @@ impl Tensor {
         match self.other_value() {
             Some(what) => UNKNOWN_LAYOUT
                 .broken(format!("it is {what}, which has no elements of a number type"))
-                .with_hint("what it is made of is a value of the package, and read as one"),
+                .with_hint("read it as a value of the package"),
             None => {
                 let layout = layout.as_str().shown();
                 UNKNOWN_LAYOUT

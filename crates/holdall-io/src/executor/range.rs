@@ -47,7 +47,7 @@ pub fn range(
 pub(crate) fn check_inside(c: &Component, range: &Range<u64>) -> Result<()> {
     if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
         let len = c.decoded_len.unwrap_or(0);
-        let message = format!("decoded bytes {}..{} of {len}", range.start, range.end);
+        let message = format!("the requested range {}..{} is outside the {len} decoded bytes", range.start, range.end);
         return Err(window::OUTSIDE.broken(message));
     }
     Ok(())
@@ -68,7 +68,7 @@ pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits
 #[cold]
 pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
     let at = range.start + found;
-    let message = format!("decodes to {at} bytes, {} were asked for", range.end);
+    let message = format!("decodes to {at} bytes, expected at least {}", range.end);
     c.encoding.length_rule().broken(message)
 }
 
@@ -316,10 +316,10 @@ fn frame_start(
         }
         let wanted = out.len();
         return if filled < wanted {
-            let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
+            let found = format!("decodes to {filled} bytes, expected at least {wanted} according to its seek table");
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else if !input.is_empty() {
-            let found = format!("decodes to more than the {wanted} bytes its seek table says");
+            let found = format!("decodes to more than {wanted} bytes, the length in its seek table");
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else {
             stream.end()

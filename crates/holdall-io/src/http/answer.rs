@@ -41,7 +41,7 @@ impl Answer {
         let mut all = self.headers.get_all(name).iter();
         let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };
         if more.is_some() {
-            return Err(ANSWER.broken(format!("the answer has the header `{name}` more than once")));
+            return Err(ANSWER.broken(format!("the response has the header `{name}` more than once")));
         }
         match value.to_str() {
             Ok(text) => Ok(Some(text.trim())),
@@ -83,7 +83,7 @@ impl Answer {
                 }
                 if let Some(first) = found.replace(one.to_owned()) {
                     let e = format!(
-                        "the content encodings are `{first}` and `{one}`, one on the other"
+                        "expected at most one content encoding, found `{first}` and `{one}`"
                     );
                     return Err(ENCODING.broken(e));
                 }
@@ -127,8 +127,8 @@ impl Answer {
         let says = match status {
             401 | 403 => ": access is denied",
             404 | 410 => ": there is no such file",
-            408 | 425 | 429 => ": it asks to come back later",
-            500..=599 => ": the server is in trouble",
+            408 | 425 | 429 => ": the server asks to try again later",
+            500..=599 => ": server error",
             _ => "",
         };
         let error: Error =
@@ -157,7 +157,7 @@ impl Answer {
 }
 
 /// The hint for a server that requires credentials, if the URL has none.
-const WHO: &str = "who asks stands before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
+const WHO: &str = "put the credentials before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
 /// The greatest number of bytes of an error response that are read.
 const MAX_REFUSAL: usize = 64 << 10;
 
@@ -196,11 +196,11 @@ impl Validator {
         match (&self.etag, &self.modified) {
             _ if self.strong().is_some() || self.is_past && self.etag.is_none() => None,
             (Some(_), _) => Some(
-                "the server's `ETag` is weak (`W/…`): if the file is replaced while it is open, by one of the same \
-                 length for which the server keeps its `ETag` and its time, parts of both may be read",
+                "the server's `ETag` is weak (`W/…`): if the file is replaced while it is open by one of the same \
+                 length, and the server keeps its `ETag` and `Last-Modified`, parts of both may be read",
             ),
             (None, Some(_)) => Some(
-                "the server sends no `ETag`, and a `Last-Modified` that was not over when it answered: if the file is \
+                "the server sends no `ETag`, and a `Last-Modified` of the second in which it responded: if the file is \
                  replaced in the same second by one of the same length, parts of both may be read",
             ),
             (None, None) => Some(
@@ -267,7 +267,7 @@ impl Body {
     /// Reads the next bytes of the body, and returns how many; 0 at the end.
     pub fn next(&mut self, out: &mut [u8]) -> Result<usize, FailedTry> {
         let stall = self.patience.stall.as_secs_f64();
-        let late = |e: io::Error| broken(e, format!("nothing came for {stall} s"));
+        let late = |e: io::Error| broken(e, format!("no data received for {stall} s"));
         let n = self.read(out).map_err(|e| match ureq::Error::from(e) {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::TimedOut => late(e),
             ureq::Error::Io(e) => broken(e, "receiving"),

@@ -201,7 +201,7 @@ impl Client {
                 (None, None) => {
                     let status = answer.status;
                     let e = REDIRECT.broken(format!(
-                        "the server redirects with status {status} but names no target"
+                        "the server redirects with status {status}, without a `Location` header"
                     ));
                     return Err(e.into());
                 }
@@ -284,10 +284,10 @@ impl Client {
                 waited("is not found", patience.connect.as_secs_f64())
             }
             ureq::Error::Timeout(Timeout::Connect) => {
-                waited("takes no connection", patience.connect.as_secs_f64())
+                waited("does not accept a connection", patience.connect.as_secs_f64())
             }
-            ureq::Error::Timeout(_) => waited("does not answer", patience.stall.as_secs_f64()),
-            ureq::Error::Io(e) => broken(e, format!("asking {host}")),
+            ureq::Error::Timeout(_) => waited("does not respond", patience.stall.as_secs_f64()),
+            ureq::Error::Io(e) => broken(e, format!("request to {host}")),
             e => failure(e),
         }
     }
@@ -359,9 +359,9 @@ pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> FailedTry {
 /// Converts an error of the HTTP library that cannot name the URL.
 pub(super) fn failure(e: ureq::Error) -> FailedTry {
     let error: Error = match e {
-        ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
+        ureq::Error::Protocol(e) => ANSWER.broken("the response is not valid HTTP").because(e),
         ureq::Error::LargeResponseHeader(..) => {
-            ANSWER.broken("the headers of the answer are too long")
+            ANSWER.broken("the headers of the response are too long")
         }
         ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
         ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),

@@ -127,7 +127,7 @@ impl Policy {
                     self.authorities.push(one.der().to_vec());
                 }
                 Ok(_) => {}
-                Err(e) => return Err(CERTIFICATES.broken("the PEM text is broken").because(e)),
+                Err(e) => return Err(CERTIFICATES.broken("the PEM text is invalid").because(e)),
             }
         }
         if self.authorities.is_empty() {

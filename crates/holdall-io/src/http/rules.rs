@@ -14,7 +14,7 @@ holdall_core::error::rules! {
     /// The build has no QUIC support.
     pub NOT_SERVED: Unsupported "net/not-built"
         "Addresses that begin with `holdall://` are opened by builds with the feature `quic`."
-        hint "the server has the same files over HTTP";
+        hint "open the file by its HTTP address: the server has the same files there";
     /// An invalid URL.
     pub URL: Misuse "http/url"
         "A web address is `https://HOST/PATH`, where HOST is a name or an IP address.";
@@ -40,12 +40,12 @@ holdall_core::error::rules! {
     /// A response that is too slow.
     pub SLOW: Io "http/slow"
         "A server sends a response at a reasonable rate."
-        hint "try again later, or from another place";
+        hint "try again later, or from another network";
     /// A status that is not success.
-    pub STATUS: Io "http/status" "A server answers a request for a file with the file.";
+    pub STATUS: Io "http/status" "A server responds to a request for a file with a success status.";
     /// A response that contradicts itself or the request.
     pub ANSWER: Io "http/answer"
-        "A response has exactly the bytes that were asked for, as many as its headers announce, and each header once.";
+        "A response has exactly the requested bytes, as many as its headers announce, and no repeated headers.";
     /// A server without support for range requests.
     pub RANGES: Unsupported "http/ranges"
         "A server supports range requests for a file that is opened in place."

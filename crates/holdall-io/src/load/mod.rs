@@ -238,7 +238,7 @@ pub(crate) fn load_into(
 #[cold]
 fn wrong_len(out: &[u8], len: u64) -> Error {
     let found = out.len();
-    BUFFER_LEN.broken(format!("the buffer has {found} bytes, the component {len}"))
+    BUFFER_LEN.broken(format!("expected a buffer of {len} bytes, found {found}"))
 }
 
 /// Loads the wanted components and returns their decoded bytes, in the order of `wants`.

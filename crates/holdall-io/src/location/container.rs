@@ -225,7 +225,7 @@ impl Container {
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 #[cold]
 fn too_deep(most: usize) -> Error {
-    let message = format!("more than {most} archives are in one another");
+    let message = format!("more than {most} archives are nested");
     crate::archive::NO_ARCHIVE.broken(message)
 }
 

@@ -282,7 +282,7 @@ fn names_at(options: &OpenOptions, address: &Location, folder: &Folder) -> Resul
     };
     let all = options.list(&base)?;
     if all.is_empty() {
-        let message = "there is nothing below this address";
+        let message = "there are no objects below this address";
         return Err(crate::stores::rules::NO_OBJECT.broken(message).in_source(&base));
     }
     Ok(all.iter().filter_map(own).collect())

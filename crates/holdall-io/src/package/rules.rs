@@ -7,13 +7,13 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A path that the package does not contain.
-    pub NO_FILE: NotFound "package/no-file" "The package contains the file whose path is asked for.";
+    pub NO_FILE: NotFound "package/no-file" "The package contains a file with the requested path.";
     /// A file that is not a package.
     pub NO_PACKAGE: Misuse "package/no-package"
         "A file that is opened as a package is a package, not a file of another format.";
     /// A tensor that the package does not contain.
     pub NO_TENSOR: NotFound "package/no-tensor"
-        "`tensor_data/index.toml` lists the tensor that is asked for by name.";
+        "`tensor_data/index.toml` lists a tensor with the requested name.";
     /// Parts that do not form a package.
     pub PART: Misuse "package/part"
         "The files, tensors and description that a package is made of fit together.";

@@ -93,13 +93,13 @@ impl FolderSink {
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
                 Some(_) => Ok(()),
-                None => Err(place.broken("this names no new folder").in_source(target.display())),
+                None => Err(place.broken("this path cannot be that of a new folder").in_source(target.display())),
             },
             Ok(_) if !overwrite => Err(exists(target, place)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = place.broken("this is not a folder, and is not replaced by one");
-                let e = e.with_hint("name another folder, or remove what is in its place first");
+                let e = place.broken("this is not a folder, and a folder does not replace it");
+                let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }
         }

@@ -248,7 +248,7 @@ impl HttpSource {
         let changed = |what: String| Err(CHANGED.broken(what).into());
         let another = |found: Validator| {
             let first = &self.validator;
-            changed(format!("the server's first answer had {first}, and a later one has {found}"))
+            changed(format!("the first response had {first}, and a later one has {found}"))
         };
         let found = match answer.status {
             200 | 206 => answer.validator()?,
@@ -261,7 +261,7 @@ impl HttpSource {
                 let (bytes, total) = part_of(answer)?;
                 match total {
                     Some(total) if total != self.len => {
-                        changed(format!("it had {} bytes, and has {total} now", self.len))
+                        changed(format!("the file had {} bytes, and now has {total}", self.len))
                     }
                     _ if bytes != (wanted.start, wanted.end) => {
                         Err(wrong_part(&bytes, wanted).into())
@@ -271,7 +271,7 @@ impl HttpSource {
             }
             // The server ignored the range: the pinned version no longer exists, or the range is now outside the file.
             200 if !same => another(found),
-            412 | 416 => changed("the server does not have that part of it now".into()),
+            412 | 416 => changed("the server no longer has the requested range".into()),
             200 => Err(RANGES
                 .broken("the server does not support byte ranges: it sent the whole file")
                 .into()),
@@ -437,7 +437,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<FirstAnswer, Failed
     }
     let ((start, end), total) = part_of(&answer)?;
     let Some(len) = total else {
-        let e = RANGES.broken("the server does not tell the length of the file");
+        let e = RANGES.broken("the server does not state the length of the file");
         return Err(e.into());
     };
     let expected = if from_end { len.saturating_sub(FIRST)..len } else { 0..len.min(FIRST) };
@@ -481,8 +481,8 @@ fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), FailedTry> {
     refuse_encoding(answer)?;
     let Some(range) = answer.content_range()? else {
         let what = match answer.header("content-type") {
-            Some(kind) if kind.starts_with("multipart/") => "several parts came for one range",
-            _ => "a part came without `Content-Range`",
+            Some(kind) if kind.starts_with("multipart/") => "the server sent several parts for one range",
+            _ => "the server sent a partial response without `Content-Range`",
         };
         return Err(ANSWER.broken(what).into());
     };
@@ -507,7 +507,7 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
         Some(name) => {
             let name = name.shown();
             Err(ENCODING
-                .broken(format!("the server sent the file with the content encoding `{name}`, which was not asked for")))
+                .broken(format!("the server sent the file with the content encoding `{name}`, which was not requested")))
         }
     }
 }

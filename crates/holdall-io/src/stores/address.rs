@@ -56,7 +56,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Address> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let Some(kind) = Kind::from_scheme(scheme) else {
-            return Err(ADDRESS.broken(format!("`{}` has another scheme", shown(text).shown())));
+            return Err(ADDRESS.broken(format!("unknown scheme in `{}`", shown(text).shown())));
         };
         let address = match kind {
             Kind::Hub => hub(rest)?,
@@ -73,12 +73,12 @@ impl Address {
         for part in address.bucket.split('/').chain(address.detail.as_deref()) {
             let is_revision = kind == Kind::Hub && Some(part) == address.detail.as_deref();
             if part.is_empty() || !part.chars().all(|c| fine(c) || is_revision && c == '/') {
-                let e = "its bucket has letters, digits, `.`, `-` and `_` only, and is not empty";
+                let e = "the bucket name is empty, or has other characters than letters, digits, `.`, `-` and `_`";
                 return Err(ADDRESS.broken(e));
             }
         }
         if address.key.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(ADDRESS.broken("its key has `.` or `..` between slashes"));
+            return Err(ADDRESS.broken("the key has a segment `.` or `..`"));
         }
         Ok(address)
     }
@@ -104,7 +104,7 @@ fn hub(rest: &str) -> Result<Address> {
     let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let path = parts.next().unwrap_or_default();
     if owner.is_empty() || name.is_empty() {
-        let e = ADDRESS.broken("it does not name an owner and a repository");
+        let e = ADDRESS.broken("the owner or the name of the repository is missing");
         return Err(e.with_hint("write `hf://OWNER/NAME/PATH`, for example `hf://openai-community/gpt2/model.safetensors`"));
     }
     let (name, revision) = match name.split_once('@') {

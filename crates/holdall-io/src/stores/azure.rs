@@ -44,9 +44,9 @@ impl Azure {
             options.find("account_name", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"]);
         let account = of_host.map(str::to_owned).or_else(|| part("accountname")).or(named);
         let Some(account) = account else {
-            let e = OPTION.broken("nothing says which account of Azure's store it is");
+            let e = OPTION.broken("no Azure storage account is given");
             return Err(
-                e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or say the option `account_name`")
+                e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or the option `account_name`")
             );
         };
         let said = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
@@ -58,7 +58,7 @@ impl Azure {
         let key = key.or_else(|| part("accountkey")).filter(|_| !is_anonymous);
         let key = key.map(|key| {
             let decoded = data_encoding::BASE64.decode(key.trim().as_bytes());
-            decoded.map_err(|_| OPTION.broken("the key of Azure's account is not base64"))
+            decoded.map_err(|_| OPTION.broken("the Azure account key is not valid base64"))
         });
         let sas = options.find("sas_token", &["AZURE_STORAGE_SAS_TOKEN"]);
         let sas = sas.or_else(|| part("sharedaccesssignature")).filter(|_| !is_anonymous);
@@ -101,7 +101,7 @@ impl Azure {
             if let Some(path) = options.env("AZURE_FEDERATED_TOKEN_FILE") {
                 let text = std::fs::read_to_string(path);
                 let text =
-                    text.map_err(|e| PROFILE.broken("the file of Azure's token").because(e))?;
+                    text.map_err(|e| PROFILE.broken("cannot read the Azure token file").because(e))?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 form.push_str(&format!(
                     "&client_assertion_type={}&client_assertion={}",

@@ -69,7 +69,7 @@ pub(super) fn of_web_identity(
 ) -> Result<Expiring<FoundKeys>> {
     let token = std::fs::read_to_string(file);
     let token =
-        token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
+        token.map_err(|e| PROFILE.broken("cannot read the token file of the web identity").because(e))?;
     let body = format!(
         "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
         encoded(role, false),
@@ -78,7 +78,7 @@ pub(super) fn of_web_identity(
     );
     let body = post_form(&Client::new(policy), &token_service(options, region)?, &body)?;
     given(&body)
-        .ok_or_else(|| refused("the token service does not give credentials for the web identity"))
+        .ok_or_else(|| refused("the token service returned no credentials for the web identity"))
 }
 
 /// Returns the session name for assuming a role.
@@ -151,7 +151,7 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<Fou
         ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "127.0.0.1", "[::1]", "localhost"];
     if !url.is_secure() && !own.contains(&url.host()) {
         return Err(PROFILE.broken(
-            "the container's credentials are at a host that is not the container's, without https",
+            "the address of the container's credentials is http at a host other than the container's own; expected https",
         ));
     }
     let mut request = HttpRequest::new("GET", url, b"");
@@ -195,7 +195,7 @@ fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
     let until = get("Expiration").as_deref().and_then(moment);
     match (get("AccessKeyId"), get("SecretAccessKey")) {
         (Some(id), Some(secret)) => Ok(Expiring { value: FoundKeys::new(id, secret, get("Token")), until }),
-        _ => Err(refused("the answer has no credentials")),
+        _ => Err(refused("the response has no credentials")),
     }
 }
 

@@ -111,7 +111,7 @@ impl StagedFolder {
     }
 
     fn upload(&self, store: &Arc<dyn Store>, name: &str) -> Result<()> {
-        let failed = |e| io(e, "reading what is to be uploaded");
+        let failed = |e| io(e, "reading the file to upload");
         let file = File::open(self.path.join(name)).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
         let client = Client::new(&self.policy).with_service(store.clone());
@@ -136,7 +136,7 @@ impl StagedFolder {
 /// Returns the names of the files in a folder without subfolders, sorted, with the one by which the model is opened
 /// last.
 fn files(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e| io(e, "reading the folder that is to be uploaded");
+    let failed = |e| io(e, "reading the folder to upload");
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;

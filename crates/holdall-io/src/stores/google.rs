@@ -88,7 +88,7 @@ impl Google {
     fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
-            text.ok_or_else(|| PROFILE.broken(format!("the file of credentials has no `{name}`")))
+            text.ok_or_else(|| PROFILE.broken(format!("the credentials file has no `{name}`")))
         };
         let place = file.get("token_uri").map_or(TOKENS, String::as_str);
         let form = match get("type")? {
@@ -108,7 +108,7 @@ impl Google {
             }
             other => {
                 let e = format!(
-                    "credentials of the type `{}` are not known here",
+                    "credentials of type `{}` are not supported",
                     other.escape_debug()
                 );
                 return Err(PROFILE.broken(e).with_hint(
@@ -117,13 +117,13 @@ impl Google {
             }
         };
         let url =
-            Url::parse(place).map_err(|e| e.within("`token_uri` of the file of credentials"))?;
+            Url::parse(place).map_err(|e| e.within("`token_uri` in the credentials file"))?;
         token(&post_form(&Client::new(&self.policy), &url, &form)?)
     }
 }
 
 fn read(path: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| PROFILE.broken("the file of Google's credentials").because(e))
+    std::fs::read(path).map_err(|e| PROFILE.broken("cannot read the Google credentials file").because(e))
 }
 
 /// Parses a token with its time of expiry, as token services return it.
@@ -133,7 +133,7 @@ pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     let until = SystemTime::now().checked_add(Duration::from_secs(seconds));
     match all.get("access_token") {
         Some(token) => Ok(Expiring { value: Some(token.clone()), until }),
-        None => Err(CREDENTIALS.broken("the token service's answer has no token")),
+        None => Err(CREDENTIALS.broken("the response of the token service has no token")),
     }
 }
 
@@ -163,7 +163,7 @@ fn claim(email: &str, audience: &str, now: SystemTime) -> String {
 /// Signs a claim with a PEM key, and returns it as a JSON Web Token.
 fn signed(claim: &str, pem: &str) -> Result<String> {
     let wrong =
-        || PROFILE.broken("`private_key` of the file of credentials is not an RSA key in PEM");
+        || PROFILE.broken("`private_key` in the credentials file is not an RSA key in PEM format");
     let text: String = pem.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect();
     let der = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| wrong())?;
     let key = RsaKeyPair::from_pkcs8(&der).map_err(|_| wrong())?;
@@ -232,7 +232,7 @@ impl Store for Google {
         let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
         let place = place.filter(|place| place.is_beside(&self.endpoint));
         let Some(place) = place else {
-            return Err(ANSWER.broken("the answer names no session of an upload"));
+            return Err(ANSWER.broken("the response has no upload session"));
         };
         let done = upload.in_order(|from, bytes| {
             let (end, len) = (from + bytes.len() as u64, upload.len);
@@ -242,7 +242,7 @@ impl Store for Google {
             match (answer.status == 308) == (end < len) {
                 true => Ok(()),
                 false => Err(ANSWER.broken(format!(
-                    "{end} of {len} bytes are answered with status {}",
+                    "unexpected status {} after {end} of {len} bytes",
                     answer.status
                 ))),
             }

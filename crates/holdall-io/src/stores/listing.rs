@@ -52,7 +52,7 @@ fn of_xml(body: &[u8], [object, key, size, next]: [&str; 4]) -> Result<Page> {
 
 /// Parses the file tree of a repository on the Hugging Face hub.
 pub(super) fn of_hub(body: &[u8]) -> Result<Vec<(String, u64)>> {
-    tree(body).map_err(|e| ANSWER.broken("the list of files of the repository").because(e))
+    tree(body).map_err(|e| ANSWER.broken("cannot parse the file list of the repository").because(e))
 }
 
 fn tree(body: &[u8]) -> Result<Vec<(String, u64)>> {

@@ -140,7 +140,7 @@ impl Stores {
         self.pages(address, prefix, policy, |objects| {
             all.extend(objects);
             if all.len() as u64 > limits.files {
-                return Err(MANY.broken(format!("there are more than {}", limits.files)));
+                return Err(MANY.broken(format!("there are more than {} objects", limits.files)));
             }
             Ok(false)
         })?;

@@ -62,11 +62,11 @@ impl StoreOptions {
         let Some((known, _)) = NAMES.iter().find(is) else {
             let e = OPTION.broken(format!("there is no option `{}`", name.escape_debug()));
             let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            return Err(e.with_hint(format!("name one of these: {}", all.join(", "))));
+            return Err(e.with_hint(format!("the options are {}", all.join(", "))));
         };
         let value = value.into();
         if *known == "anon" && !["true", "false"].iter().any(|v| value.eq_ignore_ascii_case(v)) {
-            return Err(OPTION.broken("`anon` is `true` or `false`"));
+            return Err(OPTION.broken("expected `true` or `false` for `anon`"));
         }
         self.said.insert(known, value);
         Ok(self)

@@ -54,7 +54,7 @@ pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
 #[cold]
 fn nowhere(name: &str) -> Error {
     let name = name.escape_debug();
-    PROFILE.broken(format!("there is no profile `{name}` in the files of profiles"))
+    PROFILE.broken(format!("there is no profile `{name}` in the profile files"))
 }
 
 /// Returns the settings that the user's files have under a name. Empty if there are none.
@@ -128,11 +128,11 @@ impl Asking<'_> {
             let keys = match (get("source_profile"), get("credential_source")) {
                 (Some(from), _) if from == name => own,
                 (Some(from), _) if on_the_way.iter().any(|known| known == from) => {
-                    let e = format!("profile `{}` needs itself", name.escape_debug());
+                    let e = format!("profile `{}` is its own source", name.escape_debug());
                     return Err(PROFILE.broken(e));
                 }
                 (Some(_), _) if on_the_way.len() >= CHAIN => {
-                    return Err(PROFILE.broken(format!("more than {CHAIN} roles need each other")));
+                    return Err(PROFILE.broken(format!("more than {CHAIN} roles would have to be assumed in turn")));
                 }
                 (Some(from), _) => self.resolve(from, on_the_way)?,
                 (None, Some(from)) => self.of_source(from)?,
@@ -140,7 +140,7 @@ impl Asking<'_> {
             };
             return match keys.map(|fresh| fresh.value) {
                 Some(FoundKeys::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
-                _ => Err(PROFILE.broken("nothing says the keys by which the role is taken on")),
+                _ => Err(PROFILE.broken("no keys are given for assuming the role")),
             };
         }
         if own.is_some() {
@@ -203,7 +203,7 @@ impl Asking<'_> {
         let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("assuming the role of the profile"))?;
         given(&body)
-            .ok_or_else(|| refused("the token service does not give credentials for the role"))
+            .ok_or_else(|| refused("the token service returned no credentials for the role"))
     }
 
     /// Requests keys with the token that `aws sso login` has stored.
@@ -230,15 +230,15 @@ impl Asking<'_> {
         let path =
             format!(".aws/sso/cache/{}.json", data_encoding::HEXLOWER.encode(digest.as_ref()));
         let sign_on = |what: &str| {
-            CREDENTIALS.broken(what.to_owned()).with_hint("`aws sso login` signs on again")
+            CREDENTIALS.broken(what.to_owned()).with_hint("run `aws sso login` to sign in")
         };
         let kept = options.home(&path).and_then(|path| std::fs::read(path).ok());
-        let kept = kept.ok_or_else(|| sign_on("nobody has signed on for the profile"))?;
+        let kept = kept.ok_or_else(|| sign_on("not signed in with the profile"))?;
         let kept = fields(&kept)?;
         let until = kept.get("expiresAt").and_then(|text| moment(text));
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
-        let token = token.ok_or_else(|| sign_on("signing on for the profile was too long ago"))?;
+        let token = token.ok_or_else(|| sign_on("the sign-in with the profile has expired"))?;
         let place = options.env("AWS_ENDPOINT_URL_SSO");
         let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
@@ -246,7 +246,7 @@ impl Asking<'_> {
         let url = endpoint(&place)?.with_target(target);
         let request = HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
-            .map_err(|e| e.within("asking for the credentials of the profile"))?;
+            .map_err(|e| e.within("requesting the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;
         let get = |name: &str| all.get(name).cloned();
         let until = get("expiration").and_then(|ms| ms.parse().ok());
@@ -255,7 +255,7 @@ impl Asking<'_> {
             (Some(id), Some(secret)) => {
                 Ok(Expiring { value: FoundKeys::new(id, secret, get("sessionToken")), until })
             }
-            _ => Err(refused("the answer to a request for single sign-on has no credentials")),
+            _ => Err(refused("the response of the single sign-on service has no credentials")),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Asking<'_> {
 #[cold]
 fn unknown(how: &str) -> Error {
     let e = PROFILE
-        .broken(format!("the profile has its credentials by `{how}`, which is not known here"));
+        .broken(format!("the profile uses `{how}`, which is not supported"));
     e.with_hint(
         "`aws configure export-credentials --format env` prints what to set in the environment",
     )
@@ -403,7 +403,7 @@ mod tests {
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /federation/credentials?account_id=12&role_name=r%20r "));
         assert!(asked[0].contains("x-amz-sso_bearer_token: hunter2"));
-        for (name, said) in [("none", "nobody has signed on"), ("old", "too long ago")] {
+        for (name, said) in [("none", "not signed in"), ("old", "has expired")] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/credentials", "{e}");
             assert!(e.message().contains(said), "{e}");
@@ -421,9 +421,9 @@ mod tests {
             [profile f]\ncredential_process = rm -rf /\n\
             [profile k]\naws_access_key_id = K\naws_secret_access_key = k\n";
         for (name, said) in [
-            ("a", "needs itself"),
+            ("a", "is its own source"),
             ("c", "no profile `gone`"),
-            ("d", "nothing says the keys"),
+            ("d", "no keys are given"),
             ("e", "`mfa_serial`"),
             ("f", "`credential_process`"),
         ] {

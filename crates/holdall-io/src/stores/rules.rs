@@ -16,15 +16,15 @@ holdall_core::error::rules! {
         "Options of object stores have known names and valid values.";
     /// Credentials that cannot be loaded.
     pub PROFILE: Misuse "stores/profile"
-        "The environment, and the profile files that it names, give credentials in a form that is known.";
+        "The environment and the profile files have credentials of a supported kind.";
     /// Credentials that the store does not accept.
     pub CREDENTIALS: Misuse "stores/credentials"
         "A store accepts the credentials that a request is signed with, and they have not expired."
-        hint "look at the environment variables, the profile or the options that the credentials come from";
+        hint "check the environment variables, the profile or the options with the credentials";
     /// Access denied.
     pub DENIED: Io "stores/denied"
         "The caller has permission to read the object."
-        hint "use credentials that may, or have the owner of the bucket allow it";
+        hint "use credentials with permission, or ask the owner of the bucket for it";
     /// A bucket, container or repository that does not exist.
     pub NO_BUCKET: NotFound "stores/no-bucket"
         "The bucket, container or repository of an address exists.";
@@ -33,7 +33,7 @@ holdall_core::error::rules! {
     /// A bucket in another region.
     pub REGION: Misuse "stores/region"
         "A request for a bucket goes to the region that the bucket is in."
-        hint "say the region with the option `region` or the environment variable `AWS_REGION`";
+        hint "set the region with the option `region` or the environment variable `AWS_REGION`";
     /// A response that cannot be parsed.
     pub ANSWER: Io "stores/answer"
         "A store's response follows its interface: XML or JSON of at most 16 MiB, without document types or custom entities.";
@@ -43,6 +43,6 @@ holdall_core::error::rules! {
         hint "write a file, and upload it with `hf upload`";
     /// Too many objects below a prefix.
     pub MANY: Limit "stores/many"
-        "At most `Limits::files` objects have the prefix that is listed."
+        "A listed prefix has at most `Limits::files` objects."
         remedies [RaiseLimit { limit: "files", at_least: None }];
 }

@@ -38,7 +38,7 @@ impl Staged {
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
         let run = || {
-            let failed = |e| io(e, "reading what is to be uploaded");
+            let failed = |e| io(e, "reading the file to upload");
             let file = File::open(&self.path).map_err(failed)?;
             let len = file.metadata().map_err(failed)?.len();
             let store = self.stores.store(&self.address, &self.policy)?;
@@ -62,7 +62,7 @@ impl Stores {
         let begin = || {
             let name = address.key.rsplit('/').next().unwrap_or_default();
             if name.is_empty() {
-                return Err(ADDRESS.broken("it names a folder, not an object"));
+                return Err(ADDRESS.broken("this is the address of a folder, not of an object"));
             }
             let store = self.store(&address, policy)?;
             store.check_writable()?;
@@ -132,7 +132,7 @@ impl Upload {
 
     fn bytes(&self, from: u64, end: u64) -> Result<Vec<u8>> {
         let mut out = vec![0; (end - from) as usize];
-        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading what is to be uploaded"))?;
+        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading the file to upload"))?;
         Ok(out)
     }
 
@@ -212,14 +212,14 @@ impl Upload {
         let begun = HttpRequest::new("POST", self.with_query("uploads"), b"");
         let mut answer = self.send(&begun)?;
         let id = xml::find(&answer.text(64 << 10), "UploadId").filter(|id| !id.is_empty());
-        let Some(id) = id else { return Err(ANSWER.broken("the answer has no id of an upload")) };
+        let Some(id) = id else { return Err(ANSWER.broken("the response has no upload id")) };
         let id = super::signing::encoded(&id, false);
         let run = || {
             let tags = self.parts(|number, bytes| {
                 let query = format!("partNumber={}&uploadId={id}", number + 1);
                 let answer = self.send(&HttpRequest::new("PUT", self.with_query(&query), bytes))?;
                 let tag = answer.header("etag").map(str::to_owned);
-                tag.ok_or_else(|| ANSWER.broken("the answer to a part has no `ETag`"))
+                tag.ok_or_else(|| ANSWER.broken("the response to a part has no `ETag`"))
             })?;
             let mut body = String::from("<CompleteMultipartUpload>");
             for (number, tag) in tags.iter().enumerate() {
@@ -247,7 +247,7 @@ impl Upload {
                 }
                 Some(code) => {
                     let code = code.escape_debug();
-                    Err(ANSWER.broken(format!("the parts are not put together: `{code}`")))
+                    Err(ANSWER.broken(format!("the store could not combine the parts: `{code}`")))
                 }
                 None => Ok(()),
             }
@@ -264,7 +264,7 @@ impl Upload {
 
 /// Returns the error for a store that cannot be written to.
 pub(super) fn read_only() -> Error {
-    READ_ONLY.broken("the hub takes files by commits")
+    READ_ONLY.broken("the hub does not support uploads, only commits")
 }
 
 #[cfg(unix)]

@@ -46,7 +46,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
         rest = &tag[end + 1..];
         if let Some(name) = inner.strip_prefix('/') {
             if path.last() != Some(&name.trim_end()) {
-                return Err(broken("its elements do not end as they begin"));
+                return Err(broken("an end tag does not match its start tag"));
             }
             let text = is_leaf.then(|| std::mem::take(&mut own));
             visit(&path, text);
@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
         let name = inner.trim_end_matches('/').split([' ', '\t', '\r', '\n']).next();
         path.push(name.filter(|name| !name.is_empty()).ok_or_else(|| broken("it is not XML"))?);
         if path.len() > MAX_DEPTH {
-            return Err(broken("its elements are in each other too deep"));
+            return Err(broken("its elements are nested too deep"));
         }
         own.clear();
         is_leaf = !is_empty;
@@ -106,7 +106,7 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
             "apos" => '\'',
             _ => number
                 .and_then(char::from_u32)
-                .ok_or_else(|| broken("it has an entity that XML has not"))?,
+                .ok_or_else(|| broken("it has an unknown entity"))?,
         });
         rest = after;
     }
@@ -116,7 +116,7 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
 
 #[cold]
 fn broken(what: &str) -> Error {
-    ANSWER.broken(format!("the XML of the answer cannot be read: {what}"))
+    ANSWER.broken(format!("invalid XML in the response: {what}"))
 }
 
 #[cfg(test)]

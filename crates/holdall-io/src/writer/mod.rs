@@ -425,7 +425,7 @@ impl<S: Sink> Writer<S> {
         while !bytes.is_empty() {
             let Some(mut current) = self.current.take() else {
                 let more = bytes.len();
-                return Err(WRITE_LEN.broken(format!("{more} bytes more than were declared")));
+                return Err(WRITE_LEN.broken(format!("{more} more bytes than were declared")));
             };
             self.options.work.check()?;
             let now = current.left.min(bytes.len() as u64).min(STRETCH) as usize;
@@ -649,7 +649,7 @@ impl<S: Sink> Writer<S> {
 
     #[cold]
     fn incomplete(&self, current: &Current) -> Error {
-        let e = WRITE_LEN.broken(format!("{} bytes were declared and not given", current.left));
+        let e = WRITE_LEN.broken(format!("{} of the declared bytes are missing", current.left));
         let e = e.in_tensor(current.tensor.name.as_str());
         match current.tensor.components.get(current.component) {
             Some(spec) => e.in_component(&spec.role),

@@ -133,7 +133,7 @@ impl WriteOptions {
         };
         self.format.or_else(by_extension).ok_or_else(|| {
             EXTENSION
-                .broken("the extension of the file name is not that of a known format")
+                .broken("the file name's extension does not belong to a known format")
                 .in_source(path.display())
         })
     }
@@ -155,7 +155,7 @@ impl WriteOptions {
         if !encoder.can_encode(self.encoding) {
             let asked = self.encoding;
             let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was asked for"));
+            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was requested"));
             return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
         if let Digesting::Asked(Some(algorithm)) = self.digest
@@ -163,7 +163,7 @@ impl WriteOptions {
         {
             let asked = algorithm.as_str();
             let e = NOT_IN_FORMAT
-                .broken(format!("{name} has no place for a digest; {asked} was asked for"));
+                .broken(format!("{name} cannot hold such digests; {asked} was requested"));
             return Err(e.with_remedy(Remedy::DefaultDigest));
         }
         Ok(encoder)
