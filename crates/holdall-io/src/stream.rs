@@ -92,7 +92,7 @@ impl StreamedTensor {
 
 impl fmt::Debug for StreamedTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arrived({})", self.name())
+        write!(f, "StreamedTensor({})", self.name())
     }
 }
 
@@ -303,6 +303,6 @@ impl Drop for TensorStream {
 
 impl fmt::Debug for TensorStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arriving({} left)", self.left())
+        write!(f, "TensorStream({} left)", self.left())
     }
 }
