@@ -36,8 +36,8 @@ impl Drop for Temporary {
 }
 
 /// Removes all temporary folders of this process, such as targets that are being filled and models that are loaded. For
-/// programs to call right before they end because of a signal. Another thread that uses such a folder, or is about to
-/// publish it, blocks from then on.
+/// programs to call right before they end because of a signal. Another thread that creates,
+/// publishes or drops such a folder blocks from then on.
 pub fn remove_all() {
     let all = all();
     all.iter().for_each(|path| remove(path));

@@ -60,7 +60,7 @@ impl crate::ByteSource for Bridge {
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         let (source, ranges) = (Arc::clone(&self.source), ranges.to_vec());
         match &mut *self.reads.tasks() {
             None => return Err(cancelled()),
@@ -69,12 +69,12 @@ impl crate::ByteSource for Bridge {
                 let run = async move {
                     let found = caught(read(&*source, &ranges)).await;
                     // Fails if the reading thread no longer waits.
-                    let _ = tell.send(found);
+                    let _ = sender.send(found);
                 };
                 tasks.spawn_on(run, &self.reads.runtime);
             }
         }
-        match told.recv() {
+        match receiver.recv() {
             Ok(Ok(found)) => found,
             // A panic of the source continues on the thread that waits for it.
             Ok(Err(panic)) => resume_unwind(panic),

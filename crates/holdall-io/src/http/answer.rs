@@ -143,7 +143,7 @@ impl Answer {
             None => error,
         };
         let error = match status {
-            401 if !self.url.has_credentials() => error.with_hint(WHO),
+            401 if !self.url.has_credentials() => error.with_hint(CREDENTIALS_HINT),
             _ => error,
         };
         let again = match status {
@@ -157,7 +157,7 @@ impl Answer {
 }
 
 /// The hint for a server that requires credentials, if the URL has none.
-const WHO: &str = "put the credentials before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
+const CREDENTIALS_HINT: &str = "put the credentials before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
 /// The greatest number of bytes of an error response that are read.
 const MAX_REFUSAL: usize = 64 << 10;
 
@@ -166,8 +166,7 @@ const MAX_REFUSAL: usize = 64 << 10;
 pub struct Validator {
     etag: Option<String>,
     modified: Option<String>,
-    /// Whether `Last-Modified` was at least a second ago when the server responded: a later change then gets another
-    /// time.
+    /// Whether `Last-Modified` is before the time of the response (`Date`): a later change then gets another time.
     is_past: bool,
 }
 
@@ -200,7 +199,7 @@ impl Validator {
                  length, and the server keeps its `ETag` and `Last-Modified`, parts of both may be read",
             ),
             (None, Some(_)) => Some(
-                "the server sends no `ETag`, and a `Last-Modified` of the second in which it responded: if the file is \
+                "the server sends no `ETag`, and a `Last-Modified` that is not before the time of its response: if the file is \
                  replaced in the same second by one of the same length, parts of both may be read",
             ),
             (None, None) => Some(

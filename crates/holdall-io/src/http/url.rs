@@ -169,7 +169,7 @@ impl Url {
     }
 
     /// Returns `true` if both addresses have the same scheme, host and port.
-    pub(crate) fn is_beside(&self, other: &Url) -> bool {
+    pub(crate) fn has_same_origin(&self, other: &Url) -> bool {
         (self.secure, &self.host, self.port) == (other.secure, &other.host, other.port)
     }
 

@@ -34,10 +34,10 @@ impl FolderSink {
     pub fn create(target: &Path, overwrite: bool, place: &'static Rule) -> Result<FolderSink> {
         super::check_local(target)?;
         FolderSink::check(target, overwrite, place)?;
-        let beside = folder(target);
-        sweep(beside);
+        let parent = folder(target);
+        sweep(parent);
         let part = loop {
-            let part = builder().tempdir_in(beside).map_err(|e| failed(system(e), target))?;
+            let part = builder().tempdir_in(parent).map_err(|e| failed(system(e), target))?;
             // Between creation and lock, another process may have removed it as stale.
             match hold(part.path()) {
                 Held::Yes(lock) => break (part, lock),
@@ -113,10 +113,10 @@ fn exists(target: &Path, place: &'static Rule) -> Error {
 
 #[cold]
 fn failed(e: io::Error, target: &Path) -> Error {
-    let beside = folder(target);
-    let e = match beside.metadata() {
+    let parent = folder(target);
+    let e = match parent.metadata() {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => IO
-            .broken(format!("the folder `{}` does not exist", beside.display()))
+            .broken(format!("the folder `{}` does not exist", parent.display()))
             .with_hint("create the folder first")
             .with_cause(missing),
         _ => io(e, "creating"),

@@ -29,7 +29,7 @@ pub(super) struct Azure {
 }
 
 /// The hint on how to give credentials.
-const HOW: &str = "set `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, or `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`";
+const CREDENTIALS_HINT: &str = "set `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, or `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`";
 const VERSION: &str = "2021-12-02";
 const RESOURCE: &str = "https://storage.azure.com/";
 
@@ -157,7 +157,7 @@ fn connection(text: &str) -> BTreeMap<String, String> {
 
 impl Service for Azure {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         request.headers.push(("x-ms-version", VERSION.to_owned()));
@@ -180,7 +180,7 @@ impl Service for Azure {
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let has_key = self.key.is_some() || self.sas.is_some();
         let is_signed = has_key || self.token.peek().flatten().is_some();
-        refusal(answer, body, "Azure", is_signed, HOW)
+        refusal(answer, body, "Azure", is_signed, CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {

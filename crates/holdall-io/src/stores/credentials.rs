@@ -17,7 +17,7 @@ pub(super) enum FoundKeys {
 }
 
 /// The hint on how to give credentials.
-pub(super) const HOW: &str =
+pub(super) const CREDENTIALS_HINT: &str =
     "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or name a profile by `AWS_PROFILE`";
 
 /// Looks up keys, in this order: the options; the environment; the token of a web identity; a profile; the container;

@@ -25,7 +25,7 @@ pub(super) struct Google {
 }
 
 /// The hint on how to give credentials.
-const HOW: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
+const CREDENTIALS_HINT: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
 /// The URL of the token service, if the credentials file has none.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
 /// The scope of requested tokens.
@@ -179,7 +179,7 @@ fn signed(claim: &str, pem: &str) -> Result<String> {
 
 impl Service for Google {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         if let Some(token) = self.token.get(|| self.find())? {
@@ -190,7 +190,7 @@ impl Service for Google {
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let is_signed = self.token.peek().flatten().is_some();
-        refusal(answer, body, "Google's store", is_signed, HOW)
+        refusal(answer, body, "Google's store", is_signed, CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
@@ -230,7 +230,7 @@ impl Store for Google {
             HttpRequest::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
         let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
         let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
-        let place = place.filter(|place| place.is_beside(&self.endpoint));
+        let place = place.filter(|place| place.has_same_origin(&self.endpoint));
         let Some(place) = place else {
             return Err(ANSWER.broken("the response has no upload session"));
         };

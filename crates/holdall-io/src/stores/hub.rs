@@ -23,7 +23,7 @@ pub(super) struct Hub {
 }
 
 /// The hint on how to give credentials.
-const HOW: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
+const CREDENTIALS_HINT: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
 
 impl Hub {
     pub(super) fn new(address: &Address, options: &StoreOptions, _: &Policy) -> Result<Hub> {
@@ -65,7 +65,7 @@ fn stored(options: &StoreOptions) -> Option<String> {
 
 impl Service for Hub {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         let revision = encoded(&self.revision, false);
@@ -93,7 +93,7 @@ impl Service for Hub {
     }
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
-        refusal(answer, body, "the hub", self.token.is_some(), HOW)
+        refusal(answer, body, "the hub", self.token.is_some(), CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {

@@ -12,7 +12,7 @@ use std::fmt;
 /// `Debug` shows only the names, because values may be secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    said: BTreeMap<&'static str, String>,
+    chosen: BTreeMap<&'static str, String>,
     /// Replaces the environment. `None` for the environment of the process.
     environment: Option<BTreeMap<String, String>>,
 }
@@ -49,7 +49,7 @@ impl StoreOptions {
     /// Returns options of which none is set and that use neither the environment nor profiles nor the machine's
     /// identity.
     pub fn alone() -> StoreOptions {
-        StoreOptions { said: BTreeMap::new(), environment: Some(BTreeMap::new()) }
+        StoreOptions { chosen: BTreeMap::new(), environment: Some(BTreeMap::new()) }
     }
 
     /// Sets an option: `endpoint_url`, `region`, `profile`, `anon`, `key`, `secret`, `token`, `account_name`,
@@ -68,7 +68,7 @@ impl StoreOptions {
         if *known == "anon" && !["true", "false"].iter().any(|v| value.eq_ignore_ascii_case(v)) {
             return Err(OPTION.broken("expected `true` or `false` for `anon`"));
         }
-        self.said.insert(known, value);
+        self.chosen.insert(known, value);
         Ok(self)
     }
 
@@ -82,7 +82,7 @@ impl StoreOptions {
 
     /// Returns an option that was set.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.said.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.chosen.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// Returns a variable of the environment.
@@ -119,7 +119,7 @@ impl StoreOptions {
 
 impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.said.keys()).finish()
+        f.debug_set().entries(self.chosen.keys()).finish()
     }
 }
 

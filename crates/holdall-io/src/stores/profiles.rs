@@ -19,7 +19,8 @@ pub(super) type Profile = BTreeMap<String, String>;
 /// The greatest number of roles that are assumed one after the other.
 const CHAIN: usize = 5;
 
-/// Returns the keys of the selected profile, or of `default`. Returns `None` if there is no `default` profile.
+/// Returns the keys of the selected profile, or of `default`. Returns `None` if there is no `default` profile,
+/// or if the profile has no credentials.
 ///
 /// # Errors
 /// [`PROFILE`] if the selected profile does not exist, or its kind of credentials is not supported; errors of the token
@@ -33,7 +34,7 @@ pub(super) fn keys(
         return Ok(None);
     }
     let name = options.find("profile", &["AWS_PROFILE"]).unwrap_or_else(|| "default".to_owned());
-    Asking { options, policy, region }.resolve(&name, &mut Vec::new())
+    KeyLookup { options, policy, region }.resolve(&name, &mut Vec::new())
 }
 
 /// Returns the profile that the options or the environment select, or else `default`. Returns `None` if there is no
@@ -94,15 +95,15 @@ fn section(text: &str, name: &str) -> Profile {
 }
 
 /// The context of a lookup of keys.
-struct Asking<'a> {
+struct KeyLookup<'a> {
     options: &'a StoreOptions,
     policy: &'a Policy,
     region: &'a str,
 }
 
-impl Asking<'_> {
-    /// Returns the keys of a profile. `on_the_way` has the profiles whose roles need these keys.
-    fn resolve(&self, name: &str, on_the_way: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
+impl KeyLookup<'_> {
+    /// Returns the keys of a profile. `dependents` has the profiles whose roles need these keys.
+    fn resolve(&self, name: &str, dependents: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
@@ -124,17 +125,17 @@ impl Asking<'_> {
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));
             }
-            on_the_way.push(name.to_owned());
+            dependents.push(name.to_owned());
             let keys = match (get("source_profile"), get("credential_source")) {
                 (Some(from), _) if from == name => own,
-                (Some(from), _) if on_the_way.iter().any(|known| known == from) => {
+                (Some(from), _) if dependents.iter().any(|known| known == from) => {
                     let e = format!("profile `{}` is its own source", name.escape_debug());
                     return Err(PROFILE.broken(e));
                 }
-                (Some(_), _) if on_the_way.len() >= CHAIN => {
+                (Some(_), _) if dependents.len() >= CHAIN => {
                     return Err(PROFILE.broken(format!("more than {CHAIN} roles would have to be assumed in turn")));
                 }
-                (Some(from), _) => self.resolve(from, on_the_way)?,
+                (Some(from), _) => self.resolve(from, dependents)?,
                 (None, Some(from)) => self.of_source(from)?,
                 (None, None) => None,
             };

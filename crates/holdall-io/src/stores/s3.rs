@@ -68,7 +68,7 @@ impl Service for S3 {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         let host = request.url.host();
         let is_own = match &self.endpoint {
-            Some(own) => own.is_beside(&request.url),
+            Some(own) => own.has_same_origin(&request.url),
             None => {
                 let ends = [".amazonaws.com", ".amazonaws.com.cn"];
                 request.url.is_secure() && ends.iter().any(|end| host.ends_with(end))
@@ -106,7 +106,7 @@ impl Service for S3 {
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let is_signed = self.found.peek().is_some_and(|found| matches!(found, FoundKeys::Keys(_)));
-        refusal(answer, body, "S3", is_signed, credentials::HOW)
+        refusal(answer, body, "S3", is_signed, credentials::CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
