@@ -1,6 +1,6 @@
 //! What is different between two packages.
 
-use super::{Package, PackageFile, FileLocation, TensorKind, TensorRow};
+use super::{FileLocation, Package, PackageFile, TensorKind, TensorRow};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
 use holdall_core::{Algorithm, Limits, Result};

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use holdall_core::codec::{FRAME_LEN, zstd};
 use holdall_core::model::Hasher;
 use holdall_core::read::{
-    Assembly, ComponentDecoder, FetchSizing, Decoded, Digests, Extent, Plan, Purpose, ReadHints, Want, join,
+    Assembly, ComponentDecoder, Decoded, Digests, Extent, FetchSizing, Plan, Purpose, ReadHints,
+    Want, join,
 };
 use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Limits, Result, Role,

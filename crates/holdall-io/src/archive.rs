@@ -56,7 +56,11 @@ pub struct ArchiveEntry {
 ///
 /// # Errors
 /// [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; Io.
-pub fn contents(source: Arc<dyn ByteSource>, name: &str, limits: &Limits) -> Result<ArchiveContents> {
+pub fn contents(
+    source: Arc<dyn ByteSource>,
+    name: &str,
+    limits: &Limits,
+) -> Result<ArchiveContents> {
     let len = source.len();
     let read = || {
         let archive = Archive::read(source, limits)?;

@@ -64,7 +64,9 @@ impl Tensor {
                 Tiles::from_tensor(info, get, limits).map(View::Tiles)
             }
             Layout::Strided => Strided::from_tensor(info, get).map(View::Strided),
-            Layout::Blocks(_) => Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view))),
+            Layout::Blocks(_) => {
+                Blocks::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
+            }
             Layout::QuantizedGroup => {
                 Quantized::from_tensor(info, get).map(|view| View::Computed(Box::new(view)))
             }
@@ -89,7 +91,8 @@ impl Tensor {
         if *self.layout() == Layout::Dense || len <= most {
             return Ok(());
         }
-        let message = format!("a dense copy of shape {:?} exceeds the limit of {most} bytes", self.shape());
+        let message =
+            format!("a dense copy of shape {:?} exceeds the limit of {most} bytes", self.shape());
         Err(DENSE_LIMIT.broken(message).in_tensor(self.name()).in_source(self.file().name()))
     }
 }

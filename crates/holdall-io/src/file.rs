@@ -233,7 +233,8 @@ impl File {
 
     #[cold]
     pub(crate) fn no_position(&self, position: usize) -> Error {
-        let message = format!("tensor index {position} is out of range: the file has {} tensors", self.len());
+        let message =
+            format!("tensor index {position} is out of range: the file has {} tensors", self.len());
         NOT_FOUND.broken(message).in_source(self.name())
     }
 

@@ -175,7 +175,9 @@ pub fn check_names(items: &[Item]) -> Result<()> {
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(SAME_NAME
             .broken("two tensors would have this name")
-            .with_hint("use as many `*` in the new name as in the old one, so that names stay different")
+            .with_hint(
+                "use as many `*` in the new name as in the old one, so that names stay different",
+            )
             .in_tensor(pair[0])),
         None => Ok(()),
     }

@@ -15,7 +15,7 @@ use crate::source::ByteSource;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Warning;
 use holdall_core::{Error, Remedy, Result};
-use holdall_formats::folders::{self, ModelFiles, FOLDERS, chosen};
+use holdall_formats::folders::{self, FOLDERS, ModelFiles, chosen};
 pub use holdall_formats::shards::part_name;
 use holdall_formats::shards::{self, Map, NO_MODEL, PartName, SHARD_OUTSIDE, Shard, Split};
 use std::path::{Path, PathBuf};
@@ -48,13 +48,16 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
         ModelFiles::File(name) | ModelFiles::Root(name, _) | ModelFiles::Checkpoint(name) => name,
         ModelFiles::Shards(names) => {
             let count = names.len();
-            let message = format!("the model has {count} files, and none of them is an index of the others");
+            let message =
+                format!("the model has {count} files, and none of them is an index of the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
         ModelFiles::Arrays if arrays::has_arrays(folder) => {
-            let e =
-                NO_MODEL.broken("the folder has only `.npy` files, and none of them is the whole model");
-            let e = e.with_hint("merge them into one file with `holdall convert`, or open one of them by its path");
+            let e = NO_MODEL
+                .broken("the folder has only `.npy` files, and none of them is the whole model");
+            let e = e.with_hint(
+                "merge them into one file with `holdall convert`, or open one of them by its path",
+            );
             return Err(e.in_source(folder.display()));
         }
         other => return Err(no_model(&other).in_source(folder.display())),
@@ -178,7 +181,9 @@ impl OpenOptions {
         let shown = folder.shown();
         match chosen(&all) {
             ModelFiles::Index(name, more) => self.open_index_file(folder, name, more, Some(shown)),
-            ModelFiles::Whole(name, warning) => self.open_shards(folder, &[name], vec![warning], shown),
+            ModelFiles::Whole(name, warning) => {
+                self.open_shards(folder, &[name], vec![warning], shown)
+            }
             ModelFiles::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
             ModelFiles::Checkpoint(_) => self.open_checkpoint(folder),
             ModelFiles::File(name) => self.open_in(folder, name),

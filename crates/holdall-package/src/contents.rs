@@ -90,7 +90,11 @@ impl PackageContents {
     ///
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
-    pub fn new(found: Vec<FoundPath<'_>>, texts: &Texts, limits: &Limits) -> Result<PackageContents> {
+    pub fn new(
+        found: Vec<FoundPath<'_>>,
+        texts: &Texts,
+        limits: &Limits,
+    ) -> Result<PackageContents> {
         let parse = match texts.are_unpacked {
             true => Description::parse_own,
             false => Description::parse,

@@ -71,7 +71,7 @@ pub mod write;
 mod zipped;
 
 pub use compare::{Comparison, compare};
-pub use contents::{PackageContents, FoundPath, PackedFile, Texts, sha256, wrong_hash};
+pub use contents::{FoundPath, PackageContents, PackedFile, Texts, sha256, wrong_hash};
 pub use demands::{percent_decoded, unmet};
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,

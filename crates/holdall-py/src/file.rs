@@ -2,7 +2,7 @@
 
 use crate::arrays::{ElementType, ElementTypes};
 use crate::errors::{Raise, misuse};
-use crate::memory::{Buffer, BorrowedBuffer};
+use crate::memory::{BorrowedBuffer, Buffer};
 use crate::options::{Converting, Writing};
 use crate::source::PythonSource;
 use crate::stream::NativeArriving;

@@ -10,8 +10,8 @@ use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageVerifyOptions, PageForm, FileLocation, Recipe, Strictness, TensorRow, UnpackOptions,
-    hex,
+    FileLocation, Package, PackageVerifyOptions, PageForm, Recipe, Strictness, TensorRow,
+    UnpackOptions, hex,
 };
 use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;

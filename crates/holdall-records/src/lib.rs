@@ -59,7 +59,8 @@ pub use batched::{TableReport, TableWriter};
 pub use blob::{Blob, BlobElement};
 pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, FinishedTensor};
 pub use check::{
-    CheckReport, Finding, FindingLocation, check_file, check_rows, check_schema, unverified_patterns,
+    CheckReport, Finding, FindingLocation, check_file, check_rows, check_schema,
+    unverified_patterns,
 };
 pub use choose::{dataset, dataset_or_blob};
 pub use column::Column;
@@ -68,7 +69,7 @@ pub use holdall_schema::{Accessor, ReadScalar, Typed, Values};
 pub use infer::infer;
 pub use migrate::{Conversion, Migration, MigrationPlan, MigrationReport, PlanStep, TensorPart};
 pub use outline::{RecordLayout, SchemaLayout, layout};
-pub use query::{Columns, Condition, Export, Group, Groups, RecordSorter, Query, Sample};
+pub use query::{Columns, Condition, Export, Group, Groups, Query, RecordSorter, Sample};
 pub use ragged::Ragged;
 pub use record::Record;
 pub use rows::{FillOptions, RecordForm, Rows, RowsOptions};

@@ -81,7 +81,13 @@ fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<V
 }
 
 impl<'t> Texts<'t> {
-    fn new(of: TextSource<'t>, count: u64, entries: &[u8], stride: usize, heap: &'t [u8]) -> Texts<'t> {
+    fn new(
+        of: TextSource<'t>,
+        count: u64,
+        entries: &[u8],
+        stride: usize,
+        heap: &'t [u8],
+    ) -> Texts<'t> {
         let text = std::str::from_utf8(heap).unwrap_or_default();
         let all = all(entries, stride, count, text).unwrap_or_default();
         Texts { of, count, all }

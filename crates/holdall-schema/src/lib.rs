@@ -48,9 +48,9 @@ use check::is_value;
 pub use document::{Document, Reading, record_kind, self_contained};
 pub use dtype::TensorDType;
 pub use evolve::{
-    Bump, Chain, Change, Convert, Converters, StepKind, Filled, HeapDefaults, MemberStep, Migrator, ConversionInput,
-    Resolution, ResolveOptions, Side, Verdict, ChangeKind, by_chain, by_value, changes_json, diff,
-    resolve,
+    Bump, Chain, Change, ChangeKind, ConversionInput, Convert, Converters, Filled, HeapDefaults,
+    MemberStep, Migrator, Resolution, ResolveOptions, Side, StepKind, Verdict, by_chain, by_value,
+    changes_json, diff, resolve,
 };
 pub use extent::Symbols;
 pub use forms::normal;
@@ -67,7 +67,9 @@ pub use outline::{Base, Outline, OutlineRow, RowPresence};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
-pub use schema::{AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+pub use schema::{
+    AdditionalMembers, Extent, Node, NodeId, Object, Presence, Property, Root, Schema,
+};
 pub use standard::says_more;
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;

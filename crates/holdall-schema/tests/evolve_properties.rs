@@ -2,8 +2,8 @@
 
 use crate::generators::{Dice, leaf, noise, schema, value};
 use holdall_schema::{
-    Change, Converters, Encoder, Kind, ResolveOptions, Scalar, Schema, SchemaLimits, TypeId,
-    Verdict, ChangeKind, diff, resolve,
+    Change, ChangeKind, Converters, Encoder, Kind, ResolveOptions, Scalar, Schema, SchemaLimits,
+    TypeId, Verdict, diff, resolve,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ const D7: &str = "http://json-schema.org/draft-07/schema#";
 const D2019: &str = "https://json-schema.org/draft/2019-09/schema";
 const D2020: &str = "https://json-schema.org/draft/2020-12/schema";
 
-fn of(draft: &str, mut schema: Value) -> Value {
+fn with_draft(draft: &str, mut schema: Value) -> Value {
     schema["$schema"] = draft.into();
     schema
 }
@@ -30,30 +30,30 @@ fn keywords_of_older_drafts_become_those_of_2020_12() {
     let pair = json!([{"type": "number"}, {"type": "string"}]);
     for draft in [D4, D7, D2019, "https://json-schema.org/draft-06/schema"] {
         becomes(
-            of(draft, json!({"items": pair, "additionalItems": false})),
-            of(D2020, json!({"prefixItems": pair, "items": false})),
+            with_draft(draft, json!({"items": pair, "additionalItems": false})),
+            with_draft(D2020, json!({"prefixItems": pair, "items": false})),
         );
         becomes(
-            of(draft, json!({"items": {"type": "number"}, "additionalItems": false})),
-            of(D2020, json!({"items": {"type": "number"}})),
+            with_draft(draft, json!({"items": {"type": "number"}, "additionalItems": false})),
+            with_draft(D2020, json!({"items": {"type": "number"}})),
         );
     }
     // Tuples of this form are written under 2020-12, too.
     becomes(json!({"items": pair}), json!({"prefixItems": pair}));
     becomes(
-        of(D2020, json!({"items": [], "additionalItems": {"type": "null"}})),
-        of(D2020, json!({"items": {"type": "null"}})),
+        with_draft(D2020, json!({"items": [], "additionalItems": {"type": "null"}})),
+        with_draft(D2020, json!({"items": {"type": "null"}})),
     );
     becomes(
-        of(
+        with_draft(
             D4,
             json!({"properties": {"a": {"minimum": 1, "exclusiveMinimum": true, "maximum": 2, "exclusiveMaximum": false}}}),
         ),
-        of(D2020, json!({"properties": {"a": {"exclusiveMinimum": 1, "maximum": 2}}})),
+        with_draft(D2020, json!({"properties": {"a": {"exclusiveMinimum": 1, "maximum": 2}}})),
     );
     becomes(
-        of(D7, json!({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}})),
-        of(
+        with_draft(D7, json!({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}})),
+        with_draft(
             D2020,
             json!({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}}),
         ),
@@ -115,7 +115,7 @@ fn what_means_another_thing_is_an_error_with_draft_and_keyword() {
         (D7, json!({"not": {"$schema": D4}}), "draft 7", "draft-04", "`/not`"),
         ("http://json-schema.org/draft-03/schema", json!({}), "draft-03", "`$schema`", "the root"),
     ] {
-        let e = normal(of(draft, schema.clone())).unwrap_err();
+        let e = normal(with_draft(draft, schema.clone())).unwrap_err();
         assert_eq!(e.code(), "schema/draft", "{schema}");
         let text = e.to_string();
         for part in [draft_name, keyword, place] {
@@ -203,7 +203,7 @@ fn printed_references_get_their_keyword() {
 fn keywords_of_older_drafts_hold_for_records() {
     use holdall_schema::{Document, Reading, SchemaLimits};
     let limits = SchemaLimits::default();
-    let schema = of(
+    let schema = with_draft(
         D4,
         json!({"TypeDef:Struct": ["a"], "required": ["a"],
             "properties": {"a": {"TypeDef:Int32": true, "minimum": 0, "exclusiveMinimum": true}}}),

@@ -2,8 +2,8 @@
 
 use holdall_json::parse;
 use holdall_schema::{
-    Accessor, AdditionalMembers, Dim, Encoder, Error, Kind, Node, NodeId, Path, Presence, ReadScalar,
-    Root, Scalar, Schema, SchemaLimits, Symbols, TypeId,
+    Accessor, AdditionalMembers, Dim, Encoder, Error, Kind, Node, NodeId, Path, Presence,
+    ReadScalar, Root, Scalar, Schema, SchemaLimits, Symbols, TypeId,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;

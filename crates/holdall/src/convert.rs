@@ -9,7 +9,7 @@ mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
-use crate::form::{TensorForm, Forming, FormRule, ReformedTensor, Reforms};
+use crate::form::{FormRule, Forming, ReformedTensor, Reforms, TensorForm};
 use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use expected::is_made_dense;
 use holdall_core::error::Shown as _;
@@ -23,7 +23,7 @@ use holdall_core::{
 use holdall_formats::shards::{PART, SPLIT};
 use holdall_io::Work;
 use holdall_io::error::{CANNOT_HOLD, SCALED, SHARDS_PLACE};
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};

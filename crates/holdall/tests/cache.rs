@@ -42,7 +42,7 @@ fn kept(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_was_read_once_is_not_fetched_again() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     assert_eq!(kept(dir.path()).len(), bytes.len().div_ceil(512 << 10));
     server.forget();
@@ -89,7 +89,7 @@ fn another_version_is_another_file_and_damage_is_found() {
 #[test]
 fn what_cannot_be_kept_is_read_all_the_same() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     let none = dir.path().join("none");
     std::fs::write(&none, "a file, where a folder should be").unwrap();
     check(&open(&server, BlockCache::new(&none)), &bytes);
@@ -101,7 +101,7 @@ fn what_cannot_be_kept_is_read_all_the_same() {
 #[test]
 fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     check(&open(&server, BlockCache::new(dir.path())), &bytes);
     let old = kept(dir.path());
     let long_ago = std::time::SystemTime::UNIX_EPOCH;
@@ -125,7 +125,7 @@ fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
 #[test]
 fn many_readers_share_one_cache() {
     let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
-    let server = Server::of(bytes.clone());
+    let server = Server::with_file(bytes.clone());
     std::thread::scope(|scope| {
         for _ in 0..6 {
             let cache = BlockCache::new(dir.path()).with_size(1 << 20);

@@ -2,8 +2,8 @@
 
 use crate::make::{Made, bytes_of, dense, f32s, open, part};
 use holdall::{
-    Attributes, Convert, ConvertReport, DType, File, TensorForm, Layout, LogicalType, FormRule, Role,
-    Value, VerifyOptions, WriteOptions, diff, verify,
+    Attributes, Convert, ConvertReport, DType, File, FormRule, Layout, LogicalType, Role,
+    TensorForm, Value, VerifyOptions, WriteOptions, diff, verify,
 };
 
 struct Folder(tempfile::TempDir);
@@ -183,7 +183,8 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
     for (name, sum) in expected.as_object().unwrap() {
         for to in ["gguf", "zt"] {
             let path = dir.0.path().join(format!("{name}.{to}"));
-            let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new(name).unwrap());
+            let options =
+                Convert::new(WriteOptions::new()).with_form(TensorForm::new(name).unwrap());
             let report = holdall::convert(&plain, &path, &options).unwrap();
             let out = holdall::open(&path).unwrap();
             let w = out.tensor("w").unwrap();
@@ -368,7 +369,8 @@ fn patterns_quantize_matrices_of_floats() {
     assert_eq!(holdall::open(path).unwrap().tensor("norm").unwrap().layout(), &Layout::Dense);
     // A dry run says which, and no error.
     let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
-    let options = Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
+    let options =
+        Convert::new(WriteOptions::new()).with_form(TensorForm::new("group:4:8").unwrap());
     let (_, plan) = holdall::convert::plan(&file, dir.0.path().join("x.zt"), &options).unwrap();
     assert_eq!(plan.reformed.len(), 1);
     assert_eq!(plan.reformed[0].max_error, None);

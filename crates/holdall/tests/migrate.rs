@@ -2,7 +2,7 @@
 
 use holdall::convert::{Convert, convert};
 use holdall::records::{Build, Conversion, Migration, MigrationPlan, check_file};
-use holdall::schema::{Document, StepKind, Reading, SchemaLimits};
+use holdall::schema::{Document, Reading, SchemaLimits, StepKind};
 use holdall::{DType, File, OpenOptions, Role, TensorRecords as _, TensorSpec, Work, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;

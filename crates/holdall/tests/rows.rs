@@ -1,7 +1,7 @@
 //! Records as people have them: into datasets, checked, and made into a schema.
 
 use holdall::records::{
-    Build, FillOptions, RecordForm, Rows, RowsOptions, FindingLocation, check_rows, dataset, infer,
+    Build, FillOptions, FindingLocation, RecordForm, Rows, RowsOptions, check_rows, dataset, infer,
 };
 use holdall::schema::{Document, InferOptions, Null, Reading, SchemaLimits, Unknown, Width};
 use holdall::{Records, Result, TensorRecords as _, WriteOptions};

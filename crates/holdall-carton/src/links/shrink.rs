@@ -2,7 +2,7 @@
 
 use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
-use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, FileLocation};
+use crate::{FileLocation, Links, PackReport, Package, PackageFile, Packer, Packing};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_io::Work;

@@ -18,7 +18,7 @@ use holdall_core::{Error, Limits, Result, Warning};
 use holdall_io::sink::{Durability, FileSink};
 use holdall_io::{Work, with_work};
 use holdall_package::{MANIFEST_NAME, sha256, write, wrong_hash};
-use parts::{OfFolder, FileToPack, Source};
+use parts::{FileToPack, OfFolder, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use zip::ZipOutput;
@@ -126,7 +126,11 @@ impl Packer {
     ///
     /// # Errors
     /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
-    pub fn from_folder(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
+    pub fn from_folder(
+        path: impl AsRef<Path>,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> Result<Packer> {
         let mut packer = Packer::empty(None);
         packer.root = Some(path.as_ref().to_owned());
         let OfFolder { files, left_out, left_behind, manifest } =
@@ -141,7 +145,11 @@ impl Packer {
     ///
     /// # Errors
     /// As [`Packer::from_folder`].
-    pub fn from_model(path: impl AsRef<Path>, follow: SymlinkPolicy, take: FileSelection) -> Result<Packer> {
+    pub fn from_model(
+        path: impl AsRef<Path>,
+        follow: SymlinkPolicy,
+        take: FileSelection,
+    ) -> Result<Packer> {
         let mut packer = Packer::from_folder(path, follow, take)?;
         packer.unpacked = None;
         let files = std::mem::take(&mut packer.files).into_iter();
@@ -295,7 +303,11 @@ with_work!(Packer);
 
 /// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
 /// of the next one, or take the place of what it was made of.
-fn check_outside(root: Option<&Path>, files: &BTreeMap<String, FileToPack>, to: &Path) -> Result<()> {
+fn check_outside(
+    root: Option<&Path>,
+    files: &BTreeMap<String, FileToPack>,
+    to: &Path,
+) -> Result<()> {
     let there = FileSink::resolve(to)?;
     let refused = |what: &str| Err(OUTPUT_INSIDE.broken(what.to_owned()).in_source(to.display()));
     if root.and_then(|root| root.canonicalize().ok()).is_some_and(|root| there.starts_with(root)) {

@@ -4,7 +4,7 @@ use super::SymlinkPolicy;
 use super::ignored::Ignored;
 use crate::unpack::relative;
 use crate::{
-    Description, Package, PackageFile, FileLocation, TensorKind, TensorRow, TensorValue, ValueType,
+    Description, FileLocation, Package, PackageFile, TensorKind, TensorRow, TensorValue, ValueType,
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -17,8 +17,8 @@ use holdall_io::package::read::{fill, reading};
 use holdall_io::package::rules::PART;
 use holdall_io::package::{FileBytes, is_executable};
 use holdall_package::{
-    CARTON_TOML, PackageContents, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, FileHasher, TENSOR_INDEX, Texts,
-    revise, rules::NO_TENSOR_INDEX, unmet, write,
+    CARTON_TOML, FileHasher, FoundPath, LINKS_NAME, MANIFEST_NAME, Manifest, PackageContents,
+    TENSOR_INDEX, Texts, revise, rules::NO_TENSOR_INDEX, unmet, write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -146,7 +146,11 @@ pub(super) struct OfFolder {
 
 /// The files in a folder and its folders, but for `MANIFEST` and `LINKS`, and for what is to be [ignored](Ignored) unless `all`
 /// are wanted; symbolic links followed. What its `MANIFEST` lists is there in any case.
-pub(super) fn of_folder(root: &Path, follow: SymlinkPolicy, take: FileSelection) -> Result<OfFolder> {
+pub(super) fn of_folder(
+    root: &Path,
+    follow: SymlinkPolicy,
+    take: FileSelection,
+) -> Result<OfFolder> {
     let links = match follow {
         SymlinkPolicy::Inside => Links::Inside,
         SymlinkPolicy::All => Links::Followed,
@@ -315,7 +319,8 @@ fn check(files: &BTreeMap<String, FileToPack>) -> Result<Vec<Warning>> {
     };
     let texts =
         Texts { description: text(CARTON_TOML)?, tensors: text(TENSOR_INDEX)?, ..Texts::default() };
-    let PackageContents { description, mut warnings, .. } = PackageContents::new(found, &texts, &limits)?;
+    let PackageContents { description, mut warnings, .. } =
+        PackageContents::new(found, &texts, &limits)?;
     let has_model = files.keys().any(|path| path.starts_with("model/"));
     warnings.extend(unmet(&description, has_model, &|path| files.contains_key(path)));
     Ok(warnings)

@@ -42,7 +42,12 @@ impl<'a> ZipOutput<'a> {
     }
 
     /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
-    pub(super) fn add(&mut self, path: &str, part: &FileToPack, packing: Packing) -> Result<[u8; 32]> {
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        part: &FileToPack,
+        packing: Packing,
+    ) -> Result<[u8; 32]> {
         if let Source::Link(_, _, to) = &part.source {
             let kind = (EntryKind::Symlink, false);
             self.put(path, kind, Method::Stored, to.as_bytes(), to.as_bytes())?;

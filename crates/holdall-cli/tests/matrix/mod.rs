@@ -13,7 +13,7 @@ mod tensors;
 
 use holdall::operations::{PlaceKind, Support};
 use operations::{OPERATIONS, Operation, Outcome};
-use places::{Damage, PLACES, ModelLocation, Placed, Sound, Wanted};
+use places::{Damage, ModelLocation, PLACES, Placed, Sound, Wanted};
 use samples::{Kind, SOURCES, Source};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,8 +12,8 @@ use holdall_core::read::Extent;
 use holdall_core::window::{Stop, Window};
 use holdall_core::wire::zip::{Directory, Entry, EntryKind};
 use holdall_package::{
-    PackageContents, Description, DimSpec, FetchedTexts, LINKED, NESTED, PackedFile, Runner, STRINGS,
-    ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
+    Description, DimSpec, FetchedTexts, LINKED, NESTED, PackageContents, PackedFile, Runner,
+    STRINGS, ShapeSpec, TensorKind, TensorRow, ValueSpec, paths, read_zip, write, zip_texts,
 };
 use std::ops::Range;
 

@@ -70,7 +70,8 @@ pub(super) async fn read(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Resu
         let at = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
         let at = at.unwrap_or(found.len().min(wanted.len()));
         let count = |all: &[u64]| all.get(at).map_or("no".to_owned(), u64::to_string);
-        let message = format!("the source returned {} bytes, expected {}", count(&found), count(&wanted));
+        let message =
+            format!("the source returned {} bytes, expected {}", count(&found), count(&wanted));
         let e = SOURCE_LEN.broken(message);
         return Err(ranges.get(at).map_or(e.clone(), |range| e.at(range.clone())));
     }

@@ -1,7 +1,7 @@
 //! Reading ranges of a component's decoded bytes, fetching and decoding no more than necessary.
 
 use crate::buffer::Buffer;
-use crate::executor::{ErrorContext, Executor, FetchTarget, Pieces, Sources, DecodedBytes};
+use crate::executor::{DecodedBytes, ErrorContext, Executor, FetchTarget, Pieces, Sources};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
@@ -47,7 +47,10 @@ pub fn range(
 pub(crate) fn check_inside(c: &Component, range: &Range<u64>) -> Result<()> {
     if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
         let len = c.decoded_len.unwrap_or(0);
-        let message = format!("the requested range {}..{} is outside the {len} decoded bytes", range.start, range.end);
+        let message = format!(
+            "the requested range {}..{} is outside the {len} decoded bytes",
+            range.start, range.end
+        );
         return Err(window::OUTSIDE.broken(message));
     }
     Ok(())
@@ -316,10 +319,13 @@ fn frame_start(
         }
         let wanted = out.len();
         return if filled < wanted {
-            let found = format!("decodes to {filled} bytes, expected at least {wanted} according to its seek table");
+            let found = format!(
+                "decodes to {filled} bytes, expected at least {wanted} according to its seek table"
+            );
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else if !input.is_empty() {
-            let found = format!("decodes to more than {wanted} bytes, the length in its seek table");
+            let found =
+                format!("decodes to more than {wanted} bytes, the length in its seek table");
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else {
             stream.end()

@@ -4,7 +4,7 @@ use super::client::{broken, failure};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
 use super::socket::Door;
-use super::{ContentRange, FailedTry, Timeouts, Service, Url, retry_after};
+use super::{ContentRange, FailedTry, Service, Timeouts, Url, retry_after};
 use crate::http::retry::Retry;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
@@ -41,7 +41,9 @@ impl Answer {
         let mut all = self.headers.get_all(name).iter();
         let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };
         if more.is_some() {
-            return Err(ANSWER.broken(format!("the response has the header `{name}` more than once")));
+            return Err(
+                ANSWER.broken(format!("the response has the header `{name}` more than once"))
+            );
         }
         match value.to_str() {
             Ok(text) => Ok(Some(text.trim())),

@@ -17,7 +17,9 @@ use crate::with_work;
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::{Checksums, check_decoded_len};
-use holdall_core::read::{Access, FetchSizing, Extent, FetchPart, Plan, Purpose, Want, check_digest};
+use holdall_core::read::{
+    Access, Extent, FetchPart, FetchSizing, Plan, Purpose, Want, check_digest,
+};
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -306,7 +308,8 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     let Layout { mut places, unknown: at_unknown, same, .. } = layout;
     for (want, at) in unknown.iter().zip(at_unknown) {
         let bytes = Buffer::from(of_unknown_len(file, want, options)?);
-        places[at as usize] = Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+        places[at as usize] =
+            Some(BufferRange { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
     }
     for (at, first) in same {
@@ -472,7 +475,11 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
     terms.gap = terms.gap.max(MERGE_GAP);
     // A fetch longer than the gap always has bytes of a component, so the memory that it fills is known.
     terms.piece = terms.piece.max(terms.gap.saturating_add(1));
-    Ok(Plan::for_subset(wants, order.iter().copied(), FetchSizing { terms, align, whole: u64::MAX }))
+    Ok(Plan::for_subset(
+        wants,
+        order.iter().copied(),
+        FetchSizing { terms, align, whole: u64::MAX },
+    ))
 }
 
 /// Fetches the wants whose indices are in `order` into `memory`. The `group` of each want is the index of its memory.

@@ -1,6 +1,6 @@
 //! Tensors in files that a package only links to: each file is fetched when it is first read.
 
-use super::{FileBytes, PackageReader, FileLocation};
+use super::{FileBytes, FileLocation, PackageReader};
 use crate::error::CANCELLED;
 use crate::file::File;
 use crate::location::Site;
@@ -53,7 +53,8 @@ impl OpenOptions {
         let decoded = fetched(&*source, &mut window, |window| {
             carton::decode_linked(window, self.limits(), &texts, &linked)
         });
-        let index = decoded.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&name))?;
+        let index =
+            decoded.and_then(|index| self.check_faults(index)).map_err(|e| e.in_source(&name))?;
         let files = file.files().to_vec();
         Ok(self.open_index(index, sources, name)?.with_files(files))
     }
@@ -106,7 +107,9 @@ impl PackageReader {
                 // checked again.
                 self.source_of(&path)
             }
-            FileBytes::Zip(_) => Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown()))),
+            FileBytes::Zip(_) => {
+                Err(TENSOR_FILE.broken(format!("`{}` is not a link", path.shown())))
+            }
         }
     }
 }

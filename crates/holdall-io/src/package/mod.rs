@@ -230,7 +230,9 @@ impl PackageReader {
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
         Ok(match self.at(file)? {
-            FileBytes::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
+            FileBytes::Zip(stored) => {
+                (stored.len, Box::new(stored.stream(self.inner.options.limits())?))
+            }
             FileBytes::Disk(path) => {
                 let (len, from) = on_disk_file(&path)?;
                 (len, Box::new(from))
@@ -277,7 +279,9 @@ impl PackageReader {
                 let source = source.with_digest(Some(digest));
                 Ok(FoundFile { source: Arc::new(source), name, io: self.inner.io })
             }
-            FileBytes::Zip(..) => Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name)),
+            FileBytes::Zip(..) => {
+                Ok(FoundFile::new(Arc::new(MemorySource::new(self.read(path)?)), name))
+            }
             FileBytes::Disk(path) => {
                 let is_here = |of: &Path| path.starts_with(of);
                 // The name of a file in the cache is only a hash.
@@ -352,7 +356,9 @@ impl PackageReader {
                     None => Err(self.no_file(&file.path)),
                 }
             }
-            (Origin::Folder(root), FileLocation::Disk) => Ok(FileBytes::Disk(root.join(&file.path))),
+            (Origin::Folder(root), FileLocation::Disk) => {
+                Ok(FileBytes::Disk(root.join(&file.path)))
+            }
             (Origin::Model(root), FileLocation::Disk) => {
                 let path = file.path.strip_prefix(MODEL).unwrap_or(&file.path);
                 Ok(FileBytes::Disk(root.join(path)))

@@ -3,7 +3,7 @@
 use super::folder;
 use super::origin::Origin;
 use super::rules::{NO_PACKAGE, NOT_HERE, PART};
-use super::{Inner, MODEL, PackageFile, PackageReader, FileLocation};
+use super::{FileLocation, Inner, MODEL, PackageFile, PackageReader};
 use crate::file::File;
 use crate::location::{FoundFile, Location};
 use crate::options::{Io, OpenOptions};
@@ -13,8 +13,8 @@ use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Window};
 use holdall_package::{
-    CARTON_TOML, PackageContents, Description, FetchedTexts, PackedFile, TENSOR_INDEX, Texts, read_zip,
-    rules::MISSING_FILE, write,
+    CARTON_TOML, Description, FetchedTexts, PackageContents, PackedFile, TENSOR_INDEX, Texts,
+    read_zip, rules::MISSING_FILE, write,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -245,7 +245,10 @@ impl PackageReader {
 /// # Errors
 /// Errors of fetching `carton.toml`, because the package cannot be opened without it. A missing table of tensors is
 /// only a warning.
-pub(super) fn texts_of(contents: &PackageContents, options: &OpenOptions) -> Result<Option<FetchedTexts>> {
+pub(super) fn texts_of(
+    contents: &PackageContents,
+    options: &OpenOptions,
+) -> Result<Option<FetchedTexts>> {
     let mut texts = FetchedTexts::default();
     if contents.is_linked(CARTON_TOML) {
         texts.description = Some(text_of(contents, CARTON_TOML, options)?);

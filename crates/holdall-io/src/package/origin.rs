@@ -111,7 +111,7 @@ impl Stored {
 /// # Errors
 /// Limit if it decodes to more bytes than allowed.
 pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
-    Pieces::new(
+    Pieces::with_table(
         Sources::from(source),
         limits.clone(),
         ErrorContext::default(),

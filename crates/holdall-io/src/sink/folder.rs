@@ -93,7 +93,9 @@ impl FolderSink {
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
                 Some(_) => Ok(()),
-                None => Err(place.broken("this path cannot be that of a new folder").in_source(target.display())),
+                None => Err(place
+                    .broken("this path cannot be that of a new folder")
+                    .in_source(target.display())),
             },
             Ok(_) if !overwrite => Err(exists(target, place)),
             Ok(meta) if meta.is_dir() => Ok(()),

@@ -4,7 +4,9 @@ use super::held::{Held, cut, lock, missing};
 use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, SCHEME, VALIDATOR};
-use crate::http::{Answer, GetOptions, Client, FailedTry, RequestedRange, Policy, Url, Validator, retrying};
+use crate::http::{
+    Answer, Client, FailedTry, GetOptions, Policy, RequestedRange, Url, Validator, retrying,
+};
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -368,7 +370,12 @@ struct FirstAnswer {
 
 impl FirstAnswer {
     /// Creates it from a response, for a file of `len` bytes of which `part` was received.
-    fn from_answer(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<FirstAnswer> {
+    fn from_answer(
+        answer: &Answer,
+        client: &Client,
+        len: u64,
+        part: (u64, Bytes),
+    ) -> Result<FirstAnswer> {
         let validator = answer.validator()?;
         let own = client.service().map(|service| service.pin(answer));
         let usual = || validator.condition().map(|value| ("if-range", value.to_owned()));
@@ -481,7 +488,9 @@ fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), FailedTry> {
     refuse_encoding(answer)?;
     let Some(range) = answer.content_range()? else {
         let what = match answer.header("content-type") {
-            Some(kind) if kind.starts_with("multipart/") => "the server sent several parts for one range",
+            Some(kind) if kind.starts_with("multipart/") => {
+                "the server sent several parts for one range"
+            }
             _ => "the server sent a partial response without `Content-Range`",
         };
         return Err(ANSWER.broken(what).into());

@@ -1,6 +1,6 @@
 //! Azure Blob Storage.
 
-use super::credentials::{machine, post_form, fetch_credentials};
+use super::credentials::{fetch_credentials, machine, post_form};
 use super::google::token;
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
@@ -100,8 +100,8 @@ impl Azure {
             }
             if let Some(path) = options.env("AZURE_FEDERATED_TOKEN_FILE") {
                 let text = std::fs::read_to_string(path);
-                let text =
-                    text.map_err(|e| PROFILE.broken("cannot read the Azure token file").because(e))?;
+                let text = text
+                    .map_err(|e| PROFILE.broken("cannot read the Azure token file").because(e))?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 form.push_str(&format!(
                     "&client_assertion_type={}&client_assertion={}",

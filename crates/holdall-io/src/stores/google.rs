@@ -1,6 +1,6 @@
 //! Google Cloud Storage, accessed by its XML API.
 
-use super::credentials::{machine, post_form, fetch_credentials};
+use super::credentials::{fetch_credentials, machine, post_form};
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
@@ -107,23 +107,20 @@ impl Google {
                 )
             }
             other => {
-                let e = format!(
-                    "credentials of type `{}` are not supported",
-                    other.escape_debug()
-                );
+                let e = format!("credentials of type `{}` are not supported", other.escape_debug());
                 return Err(PROFILE.broken(e).with_hint(
                     "`gcloud auth print-access-token` prints what `GOOGLE_OAUTH_ACCESS_TOKEN` can be set to",
                 ));
             }
         };
-        let url =
-            Url::parse(place).map_err(|e| e.within("`token_uri` in the credentials file"))?;
+        let url = Url::parse(place).map_err(|e| e.within("`token_uri` in the credentials file"))?;
         token(&post_form(&Client::new(&self.policy), &url, &form)?)
     }
 }
 
 fn read(path: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| PROFILE.broken("cannot read the Google credentials file").because(e))
+    std::fs::read(path)
+        .map_err(|e| PROFILE.broken("cannot read the Google credentials file").because(e))
 }
 
 /// Parses a token with its time of expiry, as token services return it.

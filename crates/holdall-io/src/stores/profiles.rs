@@ -1,7 +1,8 @@
 //! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
-    FoundKeys, given, of_container, of_machine, of_web_identity, refused, session, token_service, fetch_credentials,
+    FoundKeys, fetch_credentials, given, of_container, of_machine, of_web_identity, refused,
+    session, token_service,
 };
 use super::options::{StoreOptions, endpoint};
 use super::rules::{CREDENTIALS, PROFILE};
@@ -103,7 +104,11 @@ struct KeyLookup<'a> {
 
 impl KeyLookup<'_> {
     /// Returns the keys of a profile. `dependents` has the profiles whose roles need these keys.
-    fn resolve(&self, name: &str, dependents: &mut Vec<String>) -> Result<Option<Expiring<FoundKeys>>> {
+    fn resolve(
+        &self,
+        name: &str,
+        dependents: &mut Vec<String>,
+    ) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
             return Err(nowhere(name));
@@ -133,7 +138,9 @@ impl KeyLookup<'_> {
                     return Err(PROFILE.broken(e));
                 }
                 (Some(_), _) if dependents.len() >= CHAIN => {
-                    return Err(PROFILE.broken(format!("more than {CHAIN} roles would have to be assumed in turn")));
+                    return Err(PROFILE.broken(format!(
+                        "more than {CHAIN} roles would have to be assumed in turn"
+                    )));
                 }
                 (Some(from), _) => self.resolve(from, dependents)?,
                 (None, Some(from)) => self.of_source(from)?,
@@ -162,7 +169,9 @@ impl KeyLookup<'_> {
         let env = |name: &str| self.options.env(name);
         match from {
             "Environment" => Ok(env("AWS_ACCESS_KEY_ID").zip(env("AWS_SECRET_ACCESS_KEY")).map(
-                |(id, secret)| Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN"))),
+                |(id, secret)| {
+                    Expiring::always(FoundKeys::new(id, secret, env("AWS_SESSION_TOKEN")))
+                },
             )),
             "EcsContainer" => of_container(self.options),
             "Ec2InstanceMetadata" => Ok(of_machine(self.options)),
@@ -245,7 +254,8 @@ impl KeyLookup<'_> {
         let (account, role) = (encoded(&account, false), encoded(&role, false));
         let target = format!("/federation/credentials?account_id={account}&role_name={role}");
         let url = endpoint(&place)?.with_target(target);
-        let request = HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
+        let request =
+            HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("requesting the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;
@@ -263,8 +273,7 @@ impl KeyLookup<'_> {
 
 #[cold]
 fn unknown(how: &str) -> Error {
-    let e = PROFILE
-        .broken(format!("the profile uses `{how}`, which is not supported"));
+    let e = PROFILE.broken(format!("the profile uses `{how}`, which is not supported"));
     e.with_hint(
         "`aws configure export-credentials --format env` prints what to set in the environment",
     )

@@ -89,7 +89,8 @@ impl Service for S3 {
     fn heard(&self, answer: &Answer) -> Option<Url> {
         let named = answer.header("x-amz-bucket-region")?;
         let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if !matches!(answer.status, 301 | 307 | 400) || named.is_empty() || !named.chars().all(fine) {
+        if !matches!(answer.status, 301 | 307 | 400) || named.is_empty() || !named.chars().all(fine)
+        {
             return None;
         }
         let mut region = self.region.lock().unwrap_or_else(PoisonError::into_inner);

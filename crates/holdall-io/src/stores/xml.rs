@@ -104,9 +104,9 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
             "amp" => '&',
             "quot" => '"',
             "apos" => '\'',
-            _ => number
-                .and_then(char::from_u32)
-                .ok_or_else(|| broken("it has an unknown entity"))?,
+            _ => {
+                number.and_then(char::from_u32).ok_or_else(|| broken("it has an unknown entity"))?
+            }
         });
         rest = after;
     }

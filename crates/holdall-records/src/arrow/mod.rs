@@ -99,7 +99,7 @@ impl Arrow {
         records: impl IntoIterator<Item = Result<Record<'r>>>,
     ) -> Result<RecordBatch> {
         let rows = records.into_iter().collect::<Result<Vec<Record<'r>>>>()?;
-        self.batch(rows)
+        self.batch_of_rows(rows)
     }
 
     /// These records as batches of `len` records, the last of fewer: for whatever takes a [`RecordBatchReader`]. The first
@@ -120,7 +120,7 @@ impl Arrow {
         &self.records
     }
 
-    fn batch(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
+    fn batch_of_rows(&self, rows: Vec<Record<'_>>) -> Result<RecordBatch> {
         let records = &self.records;
         let columns = records.gather(&self.paths, &RowSelection::These(&rows), &Work::new())?;
         let columns = self.schema.fields().iter().zip(columns);
@@ -143,7 +143,7 @@ impl<'r, I: Iterator<Item = Result<Record<'r>>>> Iterator for Batches<I> {
         let rows = self.records.by_ref().take(self.len).collect::<Result<Vec<_>>>();
         let batch = rows.and_then(|rows| match rows.len() {
             0 => Ok(None),
-            _ => self.arrow.batch(rows).map(Some),
+            _ => self.arrow.batch_of_rows(rows).map(Some),
         });
         self.is_over = !matches!(batch, Ok(Some(_)));
         batch.map_err(|e| ArrowError::ExternalError(Box::new(e))).transpose()

@@ -165,12 +165,13 @@ pub(super) fn runs(blob: &Blob, range: Range<u64>) -> Result<(FieldRef, ArrayRef
     let values = match dtype {
         None => Values::Runs(ends, bytes),
         Some(dtype) => {
-            let below = tensor(ColumnBytes::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
-                Wrong::Told(e) => placed(e, blob.tensor()),
-                Wrong::Bytes => {
-                    placed(BOOL_BYTE.broken("a byte that is not 0 or 1"), blob.tensor())
-                }
-            });
+            let below =
+                tensor(ColumnBytes::Shared(bytes), dtype, 1, count).map_err(|wrong| match wrong {
+                    Wrong::Told(e) => placed(e, blob.tensor()),
+                    Wrong::Bytes => {
+                        placed(BOOL_BYTE.broken("a byte that is not 0 or 1"), blob.tensor())
+                    }
+                });
             Values::Lists(ends, Box::new(below?))
         }
     };

@@ -44,7 +44,9 @@ impl<'s> Fields<'s> {
                 .with_hint("write fewer members, or nest them less")
         })?;
         let of = match &self.schema.ty(ty).kind {
-            Kind::Scalar(scalar) => return Ok(Element::from_scalar(*scalar).field(name, is_optional)),
+            Kind::Scalar(scalar) => {
+                return Ok(Element::from_scalar(*scalar).field(name, is_optional));
+            }
             Kind::Tensor(tensor) => return self.tensor(tensor, name, is_optional),
             Kind::Enum(e) => {
                 let keys = match e.width {

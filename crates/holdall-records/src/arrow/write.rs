@@ -194,7 +194,9 @@ impl Maker<'_> {
         let kind = &self.schema.ty(ty).kind;
         let put = match kind {
             _ if array.data_type().is_null() => Some(Put::Text(Box::new(|_| &[]))),
-            Kind::Scalar(scalar) => cells::numbers(array, Element::from_scalar(*scalar)).map(Put::Number),
+            Kind::Scalar(scalar) => {
+                cells::numbers(array, Element::from_scalar(*scalar)).map(Put::Number)
+            }
             Kind::Enum(_) | Kind::String | Kind::Record => cells::runs(array, true).map(Put::Text),
             Kind::Bytes => cells::runs(array, false).map(Put::Text),
             Kind::Struct(fields) => match array.as_struct_opt() {

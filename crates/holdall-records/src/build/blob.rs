@@ -163,7 +163,9 @@ impl BlobWriter {
 
     #[cold]
     fn not(&self, what: &str) -> Error {
-        self.in_context(CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)))
+        self.in_context(
+            CONTENT.broken(format!("a blob of {} is not a blob of {what}", self.content)),
+        )
     }
 
     #[cold]

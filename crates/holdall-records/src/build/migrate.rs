@@ -48,8 +48,8 @@ impl DatasetWriter {
         checker: Option<&Checker<'_>>,
     ) -> Result<()> {
         let limits = self.limits.clone();
-        let mut reread =
-            Reread::new(records, resolution, converters, &limits).map_err(|e| self.in_context(e))?;
+        let mut reread = Reread::new(records, resolution, converters, &limits)
+            .map_err(|e| self.in_context(e))?;
         for record in records.iter(range)? {
             let record = record?;
             let made = reread.record(&record).and_then(|(bytes, heap)| {

@@ -31,7 +31,7 @@ use holdall_core::{
 };
 use holdall_io::Tensor;
 use holdall_io::items::as_it_is;
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::sink::FileSink;
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_json::parse;

@@ -1,7 +1,7 @@
 //! Columns of what was gathered.
 
 use super::fill::Filled;
-use super::plan::{END, ColumnKind, Shape};
+use super::plan::{ColumnKind, END, Shape};
 use super::views::{VIEW, buffers, views};
 use super::{ColumnBytes, Found, Gathered, Gatherer, Rows, Texts, Values, Wrong, block};
 use holdall_core::Result;
@@ -95,7 +95,12 @@ impl Gatherer<'_> {
 }
 
 /// The elements of tensors, `count` in each of `len`.
-pub(crate) fn tensor(data: ColumnBytes, dtype: TensorDType, count: usize, len: usize) -> Found<Gathered> {
+pub(crate) fn tensor(
+    data: ColumnBytes,
+    dtype: TensorDType,
+    count: usize,
+    len: usize,
+) -> Found<Gathered> {
     let (total, bits) = (count * len, dtype.bits() as usize);
     if dtype == TensorDType::Bool {
         if !block::is_below(data.as_ref(), 1, 2) {

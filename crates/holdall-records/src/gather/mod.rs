@@ -165,7 +165,9 @@ impl Records {
         work: &Work,
     ) -> Result<(Bytes, Bytes)> {
         let all = std::slice::from_ref(path);
-        self.gather_or_explain(all, chosen, work, |gatherer, rows| gatherer.runs(rows, self.ty(), path))
+        self.gather_or_explain(all, chosen, work, |gatherer, rows| {
+            gatherer.runs(rows, self.ty(), path)
+        })
     }
 
     /// Which records have a part: a bit for each, the lowest of a byte first; `None` where all have.

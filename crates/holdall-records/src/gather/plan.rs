@@ -101,12 +101,17 @@ impl<'s> Plan<'s> {
             }
             Kind::Scalar(Scalar::Boolean) => (Job::Bits, ColumnKind::Bits),
             Kind::Scalar(_) => (numbers(None), ColumnKind::Numbers),
-            Kind::Enum(e) => (numbers(u32::try_from(e.values.len()).ok()), ColumnKind::Places(e.clone())),
+            Kind::Enum(e) => {
+                (numbers(u32::try_from(e.values.len()).ok()), ColumnKind::Places(e.clone()))
+            }
             Kind::Struct(_) => (Job::There, ColumnKind::Struct(Vec::new())),
             Kind::Union(union) => {
                 let width = union.width.bytes() as usize;
                 let most = u32::try_from(union.variants.len()).ok();
-                (Job::Numbers { size: width, width, most }, ColumnKind::Union(union.clone(), Vec::new()))
+                (
+                    Job::Numbers { size: width, width, most },
+                    ColumnKind::Union(union.clone(), Vec::new()),
+                )
             }
             Kind::Array(Array { items, len: Len::Fixed(count), .. }) => {
                 // Within the record, whose size fits memory.
@@ -130,9 +135,9 @@ impl<'s> Plan<'s> {
         let mut below =
             |name: &Arc<str>| self.add(ty, &path.then(Segment::Name(name.clone())), false);
         let of = match (of, of_kind) {
-            (ColumnKind::Struct(_), Kind::Struct(of)) => {
-                ColumnKind::Struct(of.members.iter().map(|m| below(&m.name)).collect::<Result<_>>()?)
-            }
+            (ColumnKind::Struct(_), Kind::Struct(of)) => ColumnKind::Struct(
+                of.members.iter().map(|m| below(&m.name)).collect::<Result<_>>()?,
+            ),
             (ColumnKind::Union(union, _), _) => {
                 // One that is called as the discriminator has no name left in a struct.
                 let variants = union.variants.iter().filter(|v| v.key != union.discriminator);

@@ -3,7 +3,9 @@
 use super::tensors::TensorPart;
 use holdall_core::Result;
 use holdall_schema::evolve::rules::NO_CONVERTER;
-use holdall_schema::{Chain, Converters, Encoder, Heap, ConversionInput, Schema, SchemaLimits, by_chain};
+use holdall_schema::{
+    Chain, ConversionInput, Converters, Encoder, Heap, Schema, SchemaLimits, by_chain,
+};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -81,12 +83,15 @@ impl Conversion {
         if let Some(chain) = conversion.chain {
             return converters.with(name, by_chain(writer, reader, limits, chain));
         }
-        converters.with(name, move |from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap| {
-            let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
-            let value = conversion.value(value)?;
-            let mut heap = heap;
-            Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
-        })
+        converters.with(
+            name,
+            move |from: ConversionInput<'_>, to: &mut [u8], heap: &mut dyn Heap| {
+                let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
+                let value = conversion.value(value)?;
+                let mut heap = heap;
+                Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
+            },
+        )
     }
 }
 

@@ -114,7 +114,8 @@ impl Elements {
     fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let count = bytes.len() / self.from.1.size().max(1) as usize;
         let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float = |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
+        let float =
+            |(dtype, logical): &(_, Option<_>)| FloatType::from_dtype(*dtype, logical.as_ref());
         if let (true, Some(_), Some(to)) =
             (self.chain.is_cast(), float(&stored.0), float(&stored.1))
         {

@@ -4,7 +4,7 @@ use super::prepare::{Prepared, Work};
 use super::tensors::{TensorSource, shown_spec};
 use holdall_core::error::Shown as _;
 use holdall_io::items::spec_of;
-use holdall_schema::{StepKind, MemberStep, Scalar, TensorDType};
+use holdall_schema::{MemberStep, Scalar, StepKind, TensorDType};
 
 /// What a [`Migration`](super::Migration) is going to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,11 +62,14 @@ impl MigrationPlan {
             plan.unchanged += u64::from(plan.steps.len() == before);
         }
         for (path, new) in &prepared.absent {
-            plan.steps
-                .push(PlanStep { new: Some(new.clone()), ..step(StepKind::Absent, None, Some(path)) });
+            plan.steps.push(PlanStep {
+                new: Some(new.clone()),
+                ..step(StepKind::Absent, None, Some(path))
+            });
         }
         for (path, old) in &prepared.dropped {
-            plan.steps.push(PlanStep { old: old.clone(), ..step(StepKind::Dropped, Some(path), None) });
+            plan.steps
+                .push(PlanStep { old: old.clone(), ..step(StepKind::Dropped, Some(path), None) });
         }
         plan
     }

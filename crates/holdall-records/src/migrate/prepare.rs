@@ -18,8 +18,8 @@ use holdall_io::{File, Tensor};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
 use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Change, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
-    SCHEMA_ATTRIBUTE, Verdict, ChangeKind, diff, resolve,
+    Change, ChangeKind, Checker, Converters, Document, Node, Resolution, ResolveOptions, Root,
+    SCHEMA_ATTRIBUTE, Verdict, diff, resolve,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -278,7 +278,8 @@ impl Prepared {
             specs.push(match work {
                 Work::Flat(flat) => flat.spec.clone(),
                 Work::Records(job) => job.spec(0)?,
-                Work::Copied(tensor, target) => match TensorSpec::from_info(tensor.sound()?.info()) {
+                Work::Copied(tensor, target) => match TensorSpec::from_info(tensor.sound()?.info())
+                {
                     Some(spec) => TensorSpec { name: target.clone(), ..spec },
                     None => return Ok(None),
                 },

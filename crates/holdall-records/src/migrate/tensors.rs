@@ -105,7 +105,8 @@ impl Flat {
             }
         }
         let made_of = |chain: Chain| {
-            Elements::new(tensor, chain, from, wanted).map(|made| TensorSource::Elements(Box::new(made)))
+            Elements::new(tensor, chain, from, wanted)
+                .map(|made| TensorSource::Elements(Box::new(made)))
         };
         let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
             (None, None) if conversion.is_some() => {

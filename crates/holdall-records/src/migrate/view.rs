@@ -120,8 +120,11 @@ impl Migration {
         let (name, kind, count) = (&job.target, &job.to.json, records.len());
         let mut writer = DatasetWriter::new(name, kind, &folder, &self.limits, &work)?;
         writer.migrate(records, 0..count, &job.resolution, &job.converters)?;
-        let spools: Vec<Spool> =
-            FinishedTensor::from(writer).components.into_iter().map(|(_, _, spool)| spool).collect();
+        let spools: Vec<Spool> = FinishedTensor::from(writer)
+            .components
+            .into_iter()
+            .map(|(_, _, spool)| spool)
+            .collect();
         let spec = job.spec(spools.get(1).map_or(0, Spool::len))?;
         Ok((spec, spools.into_iter().map(|spool| From::Spooled(Mutex::new(spool))).collect()))
     }

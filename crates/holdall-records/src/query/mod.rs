@@ -28,7 +28,7 @@ pub use groups::{Group, Groups};
 pub use order::RecordSorter;
 pub use sample::Sample;
 
-use super::{RecordsAt, Blob, Iter, Record, Records, check_range, placed};
+use super::{Blob, Iter, Record, Records, RecordsAt, check_range, placed};
 use holdall_core::Result;
 use holdall_schema::{Accessor, Outline, OutlineRow, Symbols};
 use std::ops::Range;

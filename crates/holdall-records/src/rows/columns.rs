@@ -145,7 +145,13 @@ pub(crate) fn unnamed(column: usize) -> Error {
 }
 
 /// Puts a column at its path.
-fn insert_column(root: &mut ColumnNode, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
+fn insert_column(
+    root: &mut ColumnNode,
+    schema: &Schema,
+    ty: TypeId,
+    path: &Path,
+    column: usize,
+) -> Result<()> {
     let missing =
         || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
     let twice = || TABLE.broken(format!("two columns are for `{path}`"));
@@ -164,7 +170,10 @@ fn insert_column(root: &mut ColumnNode, schema: &Schema, ty: TypeId, path: &Path
                 let place = members.iter().position(|(known, _)| **known == **name);
                 let place = place.unwrap_or_else(|| {
                     let is_optional = member.presence.is_some();
-                    members.push((name.to_string(), ColumnNode { is_optional, what: ColumnContent::Nothing }));
+                    members.push((
+                        name.to_string(),
+                        ColumnNode { is_optional, what: ColumnContent::Nothing },
+                    ));
                     members.len() - 1
                 });
                 at = &mut members[place].1;

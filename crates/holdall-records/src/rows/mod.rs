@@ -195,8 +195,10 @@ impl RowsOptions {
         if metadata.is_file() {
             self.work.begin(metadata.len());
         }
-        let form =
-            self.form.or_else(|| RecordForm::of_file(path)).unwrap_or_else(|| RecordForm::from_path(path));
+        let form = self
+            .form
+            .or_else(|| RecordForm::of_file(path))
+            .unwrap_or_else(|| RecordForm::from_path(path));
         if form.has_types() && metadata.is_file() {
             return self.batched(
                 Arc::new(FileSource::open(path)?),

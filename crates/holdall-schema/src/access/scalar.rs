@@ -307,8 +307,12 @@ fn small_form(scalar: Scalar) -> Option<ScalarRepr> {
 #[inline(never)]
 fn read_small(form: ScalarRepr, record: &[u8], start: usize) -> Result<f64, ScalarError> {
     Ok(match form {
-        ScalarRepr::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?))),
-        ScalarRepr::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(bytes(record, start)?))),
+        ScalarRepr::Small16(kind) => {
+            kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?)))
+        }
+        ScalarRepr::Small8(kind) => {
+            kind.number(u32::from(u8::from_le_bytes(bytes(record, start)?)))
+        }
         ScalarRepr::Single => f64::from(f32::from_le_bytes(bytes(record, start)?)),
         ScalarRepr::Own | ScalarRepr::Bool => f64::from_le_bytes(bytes(record, start)?),
     })

@@ -254,8 +254,9 @@ fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, Validatio
         .with_draft(Draft::Draft202012)
         .with_pattern_options(PatternOptions::regex())
         .offline();
-    options =
-        options.with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::for_keyword(value))));
+    options = options.with_keyword(effort::KEYWORD, |_, value, _| {
+        Ok(Box::new(effort::Step::for_keyword(value)))
+    });
     for kind in KindKeyword::all() {
         let name = kind.name();
         options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));

@@ -87,8 +87,12 @@ impl Code<'_> {
     fn form(&mut self, ty: TypeId, name: &str) -> Result<Option<NumpyLayout>> {
         let schema = self.schema;
         let size = schema.extent(ty)?.size;
-        let plain =
-            |text| NumpyLayout { element: Element::Text(text), size, shape: vec![], strides: vec![] };
+        let plain = |text| NumpyLayout {
+            element: Element::Text(text),
+            size,
+            shape: vec![],
+            strides: vec![],
+        };
         Ok(match &schema.ty(ty).kind {
             Kind::Scalar(scalar) => Some(plain(scalar_text(*scalar))),
             Kind::Enum(e) => Some(plain(match e.width.bytes() {
@@ -100,7 +104,12 @@ impl Code<'_> {
                 Some(dtype) => {
                     let (shape, size) = (schema.dims(tensor)?, dtype.bits() / 8);
                     let strides = contiguous(&shape, size);
-                    Some(NumpyLayout { element: Element::Text(element_text(dtype)), size, shape, strides })
+                    Some(NumpyLayout {
+                        element: Element::Text(element_text(dtype)),
+                        size,
+                        shape,
+                        strides,
+                    })
                 }
                 None => None,
             },

@@ -103,7 +103,12 @@ impl<'v> Compiler<'v> {
     }
 
     /// Adds a type.
-    fn add_type(&mut self, kind: Kind, align: Option<Align>, at: &SchemaPath<'_>) -> Result<TypeId> {
+    fn add_type(
+        &mut self,
+        kind: Kind,
+        align: Option<Align>,
+        at: &SchemaPath<'_>,
+    ) -> Result<TypeId> {
         let ty = sized(kind, align, &self.types, &Symbols::new());
         let ty = ty.map_err(|e| at.locate(e))?;
         // The number of nodes is bounded below 2^31.

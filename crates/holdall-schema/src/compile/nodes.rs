@@ -34,7 +34,12 @@ const ON_THE_WAY: [&str; 17] = [
 
 impl<'v> Compiler<'v> {
     /// The node, and all below it.
-    pub(super) fn node(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
+    pub(super) fn node(
+        &mut self,
+        node: &'v Value,
+        at: &SchemaPath<'_>,
+        depth: usize,
+    ) -> Result<NodeId> {
         let found = self.defs.resolve(node).map_err(|e| at.locate(e))?;
         let Some(name) = &found.name else { return self.own_node(found.node, at, depth) };
         let root = SchemaPath::root();
@@ -133,7 +138,12 @@ impl<'v> Compiler<'v> {
         Ok(self.object(properties, AdditionalMembers::Forbidden, Vec::new()))
     }
 
-    fn plain_node(&mut self, node: &'v Keywords, at: &SchemaPath<'_>, depth: usize) -> Result<NodeId> {
+    fn plain_node(
+        &mut self,
+        node: &'v Keywords,
+        at: &SchemaPath<'_>,
+        depth: usize,
+    ) -> Result<NodeId> {
         let below = depth.saturating_add(1);
         let mut properties = Vec::new();
         if let Some(Value::Object(schemas)) = node.get("properties") {
@@ -257,7 +267,11 @@ impl<'v> Compiler<'v> {
 }
 
 /// Marks the properties that `required` names; the names it has beside them.
-fn require(properties: &mut [Property], node: &Keywords, at: &SchemaPath<'_>) -> Result<Vec<Arc<str>>> {
+fn require(
+    properties: &mut [Property],
+    node: &Keywords,
+    at: &SchemaPath<'_>,
+) -> Result<Vec<Arc<str>>> {
     let mut others = Vec::new();
     let required = match node.get("required") {
         None => return Ok(others),

@@ -78,7 +78,10 @@ impl fmt::Display for SchemaPath<'_> {
 }
 
 /// The kind of a node: what follows `TypeDef:`, and the keyword's value.
-pub(super) fn kind<'v>(node: &'v Keywords, at: &SchemaPath<'_>) -> Result<Option<(&'v str, &'v Value)>> {
+pub(super) fn kind<'v>(
+    node: &'v Keywords,
+    at: &SchemaPath<'_>,
+) -> Result<Option<(&'v str, &'v Value)>> {
     let named = || node.iter().filter_map(|(k, v)| Some((k.strip_prefix("TypeDef:")?, v)));
     let mut kinds = named().filter(|(name, _)| is_kind(name));
     let found = kinds.next();

@@ -12,7 +12,12 @@ use std::sync::Arc;
 
 impl<'v> Compiler<'v> {
     /// The type of a node that has a kind, or stands for one that has.
-    pub(super) fn ty(&mut self, node: &'v Value, at: &SchemaPath<'_>, depth: usize) -> Result<TypeId> {
+    pub(super) fn ty(
+        &mut self,
+        node: &'v Value,
+        at: &SchemaPath<'_>,
+        depth: usize,
+    ) -> Result<TypeId> {
         let found = self.defs.resolve(node).map_err(|e| at.locate(e))?;
         let root = SchemaPath::root();
         let def = found.name.as_deref().map(|name| SchemaPath::def(&root, name));
@@ -248,7 +253,12 @@ fn next_of(sorted: &[u32]) -> Vec<u32> {
     next
 }
 
-fn scalar_kind(scalar: Scalar, node: &Keywords, value: &Value, at: &SchemaPath<'_>) -> Result<Kind> {
+fn scalar_kind(
+    scalar: Scalar,
+    node: &Keywords,
+    value: &Value,
+    at: &SchemaPath<'_>,
+) -> Result<Kind> {
     read::is_true(scalar.as_str(), value, at)?;
     read::agrees(node, "type", scalar.json_type(), at)?;
     match scalar {

@@ -188,7 +188,11 @@ impl Change {
         match (self.verdict, self.what) {
             (
                 Verdict::Compatible,
-                ChangeKind::Order | ChangeKind::ValuesOrder | ChangeKind::Align | ChangeKind::Default | ChangeKind::Annotations,
+                ChangeKind::Order
+                | ChangeKind::ValuesOrder
+                | ChangeKind::Align
+                | ChangeKind::Default
+                | ChangeKind::Annotations,
             ) => Bump::Patch,
             (Verdict::Compatible, _) => Bump::Minor,
             _ => Bump::Major,

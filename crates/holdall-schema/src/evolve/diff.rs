@@ -1,6 +1,6 @@
 //! Two schemas compared, path by path (8.1).
 
-use super::change::{Change, Verdict, ChangeKind};
+use super::change::{Change, ChangeKind, Verdict};
 use super::keywords::Keywords;
 use super::show;
 use crate::error::Result;
@@ -53,7 +53,7 @@ impl<'s> From<(&'s Schema, &'s Value)> for Side<'s> {
 /// let changes = diff(&old, &new, &limits)?;
 /// assert_eq!(changes[0].what, What::Widened);
 /// assert_eq!(changes[0].to_string(), "widened at id: Int32, now Int64 (compatible)");
-/// assert_eq!(Bump::of(&changes), Bump::Minor);
+/// assert_eq!(Bump::for_changes(&changes), Bump::Minor);
 /// # Ok::<(), holdall_schema::Error>(())
 /// ```
 ///
@@ -89,7 +89,9 @@ pub fn diff<'s>(
                 Root::Record(_) => "a record",
             };
             root.push(
-                Local::new(ChangeKind::Kind, Verdict::NeedsConverter).sides(show(a), show(b)).entry(),
+                Local::new(ChangeKind::Kind, Verdict::NeedsConverter)
+                    .sides(show(a), show(b))
+                    .entry(),
             );
         }
     }

@@ -1,7 +1,7 @@
 //! What only the JSON of a schema says: annotations, and what the validator looks at.
 
 use super::assertions;
-use super::change::{Verdict, ChangeKind};
+use super::change::{ChangeKind, Verdict};
 use super::diff::{Budget, Found, Local, Sites};
 use super::show;
 use crate::error::Result;

@@ -4,7 +4,7 @@ use super::build::{At, Build, Source};
 use super::plan::{Filling, MemberPlan, Plan, PlanId, Step};
 use super::rules::NO_DEFAULT;
 use super::show;
-use super::told::{StepKind, Local, PlanActions};
+use super::told::{Local, PlanActions, StepKind};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::{Member, Struct, TypeId};
@@ -139,7 +139,11 @@ impl Build<'_> {
             let plan = PlanId(self.plans.len());
             self.plans.push(Plan::Convert { converter, from: struct_type, to: member.ty });
             // It is given the struct around.
-            told.push(tell(StepKind::Converted, Some(None), self.converters.get(converter).cloned()));
+            told.push(tell(
+                StepKind::Converted,
+                Some(None),
+                self.converters.get(converter).cloned(),
+            ));
             return Ok(Some(Step::Member(MemberPlan {
                 name,
                 from: 0..size,

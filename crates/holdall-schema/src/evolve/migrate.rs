@@ -1,6 +1,6 @@
 //! A resolution at work on records.
 
-use super::convert::{Convert, Converters, ConversionInput};
+use super::convert::{ConversionInput, Convert, Converters};
 use super::keep::HeapDefaults;
 use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};

@@ -1,6 +1,6 @@
 //! What headers have: references, and what leads to them.
 
-use super::change::{Verdict, ChangeKind};
+use super::change::{ChangeKind, Verdict};
 use super::diff::{Found, Local, Pair, Sites, Walk};
 use super::keywords::Seen;
 use super::show;
@@ -132,7 +132,9 @@ impl<'s> Walk<'s> {
             } else {
                 self.budget.take(1)?;
                 let text = show_property(self.old, property);
-                out.push(Local::new(ChangeKind::Removed, Verdict::Breaking).at(step).old(text).entry());
+                out.push(
+                    Local::new(ChangeKind::Removed, Verdict::Breaking).at(step).old(text).entry(),
+                );
             }
         }
         let has = |object: &Object, name: &Arc<str>| object.property(name).is_some();

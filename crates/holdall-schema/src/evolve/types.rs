@@ -1,6 +1,6 @@
 //! Types compared: what records are made of.
 
-use super::change::{Verdict, ChangeKind};
+use super::change::{ChangeKind, Verdict};
 use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
 use super::keywords::Seen;
 use super::references::bounds;

@@ -15,7 +15,7 @@ use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 #[cfg(feature = "ztensor2")]
 use holdall_io::external;
 use holdall_io::items::Item;
-use holdall_io::sink::{FileSink, FolderSink, Sink as _, DigestSink};
+use holdall_io::sink::{DigestSink, FileSink, FolderSink, Sink as _};
 #[cfg(feature = "ztensor2")]
 use holdall_io::source::FileSource;
 use holdall_io::{File, WriteOptions, part_name};

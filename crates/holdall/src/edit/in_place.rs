@@ -5,7 +5,7 @@ use super::part::{Entry, From};
 use holdall_core::ledger::Record;
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
 use holdall_io::error::io;
-use holdall_io::items::{self, Item, CopyMode, Sharing};
+use holdall_io::items::{self, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::source::{ByteSource, FileSource, SliceSource};

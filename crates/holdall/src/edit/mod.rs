@@ -52,7 +52,7 @@ use holdall_io::select::nearest;
 use holdall_io::{File, Tensor, WriteOptions};
 use holdall_schema::KIND_ATTRIBUTE;
 pub(crate) use part::version_to_write;
-use part::{Entry, From, EditedFile};
+use part::{EditedFile, Entry, From};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use holdall_core::{Attributes, Encode, Encoding, Error, Extent, Result, TensorSp
 use holdall_formats::shards::ChangedShard;
 use holdall_formats::{Format, Shards};
 use holdall_io::error::{CANNOT_EDIT, NAMED_ELSEWHERE, SEVERAL_FILES, UNKEPT};
-use holdall_io::items::{self, ComponentSource, Item, CopyMode, Sharing};
+use holdall_io::items::{self, ComponentSource, CopyMode, Item, Sharing};
 use holdall_io::ledger;
 use holdall_io::lock::{self, Stamp};
 use holdall_io::sink::{FileSink, Sink};
@@ -218,7 +218,8 @@ impl EditedFile {
 /// Gives the attributes of files that will have no tensor, and are then no files of the model, to the next: all of those of the first file,
 /// or, where files have attributes of their own, those that others lack.
 pub(super) fn hand_on_attributes(parts: &mut [EditedFile], merges: bool) {
-    let is_empty = |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
+    let is_empty =
+        |part: &EditedFile| part.changed && part.entries.iter().flatten().next().is_none();
     let Some(next) = parts.iter().position(|part| !is_empty(part)) else { return };
     let handed: Vec<Attributes> = parts
         .iter()

@@ -8,8 +8,8 @@ use holdall_core::Error;
 use holdall_json::Value;
 use holdall_json::parse;
 use holdall_schema::{
-    Convert, Converters, Document, Encoder, Heap, Part, Reading, ResolveOptions, Root, Schema,
-    SchemaLimits, by_chain, resolve,
+    ConversionInput, Convert, Converters, Document, Encoder, Heap, Reading, ResolveOptions, Root,
+    Schema, SchemaLimits, by_chain, resolve,
 };
 use std::sync::Mutex;
 
@@ -110,7 +110,12 @@ struct Made<'m> {
 }
 
 impl Convert for Made<'_> {
-    fn convert(&self, from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap) -> Result<(), Error> {
+    fn convert(
+        &self,
+        from: ConversionInput<'_>,
+        to: &mut [u8],
+        heap: &mut dyn Heap,
+    ) -> Result<(), Error> {
         let at = *self.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let value = self.values.get(at).unwrap_or(&Value::Null);
         let mut heap = heap;
