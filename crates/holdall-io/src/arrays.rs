@@ -140,7 +140,11 @@ impl Reopened {
         match source.len() == self.len {
             true => Ok(source),
             false => {
-                let message = format!("it had {} bytes and has {}", self.len, source.len());
+                let message = format!(
+                    "the file had {} bytes when it was opened, and now has {}",
+                    self.len,
+                    source.len()
+                );
                 Err(crate::error::CHANGED.broken(message).in_source(self.path.display()))
             }
         }

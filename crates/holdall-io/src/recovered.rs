@@ -182,7 +182,7 @@ fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Resul
     match crc == said {
         true => Ok(()),
         false => {
-            let message = format!("the CRC-32 is {crc:#010x}, its header says {said:#010x}");
+            let message = format!("expected the CRC-32 {said:#010x}, found {crc:#010x}");
             Err(CRC32.broken(message))
         }
     }

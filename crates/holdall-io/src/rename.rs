@@ -40,9 +40,7 @@ impl Rename {
         if found != 0 && found != expected {
             return Err(PATTERN
                 .broken(format!("`{shown}` has {expected} `*` before `=` and {found} after it"))
-                .with_hint(
-                    "only `*` is carried over; use as many after `=` as before it, or none",
-                ));
+                .with_hint("use as many `*` after `=` as before it, or none"));
         }
         Ok(Rename { old, new })
     }

@@ -281,7 +281,7 @@ impl Iterator for TensorStream {
             return Some(Ok(arrived));
         }
         state.left = 0;
-        let broken = || IO.broken("a thread that loads tensors ended before it was done");
+        let broken = || IO.broken("a loading thread ended before all tensors were loaded");
         Some(Err(state.failed.take().unwrap_or_else(broken)))
     }
 }

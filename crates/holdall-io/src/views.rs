@@ -224,7 +224,7 @@ impl Tensor {
     fn no_elements(&self, layout: &Layout) -> Error {
         match self.other_value() {
             Some(what) => UNKNOWN_LAYOUT
-                .broken(format!("it is {what}, which has no elements of a number type"))
+                .broken(format!("the tensor is {what}, which has no numeric elements"))
                 .with_hint("read it as a value of the package"),
             None => {
                 let layout = layout.as_str().shown();

@@ -28,7 +28,7 @@ impl Url {
     /// [`URL`] if the text is not a URL; [`SCHEME`] if its scheme is neither http nor https.
     pub fn parse(text: &str) -> Result<Url> {
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(URL.broken("it does not start with a scheme, such as `https:`"));
+            return Err(URL.broken("the address does not start with a scheme, such as `https:`"));
         };
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -43,7 +43,7 @@ impl Url {
             return Err(URL.broken("the scheme is not followed by `//`"));
         };
         if rest.contains('\\') {
-            return Err(URL.broken("it contains a backslash"));
+            return Err(URL.broken("the address contains a backslash"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
@@ -101,7 +101,7 @@ impl Url {
             return Ok(url);
         }
         if location.contains('\\') {
-            return Err(URL.broken("it contains a backslash"));
+            return Err(URL.broken("the address contains a backslash"));
         }
         let location = encoded(location.split('#').next().unwrap_or_default())?;
         let path = self.target.split('?').next().unwrap_or_default();
@@ -236,10 +236,11 @@ fn check_host(host: &str) -> Result<()> {
     }
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.is_empty() {
-        return Err(URL.broken("it has no host"));
+        return Err(URL.broken("the address has no host"));
     }
     if !host.chars().all(fine) || host.len() > 253 {
-        let e: Error = URL.broken("the host may have letters, digits, `.`, `-` and `_` only");
+        let e: Error =
+            URL.broken("the host has other characters than letters, digits, `.`, `-` and `_`");
         return Err(e.with_hint("write names in other scripts in their ASCII form, `xn--…`"));
     }
     Ok(())
@@ -250,7 +251,7 @@ fn encoded(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     for &byte in text.as_bytes() {
         match byte {
-            0..=0x1f | 0x7f => return Err(URL.broken("it contains a control character")),
+            0..=0x1f | 0x7f => return Err(URL.broken("the address contains a control character")),
             b' ' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}' | 0x80.. => {
                 out.push_str(&format!("%{byte:02X}"));
             }

@@ -100,7 +100,7 @@ impl FolderSink {
             Ok(_) if !overwrite => Err(exists(target, place)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = place.broken("this is not a folder, and a folder does not replace it");
+                let e = place.broken("this is a file, and a folder does not replace it");
                 let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }

@@ -470,7 +470,7 @@ fn whole(mut answer: Answer, client: &Client) -> Result<FirstAnswer, FailedTry> 
     if let Some(range) = part.filter(is_part) {
         let total = range.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
         let message = format!(
-            "status 200 says that the whole file follows, `Content-Range` that it is a part of {total} bytes; expected 206"
+            "status 200 announces the whole file, but `Content-Range` a part of {total} bytes; expected status 206"
         );
         return Err(ANSWER.broken(message).into());
     }
