@@ -63,7 +63,7 @@ export const RULES: Record<string, Rule> = {
   'http/url': { kind: 'misuse' },
   'http/scheme': { kind: 'misuse' },
   'http/failed': { kind: 'io' },
-  'http/slow': { kind: 'io', hint: 'try again later, or from another place' },
+  'http/slow': { kind: 'io', hint: 'try again later, or from another network' },
   'http/status': { kind: 'io' },
   'http/answer': { kind: 'io' },
   'http/ranges': {

@@ -1,4 +1,4 @@
-//! Files inside of archives, opened in place: of tar archives, and of zips that are no packages.
+//! Files inside archives, opened in place: in tar archives, and in zip archives that are not packages.
 
 use crate::index::fetch_ends;
 use crate::source::{ByteSource, MemorySource, SliceSource, fetched, read_now};
@@ -14,24 +14,24 @@ holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// A path that is not in the archive.
-    pub NO_FILE: NotFound "archive/no-file" "The archive contains the file whose path is asked for.";
-    /// What has no files in it.
+    /// A path that the archive does not contain.
+    pub NO_FILE: NotFound "archive/no-file" "The archive contains a file with the requested path.";
+    /// A file that is not an archive.
     pub NO_ARCHIVE: Misuse "archive/no-archive"
         "The path before `!/` names a package, a zip or an uncompressed tar archive.";
 }
 
-/// What an archive has in it.
+/// The contents of an archive.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ArchiveContents {
-    /// Where it is from, as errors say it.
+    /// The name of the archive in errors.
     pub source: String,
-    /// `tar` or `zip`.
+    /// The kind of archive: `tar` or `zip`.
     pub kind: &'static str,
-    /// Its bytes.
+    /// The length of the archive in bytes.
     pub len: u64,
-    /// Its files, in its order.
+    /// The files, in the order of the archive.
     pub files: Vec<ArchiveEntry>,
 }
 
@@ -39,22 +39,23 @@ pub struct ArchiveContents {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ArchiveEntry {
-    /// Its path in the archive.
+    /// The path in the archive.
     pub name: String,
-    /// Its bytes.
+    /// The length of the file in bytes.
     pub len: u64,
-    /// Bytes that it takes in the archive.
+    /// The number of bytes that the file takes in the archive.
     pub stored_len: u64,
-    /// How it is compressed, where it is: `deflate`, for example.
+    /// The compression method, such as `deflate`. `None` if the file is not compressed.
     pub method: Option<String>,
-    /// The format that it can be opened as, as far as its bytes tell. Not known of what is compressed and long.
+    /// The file's format, detected from its content. `None` if it is unknown, or the file is compressed and too long to
+    /// decode for this.
     pub format: Option<&'static Format>,
 }
 
-/// What the archive that `source` gives has in it; `name` stands for it in errors.
+/// Lists the files of an archive. `name` is its name in errors.
 ///
 /// # Errors
-/// [`NO_ARCHIVE`]; what is wrong with it; Io.
+/// [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; Io.
 pub fn contents(
     source: Arc<dyn ByteSource>,
     name: &str,
@@ -69,10 +70,11 @@ pub fn contents(
     read().map_err(|e: Error| e.in_source(name))
 }
 
-/// Bytes that compressed files of one archive are decoded to together, to tell their formats.
+/// The total number of bytes of one archive's compressed files that are decoded to detect formats.
 const MOST_DECODED: u64 = 64 << 20;
 
-/// The files of a tar archive, and what is wrong behind them. What was walked past is not kept.
+/// Returns the files of a tar archive, and the error after them if the archive is damaged. Skipped bytes are not kept
+/// in memory.
 ///
 /// # Errors
 /// Io.
@@ -84,7 +86,7 @@ pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>,
             Ok(()) => return Ok((walk.members, None)),
             Err(Stop::Fail(e)) => return Ok((walk.members, Some(e))),
             Err(Stop::Need(ranges)) => {
-                // A header and the record behind it are looked at together.
+                // A header and the record after it are read together.
                 if walk.position() != at {
                     (at, window) = (walk.position(), Window::new(source.len()));
                 }
@@ -95,17 +97,17 @@ pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>,
     }
 }
 
-/// The table of an archive.
+/// An archive whose directory has been read.
 pub(crate) enum Archive {
     Tar(Arc<dyn ByteSource>, Vec<Member>),
     Zip(Arc<dyn ByteSource>, Arc<Directory>),
 }
 
 impl Archive {
-    /// Reads the table of the archive that a source holds.
+    /// Reads the directory of the archive in a source.
     ///
     /// # Errors
-    /// [`NO_ARCHIVE`]; what is wrong with it; Io.
+    /// [`NO_ARCHIVE`] if the file is neither a zip nor a tar archive; errors in the archive; Io.
     pub(crate) fn read(source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Archive> {
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
@@ -123,7 +125,7 @@ impl Archive {
         Ok(Archive::Zip(source, directory))
     }
 
-    /// Whether it has a file at that path.
+    /// Returns `true` if the archive has a file at this path.
     pub(crate) fn has(&self, path: &str) -> bool {
         match self {
             Archive::Tar(_, members) => members.iter().any(|member| member.name == path),
@@ -131,7 +133,7 @@ impl Archive {
         }
     }
 
-    /// Calls `each` with the paths of all files.
+    /// Calls `each` with the path of every file.
     pub(crate) fn for_each_path<'a>(&'a self, each: &mut dyn FnMut(&'a str)) {
         match self {
             Archive::Tar(_, members) => members.iter().for_each(|member| each(&member.name)),
@@ -142,11 +144,11 @@ impl Archive {
         }
     }
 
-    /// Returns the bytes of the file at that path. What is stored as it is is read where it lies; what is compressed is decoded into
-    /// memory, under [`Limits::decoded_len`](holdall_core::Limits).
+    /// Returns the bytes of the file at this path. An uncompressed file is read in place; a compressed one is decoded
+    /// into memory, up to [`Limits::decoded_len`](holdall_core::Limits).
     ///
     /// # Errors
-    /// `archive/no-file`; what is wrong with the entry; Io.
+    /// `archive/no-file` if there is none; errors in the entry; Io.
     pub(crate) fn find(&self, path: &str, limits: &Limits) -> Result<Arc<dyn ByteSource>> {
         let found = match self {
             Archive::Tar(source, members) => {
@@ -162,7 +164,7 @@ impl Archive {
         found.ok_or_else(|| self.no_file(path))
     }
 
-    /// What kind it is of, and all its files.
+    /// Returns the kind of archive and its files.
     fn files(&self, limits: &Limits) -> Result<(&'static str, Vec<ArchiveEntry>)> {
         let mut left = MOST_DECODED;
         match self {
@@ -186,7 +188,7 @@ impl Archive {
                     let format = match found {
                         Some(Ok(found)) => format_in(&*found)?,
                         Some(Err(e)) if e.io().is_some() => return Err(e),
-                        // What is wrong with one file is told by opening it.
+                        // An error in one file is reported when that file is opened.
                         Some(Err(_)) | None => None,
                     };
                     Ok(ArchiveEntry {
@@ -222,12 +224,12 @@ impl Archive {
     }
 }
 
-/// Returns the file at that path of a zip.
+/// Returns the entry of the file at this path in a zip archive.
 fn entry_of<'d>(directory: &'d Directory, path: &str) -> Option<Entry<'d>> {
     directory.get(path).filter(|entry| entry.kind() == EntryKind::File)
 }
 
-/// The bytes of an entry of a zip: where they lie, or decoded.
+/// Returns the bytes of an entry of a zip archive, in place or decoded.
 fn zipped(
     source: &Arc<dyn ByteSource>,
     directory: &Directory,
@@ -246,7 +248,7 @@ fn zipped(
     Ok(Arc::new(MemorySource::new(fetched(&**source, &mut window, decoded)?)))
 }
 
-/// The format of the file that a source gives, where it is of one.
+/// Detects the format of the file in a source. Returns `None` if no format recognises it.
 fn format_in(source: &dyn ByteSource) -> Result<Option<&'static Format>> {
     let mut window = Window::new(source.len());
     match fetched(source, &mut window, holdall_formats::detect) {

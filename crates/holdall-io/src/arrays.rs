@@ -1,4 +1,4 @@
-//! Folders of `.npy` files, opened as a file of tensors.
+//! Folders of `.npy` files, opened as one file of tensors.
 
 use crate::error::io;
 use crate::file::File;
@@ -13,17 +13,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders in folders are looked into to this depth.
+/// The greatest depth of nested folders that are searched.
 const MAX_DEPTH: usize = 32;
 
 impl OpenOptions {
-    /// Opens all `.npy` files of a folder and of those in it as one file of tensors. Names are the paths
-    /// inside the folder, with dots between their parts and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Files of other
-    /// kinds are passed over, and bytes behind arrays. Nothing but headers is read; a file on a disk is opened again when its
-    /// elements are.
+    /// Opens all `.npy` files below a folder as one file of tensors. The name of a tensor is its path in the folder,
+    /// with dots between the segments and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Other files, and bytes
+    /// after the arrays, are ignored. Only headers are read; a file on a disk is reopened when its elements are read.
     ///
     /// # Errors
-    /// Io; what is wrong with a header; NotFound, for a folder with no such file.
+    /// Io; errors in a header; NotFound if the folder has no such file.
     pub(crate) fn open_arrays(&self, folder: &Folder) -> Result<File> {
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
@@ -60,7 +59,8 @@ impl OpenOptions {
     }
 }
 
-/// Returns the arrays in and below a folder, sorted by name: paths in the file system, or in the folder of an archive.
+/// Returns the names and paths of the arrays below a folder, sorted by name. The paths are local, or inside the
+/// archive.
 fn arrays_in(folder: &Folder) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     match folder {
@@ -76,12 +76,12 @@ fn arrays_in(folder: &Folder) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Whether a file of that name is an array.
+/// Returns `true` if a file is an array, by its extension.
 fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
-/// Returns whether `.npy` files are in a folder of the disk, or in folders of it.
+/// Returns `true` if there are `.npy` files in a local folder or its subfolders.
 pub(crate) fn has_arrays(folder: &Path) -> bool {
     has_arrays_below(folder, 0)
 }
@@ -99,7 +99,8 @@ fn has_arrays_below(folder: &Path, depth: usize) -> bool {
     depth < MAX_DEPTH && folders.iter().any(|folder| has_arrays_below(folder, depth + 1))
 }
 
-/// The files of a folder, with their names. Links to folders are not followed, so that none is gone through twice.
+/// Collects the arrays below a folder, with their names. Links to folders are not followed, so that none is visited
+/// twice.
 fn collect(
     folder: &Path,
     name: &str,
@@ -122,7 +123,7 @@ fn collect(
     Ok(())
 }
 
-/// A file that is opened for each read, so that thousands of them do not take as many handles.
+/// A file that is reopened for each read, so that thousands of files do not need as many handles.
 pub(crate) struct Reopened {
     path: PathBuf,
     len: u64,
@@ -139,7 +140,11 @@ impl Reopened {
         match source.len() == self.len {
             true => Ok(source),
             false => {
-                let message = format!("it had {} bytes and has {}", self.len, source.len());
+                let message = format!(
+                    "the file had {} bytes when it was opened, and now has {}",
+                    self.len,
+                    source.len()
+                );
                 Err(crate::error::CHANGED.broken(message).in_source(self.path.display()))
             }
         }

@@ -1,17 +1,17 @@
-//! Fresh memory to read into.
+//! Memory to read into.
 
 use crate::error::io;
 use bytes::Bytes;
 use holdall_core::Result;
 
-/// From this many bytes on a buffer is a mapping of its own, in huge pages where the system has them:
-/// most of the cost of reading into fresh memory is the page faults.
+/// The length in bytes from which a buffer is a separate mapping, in huge pages if the system supports them: most of
+/// the cost of reading into new memory are page faults.
 const MAP_MIN: usize = 1 << 20;
 const HUGE_PAGE: usize = 2 << 20;
-/// A buffer takes at most one of this many parts more than its length, to end in a huge page.
+/// A buffer may be longer than requested by one part in this many, so that it ends with a huge page.
 const HUGE_SLACK: usize = 16;
 
-/// Zeroed memory of a fixed length, to be filled and then shared. Moving it moves none of its bytes.
+/// Zeroed memory of a fixed length, to be filled and then shared. Moving it does not move its bytes.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
@@ -25,10 +25,10 @@ enum Memory {
 }
 
 impl Buffer {
-    /// `len` zeroed bytes, aligned to 4096 bytes when there are 1 MiB of them or more.
+    /// Allocates `len` zeroed bytes, aligned to 4096 bytes if there are at least 1 MiB.
     ///
     /// # Errors
-    /// Io, when there is no memory.
+    /// Io if there is not enough memory.
     pub fn new(len: usize) -> Result<Buffer> {
         if len < MAP_MIN {
             return Ok(Buffer { memory: Memory::Heap(vec![0; len]), len });
@@ -36,10 +36,10 @@ impl Buffer {
         Buffer::mapped(len)
     }
 
-    /// `len` zeroed bytes, aligned to 4096 bytes.
+    /// Allocates `len` zeroed bytes, aligned to 4096 bytes.
     ///
     /// # Errors
-    /// Io, when there is no memory.
+    /// Io if there is not enough memory.
     pub fn mapped(len: usize) -> Result<Buffer> {
         // Whole huge pages, because the kernel aligns only such mappings to huge pages.
         let room = if len >= HUGE_PAGE { len.next_multiple_of(HUGE_PAGE) } else { len.max(1) };
@@ -49,8 +49,8 @@ impl Buffer {
             .map_err(|e| io(e, format_args!("taking {len} bytes of memory")))?;
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // The rest in small pages where a huge one would take much more memory than asked for. This is
-            // advice: a kernel without huge pages refuses it, and the memory works all the same.
+            // The end is in small pages if a huge one would take much more memory than requested. This is only advice:
+            // a kernel without huge pages refuses it, and the memory works all the same.
             let is_nearly_full = room - len <= len / HUGE_SLACK;
             let huge = if is_nearly_full { room } else { len / HUGE_PAGE * HUGE_PAGE };
             let _ = map.advise_range(memmap2::Advice::HugePage, 0, huge);
@@ -58,7 +58,7 @@ impl Buffer {
         Ok(Buffer { memory: Memory::Map(map), len })
     }
 
-    /// The bytes, shared and no longer changeable.
+    /// Returns the bytes, which can be shared and no longer be changed.
     pub fn freeze(self) -> Bytes {
         match self.memory {
             Memory::Heap(bytes) => bytes.into(),

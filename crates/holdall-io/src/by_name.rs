@@ -1,11 +1,11 @@
-//! Something said of tensors by their names.
+//! Choices for tensors by their names.
 
 use crate::file::File;
 use crate::glob::Glob;
 use holdall_core::{Error, Result};
 
-/// A choice for all tensors, or for those whose names match a [`Glob`]: the first that has a pattern and matches counts,
-/// else the one that has none.
+/// A choice for all tensors, or for those whose names match a [`Glob`]. The first one whose pattern matches applies,
+/// else the one without a pattern.
 #[derive(Debug, Clone)]
 pub struct ByName<T>(Vec<(Option<Glob>, T)>);
 
@@ -16,15 +16,16 @@ impl<T> Default for ByName<T> {
 }
 
 impl<T: Copy> ByName<T> {
-    /// Adds a choice for the names that `glob` matches, or for all, after those so far.
+    /// Adds a choice for the names that `glob` matches, or for all names, after the existing ones.
     pub fn push(&mut self, glob: Option<Glob>, says: T) {
         self.0.push((glob, says));
     }
 
-    /// Checks that at most one choice is for all, and that each pattern matches a tensor; `twice` is the error where two are for all.
+    /// Checks that at most one choice has no pattern, and that each pattern matches a tensor. `twice` creates the error
+    /// for two choices without a pattern.
     ///
     /// # Errors
-    /// What `twice` gives; NotFound.
+    /// The error of `twice`; NotFound if a pattern matches nothing.
     pub fn check(&self, file: &File, twice: impl Fn(&T, &T) -> Error) -> Result<()> {
         let mut of_all = self.0.iter().filter(|(glob, _)| glob.is_none());
         if let (Some((_, one)), Some((_, other))) = (of_all.next(), of_all.next()) {
@@ -38,7 +39,8 @@ impl<T: Copy> ByName<T> {
         Ok(())
     }
 
-    /// The choice for the tensor of that name, and whether it was made by the name itself and not by a pattern.
+    /// Returns the choice for the tensor of this name, and whether it names the tensor itself instead of matching a
+    /// pattern.
     pub fn lookup(&self, name: &str) -> Option<(T, bool)> {
         let matches =
             |(glob, _): &&(Option<Glob>, T)| glob.as_ref().is_some_and(|g| g.matches(name));

@@ -1,9 +1,10 @@
-//! Blocks of files that are elsewhere, kept on the disk: shared by processes, bounded, never trusted without a checksum.
+//! A disk cache for blocks of remote files: shared by processes, bounded in size, and verified by checksums.
 //!
-//! A block is a file of its own, with the CRC-32C of its bytes behind them. It gets its name when it is whole, so a process that is killed leaves no
-//! half of one; what a power cut leaves is found by the checksum. A disk that is full, or any other failure to write, ends the keeping and not the
-//! reading. The folder of a file is named by the SHA-256 of its address, its length and its strong validator: another version has another folder, and a
-//! file without such a validator is not kept.
+//! Each block is a separate file that ends with the CRC-32C of its bytes. The file gets its name when it is complete,
+//! so a killed process leaves no partial block; damage after a power failure is detected by the checksum. If the disk
+//! is full, or writing fails for another reason, caching stops and reading continues. The folder of a remote file is
+//! named by the SHA-256 of its address, its length and its strong validator, so another version has another folder. A
+//! file without a strong validator is not cached.
 
 use crate::buffer::Buffer;
 use crate::error::NO_CACHE;
@@ -21,13 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The environment variable that names the folder for cached files.
+/// The environment variable with the path of the cache folder.
 pub const CACHE: &str = "HOLDALL_CACHE";
 
-/// The folder for cached files, by what the environment says: the one that [`CACHE`] names, else `holdall` where the system has caches.
+/// Returns the cache folder: the one in the environment variable [`CACHE`], else `holdall` in the system's folder for
+/// caches. `env` looks up environment variables.
 pub fn standard_root(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name: &str| env(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    // The convention says to ignore paths that are not absolute.
+    // The XDG specification says to ignore paths that are not absolute.
     let absolute = |name: &str| folder(name).filter(|path| path.is_absolute());
     if let Some(own) = folder(CACHE) {
         return Some(own);
@@ -42,36 +44,36 @@ pub fn standard_root(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
     Some(caches.join("holdall"))
 }
 
-/// A cache of blocks of files on web servers and in object stores. Any number of processes use one.
+/// A disk cache for blocks of files on web servers and in object stores. Any number of processes can share one.
 #[derive(Debug, Clone)]
 pub struct BlockCache {
     root: PathBuf,
     most: u64,
 }
 
-/// Bytes of a block.
+/// The length of a block in bytes.
 const BLOCK: u64 = 512 << 10;
-/// Bytes behind those of a block: its checksum.
+/// The length in bytes of the checksum that follows a block.
 const SUM: usize = 4;
-/// Blocks fetched at once.
+/// The number of blocks fetched at once.
 const BATCH: usize = 64;
-/// Bytes kept between two looks at how much there is.
+/// The number of cached bytes after which the size of the cache is checked.
 const LOOK: u64 = 64 << 20;
-/// What is used is marked as used so often at most.
+/// The least time between two updates of a block's time of last use.
 const MARK: Duration = Duration::from_secs(60);
-/// What a process that was killed left behind is removed after so long.
+/// The age at which temporary files of killed processes are removed.
 const STALE: Duration = Duration::from_secs(3600);
 
 impl BlockCache {
-    /// One in this folder, below `holdall-blocks`, of at most 10 GiB.
+    /// Creates a cache in `holdall-blocks` below this folder, of at most 10 GiB.
     pub fn new(folder: impl AsRef<Path>) -> BlockCache {
         BlockCache { root: folder.as_ref().join("holdall-blocks"), most: 10 << 30 }
     }
 
-    /// One in the folder that the environment or the system has for caches.
+    /// Creates a cache in the folder that the environment or the system has for caches.
     ///
     /// # Errors
-    /// Misuse, where there is none.
+    /// Misuse if there is no such folder.
     pub fn standard() -> Result<BlockCache> {
         let root = standard_root(&|name| std::env::var_os(name));
         let root = root.ok_or_else(|| {
@@ -80,13 +82,14 @@ impl BlockCache {
         Ok(BlockCache::new(root))
     }
 
-    /// The same of at most so many bytes, and 64 MiB that each process may be beyond them for a while. What was used longest ago goes first.
+    /// Sets the greatest size in bytes. Each process may exceed it temporarily by 64 MiB. The least recently used
+    /// blocks are evicted first.
     pub fn with_size(mut self, bytes: u64) -> BlockCache {
         self.most = bytes;
         self
     }
 
-    /// A file of which blocks are kept; `version` is what no other file and no other version has.
+    /// Returns a source that caches the blocks of a file. `version` must identify the file and its version.
     pub(crate) fn wrap(&self, inner: Arc<dyn ByteSource>, version: &str) -> CachedSource {
         let mut hasher = Hasher::new(Algorithm::Sha256);
         hasher.update(format!("{}\n{version}", inner.len()).as_bytes());
@@ -96,7 +99,8 @@ impl BlockCache {
         CachedSource { inner, folder, cache, is_off, written }
     }
 
-    /// Removes what was used longest ago, until there is room. One process at a time does; others go on.
+    /// Evicts the least recently used blocks until the size is within the bound. Only one process at a time does this;
+    /// the others continue without waiting.
     fn trim(&self) -> io::Result<()> {
         let lock = File::options().create(true).append(true).open(self.root.join(".lock"))?;
         if lock.try_lock().is_err() {
@@ -104,7 +108,7 @@ impl BlockCache {
         }
         let now = SystemTime::now();
         let (mut all, mut total) = (Vec::new(), 0u64);
-        // Nothing is removed that was not put here.
+        // Only files that this module created are removed.
         let is_own = |name: &OsString| {
             name.to_str().is_some_and(|n| n.len() == 64 && n.bytes().all(|b| b.is_ascii_hexdigit()))
         };
@@ -125,7 +129,7 @@ impl BlockCache {
                 total = total.saturating_add(meta.len());
                 all.push((used, meta.len(), entry.path()));
             }
-            // Nothing happens to one with files in it.
+            // Fails, as intended, if the folder is not empty.
             let _ = fs::remove_dir(folder.path());
         }
         if total <= self.most {
@@ -133,7 +137,7 @@ impl BlockCache {
         }
         all.sort_unstable();
         for (_, len, path) in all {
-            // A tenth more, so that this is not done again at once.
+            // A tenth below the bound, so that this is not repeated at once.
             if total <= self.most - self.most / 10 {
                 break;
             }
@@ -145,12 +149,12 @@ impl BlockCache {
     }
 }
 
-/// A source of which blocks are kept.
+/// A source whose blocks are cached.
 pub(crate) struct CachedSource {
     inner: Arc<dyn ByteSource>,
     folder: PathBuf,
     cache: BlockCache,
-    /// Nothing more is kept: the disk is full, or the folder cannot be written.
+    /// Whether caching has stopped, because the disk is full or the folder cannot be written.
     is_off: AtomicBool,
     written: AtomicU64,
 }
@@ -160,13 +164,14 @@ impl CachedSource {
         self.folder.join(block.to_string())
     }
 
-    /// The bytes of the file that a block has.
+    /// Returns the byte range of the file that a block covers.
     fn range(&self, block: u64) -> Range<u64> {
         let start = block * BLOCK;
         start..start.saturating_add(BLOCK).min(self.len())
     }
 
-    /// Reads a block that is kept into `out`, which is as long; whether it is there, and sound.
+    /// Reads a cached block into `out`, which has its length. Returns `true` if the block is cached and its checksum
+    /// matches.
     fn load(&self, block: u64, out: &mut [u8]) -> bool {
         let path = self.path(block);
         let mut read = || {
@@ -177,7 +182,7 @@ impl CachedSource {
             let is_sound = file.read(&mut [0])? == 0 && u32::from_le_bytes(sum) == crc(out);
             let used = file.metadata()?.modified()?;
             if used.elapsed().is_ok_and(|age| age > MARK) {
-                // Only said to those who look for what was used longest ago.
+                // The time is only used to find the least recently used blocks.
                 let _ = file.set_modified(SystemTime::now());
             }
             Ok::<bool, io::Error>(is_sound)
@@ -192,7 +197,7 @@ impl CachedSource {
         }
     }
 
-    /// Keeps a block, where that can be done.
+    /// Writes a block to the cache, if possible.
     fn save(&self, block: u64, bytes: &[u8]) {
         if self.is_off.load(Ordering::Relaxed) {
             return;
@@ -215,7 +220,7 @@ impl CachedSource {
         }
     }
 
-    /// Fills each of `wanted` with the bytes of its range, from blocks that are kept and from the source.
+    /// Fills each buffer of `wanted` with its range, from cached blocks or else from the source.
     fn fill(&self, wanted: &mut [(Range<u64>, &mut [u8])]) -> Result<()> {
         let mut missing = BTreeSet::new();
         let mut spare = Vec::new();
@@ -300,12 +305,12 @@ impl ByteSource for CachedSource {
     }
 }
 
-/// The blocks that a range touches.
+/// Returns the numbers of the blocks that overlap a range.
 fn blocks(range: &Range<u64>) -> Range<u64> {
     if range.start == range.end { 0..0 } else { range.start / BLOCK..range.end.div_ceil(BLOCK) }
 }
 
-/// What both have; where that is nothing, an empty range.
+/// Returns the intersection of two ranges, or an empty range.
 fn cut(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
     let start = a.start.max(b.start);
     start..a.end.min(b.end).max(start)
@@ -320,7 +325,7 @@ fn crc(bytes: &[u8]) -> u32 {
     }
 }
 
-/// A folder for the user alone: what is in it may be secret.
+/// Creates a folder that only the user can access, because cached files may be secret.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! Tensors written in another float type: which, by rule, and how their bytes come.
+//! Writing tensors in another float type: the rules that select them, and the conversion of their bytes.
 
 use crate::by_name::ByName;
 use crate::casting::{CastPieces, Casting};
@@ -15,26 +15,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One rule about the element type that tensors are written with: `TYPE` for all, or `PATTERN=TYPE` for those whose
-/// names match the [`Glob`]. TYPE is a [`FloatType`] by its name, or `keep`.
+/// A rule for the element type that tensors are written with: `TYPE` for all tensors, or `PATTERN=TYPE` for those whose
+/// names match the [`Glob`]. `TYPE` is the name of a [`FloatType`], or `keep`.
 #[derive(Debug, Clone)]
 pub struct Cast {
     glob: Option<Glob>,
-    /// None where tensors stay what they are.
+    /// The type to convert to. `None` to keep the type.
     to: Option<FloatType>,
 }
 
 impl Cast {
-    /// Reads a rule. What is before the last `=` is the pattern.
+    /// Parses a rule. The text before the last `=` is the pattern.
     ///
     /// # Errors
-    /// Misuse for a type that elements are not converted to, and for a pattern that cannot be read.
+    /// Misuse if the type is not one to convert to, or the pattern is invalid.
     pub fn new(rule: &str) -> Result<Cast> {
         let (glob, name) = match rule.rsplit_once('=') {
             Some((glob, name)) => (Some(Glob::new(glob)?), name),
             None => (None, rule),
         };
-        // `float16`, as NumPy writes it, is the same.
+        // NumPy's spelling, such as `float16`, is accepted too.
         let to = FloatType::from_name(name)
             .or_else(|| FloatType::from_name(&name.replacen("float", "f", 1)));
         if to.is_none() && name != "keep" {
@@ -52,25 +52,26 @@ impl Cast {
         Ok(Cast { glob, to })
     }
 
-    /// All tensors of floats that no other rule is about become this type.
+    /// Creates a rule that converts all float tensors without another rule to this type.
     pub fn all(to: FloatType) -> Cast {
         Cast { glob: None, to: Some(to) }
     }
 }
 
-/// Rules about element types.
+/// Rules for element types.
 #[derive(Debug, Clone, Default)]
 pub struct Casts {
     rules: ByName<Option<FloatType>>,
     overflow: Overflow,
 }
 
-/// What the name of a scale has at its end, after the name of its weight.
+/// Suffixes of the names of scales, after the name of the weight.
 const SUFFIXES: [&str; 6] = ["_scale_inv", "_scale", "_scales", ".scale_inv", ".scale", ".scales"];
-/// What it has there in place of `weight`.
+/// Suffixes of the names of scales that replace `weight`.
 const IN_PLACE: [&str; 2] = ["weight_scale", "scale_weight"];
 
-/// Returns why the elements of a tensor do not become `to`: they are floats of at most 8 bits, and a tensor beside it has their scale.
+/// Returns an error if the elements of a tensor must not be converted to `to`, because they are floats of at most 8
+/// bits whose scale is another tensor of the file.
 pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display) -> Option<Error> {
     if from.bits() > 8 || from.class() != NumberClass::Float {
         return None;
@@ -89,20 +90,20 @@ pub fn scaled_weight(tensor: &Tensor, from: &ElementType, to: impl fmt::Display)
 }
 
 impl Casts {
-    /// Adds rules after those that are there.
+    /// Adds rules after the existing ones.
     pub fn extend(&mut self, rules: impl IntoIterator<Item = Cast>) {
         rules.into_iter().for_each(|rule| self.rules.push(rule.glob, rule.to));
     }
 
-    /// What becomes of numbers beyond the largest.
+    /// Sets how numbers beyond the range of the new type are converted.
     pub fn set_overflow(&mut self, overflow: Overflow) {
         self.overflow = overflow;
     }
 
-    /// That there is one rule without a pattern at most, and that each pattern matches a tensor.
+    /// Checks that there is at most one rule without a pattern, and that each pattern matches a tensor.
     ///
     /// # Errors
-    /// Misuse; NotFound.
+    /// Misuse if there are several rules without a pattern; NotFound if a pattern matches nothing.
     pub fn check(&self, file: &File) -> Result<()> {
         let name = |to: &Option<FloatType>| to.map_or("keep", FloatType::as_str);
         self.rules.check(file, |one, other| {
@@ -111,17 +112,17 @@ impl Casts {
         })
     }
 
-    /// The type that a rule wants for the tensor of this name.
+    /// Returns the type to which the tensor of this name is converted, if a rule converts it.
     pub fn target(&self, name: &str) -> Option<FloatType> {
         self.rules.lookup(name).and_then(|(to, _)| to)
     }
 
-    /// Makes the item one of the type that a rule wants, where it is dense and of floats of 8 bits and more; others,
-    /// scales and packed floats among them, where they are named. What it stands for is told by `tensor`, of which it
-    /// was made.
+    /// Converts an item as the rule for its tensor says. By a pattern only dense tensors of floats of at least 8 bits
+    /// are converted; other floats, such as scales and packed floats, only if a rule names them. `tensor` is the tensor
+    /// from which the item was created.
     ///
     /// # Errors
-    /// [`NOT_CAST`] for a tensor that is named and has no floats.
+    /// [`NOT_CAST`] if a rule names a tensor without floats.
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
         let Some((Some(to), by_name)) = self.rules.lookup(tensor.name()) else { return Ok(None) };
         let from = of_dense(&item.spec).filter(|from| match by_name {
@@ -177,24 +178,24 @@ impl Casts {
     }
 }
 
-/// A tensor that is converted, and how many of its numbers overflowed once it is written.
+/// The conversion of a tensor, with the number of values that overflowed, which is known once the tensor is written.
 #[derive(Debug, Clone)]
 pub struct CastCount {
-    /// What its elements are.
+    /// The type before the conversion.
     pub from: ElementType,
-    /// What they become.
+    /// The type after the conversion.
     pub to: FloatType,
     overflowed: Arc<AtomicU64>,
 }
 
 impl CastCount {
-    /// Numbers that overflowed; 0 of a tensor that shares the bytes of another.
+    /// Returns the number of values that overflowed. 0 for a tensor that shares the bytes of another.
     pub fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
 }
 
-/// The type of a dense tensor of one component.
+/// Returns the element type of a dense tensor with one component.
 fn of_dense(spec: &TensorSpec) -> Option<ElementType> {
     match &spec.components[..] {
         [c] if spec.layout == Layout::Dense => {
@@ -222,8 +223,8 @@ fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
 }
 
 impl ComponentSource {
-    /// The elements of a component, floats of a type that is known, rounded into another. `refused` is the error for numbers
-    /// that are beyond it; it comes when all are written. `None` for other elements.
+    /// Returns a source of a component's elements rounded to another float type. If values overflow, writing fails at
+    /// the end with the error `refused`. Returns `None` if the elements are not floats of a known type.
     pub fn cast(
         tensor: &Tensor,
         component: Component,

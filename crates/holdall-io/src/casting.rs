@@ -1,4 +1,4 @@
-//! Components of open files on their way into another float type: their bytes, rounded.
+//! Rounding components of open files to another float type while they are written.
 
 use crate::checked::Check;
 use crate::file::Tensor;
@@ -11,20 +11,20 @@ use holdall_core::{Component, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A component of an open file on its way into another type.
+/// A component of an open file that is rounded to another float type.
 pub struct Casting {
     pub(crate) tensor: Tensor,
     pub(crate) component: Component,
     pub(crate) to: FloatType,
     pub(crate) caster: Caster,
     pub(crate) overflowed: Arc<AtomicU64>,
-    /// The message where numbers overflow that may not.
+    /// Creates the error if values must not overflow but do.
     pub(crate) refused: Option<fn(u64, FloatType) -> Error>,
 }
 
 impl Casting {
-    /// Its bytes in the other type, in pieces. The digest of those that they are made of is checked; how many overflowed is in
-    /// `overflowed` when all have come.
+    /// Returns the rounded bytes piece by piece. The digest of the original bytes is checked. After the last piece,
+    /// `overflowed` has the number of values that overflowed.
     pub(crate) fn pieces(
         &self,
         overflowed: Arc<AtomicU64>,
@@ -41,7 +41,7 @@ impl Casting {
         Ok(pieces.map(move |piece| piece.map_err(|e| tensor.in_context(e, &component))))
     }
 
-    /// Gives them to the writer, and counts.
+    /// Writes the rounded bytes, and counts values that overflow.
     pub(crate) fn write<S: Sink>(&self, writer: &mut Writer<S>, work: &Work) -> Result<()> {
         for piece in self.pieces(self.overflowed.clone())? {
             let piece = piece?;
@@ -59,10 +59,10 @@ impl Casting {
     }
 }
 
-/// Pieces, their elements rounded into another type.
+/// Pieces of bytes whose elements are rounded to another float type.
 pub(crate) struct CastPieces<P> {
     pub(crate) pieces: P,
-    /// None once all has come.
+    /// `None` after the last piece.
     pub(crate) caster: Option<Caster>,
     pub(crate) overflowed: Arc<AtomicU64>,
 }

@@ -1,8 +1,8 @@
-//! The one way by which stored bytes reach output: compared with their digests under a policy, whether they are mapped or read.
+//! Reading component bytes with a check of their digests, which all output uses, whether the bytes are mapped or read.
 //!
-//! Whoever writes, prints, computes or loads values reads them through [`Checked`], or carries out a plan whose wants have the digests
-//! that [`Check::algorithm`] names. The only exception is a view ([`Tensor::bytes`], [`Tensor::dense`]), which hands out bytes of a map
-//! without touching them.
+//! Code that writes, prints, computes with or loads values reads them through [`Checked`], or executes a plan whose
+//! wants have the digests that [`Check::algorithm`] returns. The only exception is a view ([`Tensor::bytes`],
+//! [`Tensor::dense`]), which returns bytes of a memory map without reading them.
 
 use crate::executor::{Executor, Pieces};
 use crate::file::{File, Tensor};
@@ -16,7 +16,7 @@ use holdall_core::{Algorithm, ByteOrder, Component, Encoding, Error, Extent, Res
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Which digests are compared when bytes are read.
+/// The digests that are checked when bytes are read.
 ///
 /// | read | `Off` | `Fast` | `Read` | `All` |
 /// | --- | --- | --- | --- | --- |
@@ -24,39 +24,42 @@ use std::sync::OnceLock;
 /// | all of it as a range or as rows | nothing | all but SHA-256 | all | all |
 /// | views of other layouts (sparse, quantized, described), dense copies | nothing | all but SHA-256 | all | all |
 /// | a part: rows, slices, elements | nothing | nothing | nothing | nothing |
-/// | frames of zstd and chunks with a Fletcher-32 that a part lies in, for their own checksums | all | all | all | all |
-/// | single records, single entries of a blob, of a file at hand | nothing | nothing | nothing | all of the tensor, when its records are opened |
+/// | parts of zstd frames and of chunks with a Fletcher-32 checksum, for their own checksums | all | all | all | all |
+/// | single records, single entries of a blob, of a local file | nothing | nothing | nothing | all of the tensor, when its records are opened |
 /// | a view of mapped bytes: [`Tensor::bytes`], [`Tensor::dense`] | nothing | nothing | nothing | all |
-/// | a component that only a [checksum](holdall_core::model::Checksum) of more bytes covers | nothing | nothing | nothing | that, once |
+/// | a component that only a [checksum](holdall_core::model::Checksum) of a larger range covers | nothing | nothing | nothing | that checksum, once |
 /// | a file inside a package, when it is opened | nothing | nothing | nothing | its SHA-256 |
 /// | all records of a dataset, all entries of a blob | nothing | all but SHA-256 | all | all |
 ///
-/// A digest covers all bytes of a component, so a part of it cannot be compared. Frames and chunks are decoded whole, so that their own
-/// checksums are compared whatever part of them is wanted, unless a digest of the whole component is compared instead. A CRC-32 that a zip has of a compressed component is
-/// compared whenever all of it is decoded, also under `Off`, because decoding computes it.
+/// A digest covers all bytes of a component, so a part of it cannot be checked. Frames and chunks are always decoded as a
+/// whole, so their own checksums are checked for any part of them, unless a digest of the whole component is checked
+/// instead. The CRC-32 that a zip archive has of a
+/// compressed component is checked whenever the whole component is decoded, even with `Off`, because decoding computes
+/// it.
 ///
-/// Operations that write a model from another (conversion, edits, packing, salvage) read under `All`, whatever the file was opened with,
-/// because what they write gets digests of its own, which must not vouch for damage. Verifying compares everything too.
+/// Operations that write a model from another one (conversion, edits, packing, salvage) always read with `All`, however
+/// the file was opened: the files they write get new digests, which must not certify damaged data. Verification also
+/// checks everything.
 ///
-/// `docs/benchmarks.md` has the measured costs: `verify-crc32c` reads 12 GB a second on two cores, `verify-sha256` 2.5 GB with the processor's
-/// instructions for it, a fifth of that. CRCs of long components are computed on all cores; a SHA-256 can only be computed from the first
-/// byte to the last, so each component takes one core.
+/// `docs/benchmarks.md` has the measured costs: on two cores, `verify-crc32c` reads 12 GB/s, and `verify-sha256`, with
+/// the processor's instructions for it, 2.5 GB/s, a fifth of that. CRCs of long components are computed on all cores; a
+/// SHA-256 must be computed from the first byte to the last, so each component uses one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Check {
-    /// None.
+    /// No digests.
     Off,
-    /// Those that cost next to nothing: all but SHA-256.
+    /// Digests that cost next to nothing: all except SHA-256.
     Fast,
-    /// All that this version can compute.
+    /// All digests that this version can compute.
     #[default]
     Read,
-    /// The same, of bytes that are only borrowed from a map as well.
+    /// All digests, also those of bytes that are only borrowed from a memory map.
     All,
 }
 
 impl Check {
-    /// The algorithm of the digest that reading all of this component compares, if any.
+    /// Returns the algorithm of the digest that is checked when the whole component is read, or `None`.
     pub fn algorithm(self, c: &Component) -> Option<Algorithm> {
         c.summed_by().filter(|algorithm| match self {
             Check::Off => false,
@@ -66,10 +69,10 @@ impl Check {
     }
 }
 
-/// Components up to this many bytes are summed on the thread that asks.
+/// Components up to this many bytes are digested on the calling thread.
 const SHORT: u64 = 4 << 20;
 
-/// The components of a tensor, read under a digest policy.
+/// Reads the components of a tensor, and checks their digests as a [`Check`] says.
 #[derive(Debug, Clone)]
 pub struct Checked {
     tensor: Tensor,
@@ -77,24 +80,24 @@ pub struct Checked {
 }
 
 impl Tensor {
-    /// The components of this tensor, read under the policy that the file was opened with.
+    /// Returns a reader of this tensor's components, with the [`Check`] of the file.
     pub fn checked(&self) -> Checked {
         self.checked_with(self.file().check())
     }
 
-    /// The components of this tensor, read under this policy.
+    /// Returns a reader of this tensor's components, with this [`Check`].
     pub fn checked_with(&self, check: Check) -> Checked {
         Checked { tensor: self.clone(), check }
     }
 }
 
 impl Checked {
-    /// The tensor.
+    /// Returns the tensor.
     pub fn tensor(&self) -> &Tensor {
         &self.tensor
     }
 
-    /// The decoded bytes of a component, as [`Tensor::bytes`] returns them, after they were compared.
+    /// Returns the decoded bytes of a component, as [`Tensor::bytes`] does, after checking their digest.
     ///
     /// # Errors
     /// As [`Tensor::bytes`].
@@ -110,15 +113,16 @@ impl Checked {
         bytes.map_err(|e| self.tensor.in_context(e, &c))
     }
 
-    /// The decoded bytes of a component piece by piece, in bounded memory. A digest that does not match is the last item.
+    /// Returns the decoded bytes of a component piece by piece, in bounded memory. If the digest differs, the last item
+    /// is the error.
     ///
     /// # Errors
-    /// NotFound; Io, from reading the table of its frames; Limit, when it decodes to more than is allowed.
+    /// NotFound; Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
         self.component_pieces(self.tensor.require(role)?)
     }
 
-    /// As [`Checked::pieces`], of a component of this tensor.
+    /// Returns the decoded bytes of a component of this tensor piece by piece, as [`Checked::pieces`] does.
     ///
     /// # Errors
     /// As [`Checked::pieces`].
@@ -128,16 +132,18 @@ impl Checked {
         self.tensor.component_pieces(component, digest)
     }
 
-    /// Reads all bytes of a component that has a digest and compares them: for callers that then read them in an order of their own.
+    /// Reads all bytes of a component and checks its digest, if it has one. For callers that then read the bytes in
+    /// another order.
     ///
     /// # Errors
-    /// NotFound, Io, Integrity; Malformed, where a digest is of decoded bytes and those cannot be decoded.
+    /// NotFound; Io; Integrity if the digest differs; Malformed if it is a digest of decoded bytes and they cannot be
+    /// decoded.
     pub fn compare(&self, role: &Role) -> Result<()> {
         let c = self.tensor.require(role)?;
         self.compare_stored(&c).map_err(|e| self.tensor.in_context(e, &c))
     }
 
-    /// [`Checked::compare`] of all components.
+    /// Checks the digests of all components, as [`Checked::compare`] does for one.
     ///
     /// # Errors
     /// The tensor's fault; as [`Checked::compare`].
@@ -147,11 +153,12 @@ impl Checked {
         all.try_for_each(|c| self.compare_stored(&c).map_err(|e| self.tensor.in_context(e, &c)))
     }
 
-    /// The decoded bytes of ranges of a component, which rise and do not overlap. They are compared if they are all of it.
+    /// Returns the decoded bytes of ranges of a component, which must ascend without overlap. The digest is checked if
+    /// the ranges are the whole component.
     pub(crate) fn ranges(&self, c: &Component, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let file = self.tensor.file();
         if is_whole(c, ranges) {
-            // They are compared on the way, so that they are read once.
+            // The digest is checked along with reading, so that the bytes are read once.
             let all = self.bytes(&c.role)?;
             let one = |range: &Range<u64>| all.slice(range.start as usize..range.end as usize);
             return Ok(ranges.iter().map(one).collect());
@@ -174,7 +181,7 @@ impl Checked {
     }
 }
 
-/// Whether ranges, which rise and do not overlap, are all decoded bytes of a component.
+/// Returns `true` if ranges, which ascend without overlap, are all decoded bytes of a component.
 fn is_whole(c: &Component, ranges: &[Range<u64>]) -> bool {
     let mut end = 0;
     let is_gapless = ranges.iter().all(|range| {
@@ -185,7 +192,7 @@ fn is_whole(c: &Component, ranges: &[Range<u64>]) -> bool {
     is_gapless && end > 0 && c.decoded_len == Some(end)
 }
 
-/// Computes the digest of a run of bytes and compares it with the one that it should have.
+/// Computes the digest of a component's bytes and compares it with the expected one.
 fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
     let is_of_stored = c.encoding == Encoding::Raw || !algorithm.is_of_decoded();
     let sources = file.sources();
@@ -207,10 +214,10 @@ fn compare(file: &File, c: &Component, algorithm: Algorithm) -> Result<()> {
     sums.finish().into_iter().try_for_each(|(_, digest)| check_digest(c, &digest))
 }
 
-/// Compares all bytes of a source with the digest that its container keeps of it, under this policy.
+/// Compares all bytes of a source with the digest that its container has of it, if `check` includes that digest.
 ///
 /// # Errors
-/// Io; Integrity, where they differ.
+/// Io; Integrity if the digest differs.
 pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> {
     let Some(digest) = source.digest() else { return Ok(()) };
     let whole = Component::of_bytes((0..source.len()).into(), Encoding::Raw, source.len());
@@ -226,7 +233,8 @@ pub(crate) fn check_source(source: &dyn ByteSource, check: Check) -> Result<()> 
     check_digest(&whole, &hasher.finish())
 }
 
-/// The checksums of a file that are not those of one component alone, and what became of those that were compared. Each is compared once.
+/// The checksums of a file that cover more than one component, with the results of those that were checked. Each is
+/// checked once.
 #[derive(Default)]
 pub(crate) struct Covering(OnceLock<(Vec<Covered>, Coverage)>);
 
@@ -236,13 +244,13 @@ struct Covered {
 }
 
 impl File {
-    /// The checksums of bytes that are not those of one component alone: those of the file, and the one that an archive has of the whole
-    /// file, if it was opened in one.
+    /// Returns the checksums that do not belong to one component alone: those of the file, and that of the whole file
+    /// if it was opened in an archive.
     pub fn checksums(&self) -> impl Iterator<Item = &Checksum> {
         self.covered().0.iter().map(|covered| &covered.checksum)
     }
 
-    /// Returns the numbers, among [`File::checksums`], of those that cover bytes of a component.
+    /// Returns the indices, in [`File::checksums`], of the checksums that cover bytes of a component.
     pub fn checksums_of(&self, c: &Component) -> Vec<usize> {
         self.covered().1.numbers(c, self.index().chunked())
     }
@@ -262,7 +270,7 @@ impl File {
         })
     }
 
-    /// Compares the checksums that cover a component which has no digest of its own.
+    /// Checks the checksums that cover a component without its own digest.
     pub(crate) fn compare_covering(&self, c: &Component) -> Result<()> {
         if c.digest.is_some() || c.stored.is_empty() {
             return Ok(());
@@ -284,7 +292,7 @@ impl File {
     }
 }
 
-/// The error for bytes that do not match a checksum: it says what the checksum is of.
+/// Adds to a digest error which checksum it concerns.
 #[cold]
 pub fn checksum_error(checksum: &Checksum, e: Error) -> Error {
     match e.code() == DIGEST.code {

@@ -13,13 +13,13 @@ use holdall_formats::shards::{SHARD_OUTSIDE, check_names};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Items that are looked at together.
+/// The number of items that are decoded together.
 const TOGETHER: usize = 4096;
-/// Bytes that are fetched from each end of an item first: most have all that describes them there.
+/// The number of bytes fetched first from each end of an item, where most have their whole description.
 const FIRST: u64 = 1 << 10;
 
 impl OpenOptions {
-    /// The checkpoint in that folder.
+    /// Opens the checkpoint in a folder.
     pub(crate) fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
         let FoundFile { source, name: shown, .. } = folder.find(self, NAME, false)?;
         let limits = self.limits();
@@ -50,7 +50,8 @@ impl OpenOptions {
         }
         let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();
         let items: Option<Vec<Index>> = items.into_iter().collect();
-        let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
+        let items =
+            items.ok_or_else(|| CHECKPOINT.broken("an item does not belong to any file"))?;
         let index =
             checkpoint.join(&lens, &items, limits).and_then(|index| self.check_faults(index));
         let shown = folder.shown();
@@ -62,11 +63,11 @@ impl OpenOptions {
 }
 
 impl OpenOptions {
-    /// Reads the file that describes a checkpoint.
+    /// Reads the metadata file of a checkpoint.
     pub(crate) fn read_checkpoint(&self, source: &dyn ByteSource) -> Result<Checkpoint> {
         let (len, most) = (source.len(), self.limits().header_len);
         if len > most {
-            let message = format!("`{NAME}` has {len} bytes, at most {most}");
+            let message = format!("`{NAME}` has {len} bytes, more than the limit of {most}");
             return Err(CHECKPOINT.broken(message));
         }
         let checkpoint = Checkpoint::read(&source.read_range(0..len)?, self.limits())?;
@@ -75,12 +76,12 @@ impl OpenOptions {
     }
 }
 
-/// Whether a file describes a checkpoint, by its name.
+/// Returns `true` if a file is the metadata file of a checkpoint, by its name.
 pub(crate) fn is_metadata(location: &Location) -> bool {
     location.file_name() == NAME
 }
 
-/// What each of these parts of a file contains. What all of them lack is fetched in one go.
+/// Returns the index of each of these items of a file. The ranges that the items need are fetched together.
 fn indices(source: &dyn ByteSource, ranges: &[Range<u64>], limits: &Limits) -> Result<Vec<Index>> {
     let len = source.len();
     if let Some(range) = ranges.iter().find(|range| range.end > len) {
@@ -89,7 +90,7 @@ fn indices(source: &dyn ByteSource, ranges: &[Range<u64>], limits: &Limits) -> R
     }
     let mut windows: Vec<Window> = ranges.iter().map(|r| Window::new(r.end - r.start)).collect();
     let mut found: Vec<Option<Index>> = vec![None; ranges.len()];
-    // Which item, and which of its bytes.
+    // Pairs of an item and a range of its bytes.
     let ends = windows.iter().enumerate().flat_map(|(at, window)| {
         let len = window.len();
         let head = len.min(FIRST);

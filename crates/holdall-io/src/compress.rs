@@ -11,33 +11,32 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a frame is waited for between two looks at whether it is still wanted.
+/// The interval at which cancellation is checked while waiting for a frame.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Threads that compress. Frames come back in the order in which they were given. Where the system
-/// starts no thread, they are compressed as they are given. Dropped with frames under way, it does not wait for them:
-/// each thread ends with its frame, which at high levels takes seconds.
+/// A pool of threads that compress frames and return them in order. If the system cannot start a thread, frames are
+/// compressed by the caller. Dropping the pool does not wait for frames in progress, which at high levels take seconds:
+/// each thread ends after its frame.
 pub(crate) struct Compressor {
     encoding: Encoding,
     jobs: Option<Sender<(u64, Buffers)>>,
     done: Receiver<(u64, Result<Buffers>)>,
     threads: usize,
-    /// Whether nobody wants the frames that are left.
+    /// Whether the remaining frames are no longer needed.
     dropped: Arc<AtomicBool>,
-    /// Asked whether they are wanted, while one is waited for.
+    /// Checked for cancellation while waiting for a frame.
     work: Work,
-    /// Compresses here, where there are no threads.
+    /// The encoder for compressing on the caller's thread, if there are no other threads.
     here: Option<Box<dyn Encoder>>,
     given: u64,
     taken: u64,
     early: BTreeMap<u64, Result<Buffers>>,
 }
 
-/// What goes into a frame and what comes out. Used again and again: most of the cost of fresh memory
-/// is that it is fresh.
+/// The input and output of compressing a frame. Reused, because allocating new memory costs more than copying.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// Bytes of an element.
+    /// The width of an element in bytes.
     pub(crate) width: u64,
     pub(crate) decoded: Vec<u8>,
     pub(crate) frame: Vec<u8>,
@@ -51,11 +50,11 @@ impl Buffers {
 }
 
 impl Compressor {
-    /// Threads that compress in `encoding`, which is one that components are written in.
+    /// Starts threads that compress in `encoding`, which must be one that can be written.
     pub(crate) fn new(encoding: Encoding, level: Option<i32>, work: &Work) -> Result<Compressor> {
         let encoder = || match encoding.encoder() {
             Some(new) => new(level),
-            None => Err(NOT_IN_FORMAT.broken(format!("components are not written in {encoding}"))),
+            None => Err(NOT_IN_FORMAT.broken(format!("cannot write components in {encoding}"))),
         };
         let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();
@@ -98,17 +97,17 @@ impl Compressor {
         })
     }
 
-    /// What it compresses in.
+    /// Returns the encoding.
     pub(crate) fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Frames given and not taken back.
+    /// Returns the number of frames that were given and not taken back.
     pub(crate) fn in_flight(&self) -> u64 {
         self.given - self.taken
     }
 
-    /// Whether another frame can be given without holding more than a few of them for each thread.
+    /// Returns `true` if another frame can be given without exceeding a few frames for each thread.
     pub(crate) fn has_room(&self) -> bool {
         self.in_flight() < self.threads as u64 * 2 + 1
     }
@@ -118,13 +117,13 @@ impl Compressor {
             self.early.insert(self.given, buffers.encode(&mut **encoder));
             self.given += 1;
         } else if let Some(jobs) = &self.jobs {
-            // The threads live as long as this sender.
+            // The threads run as long as this sender exists.
             let _ = jobs.send((self.given, buffers));
             self.given += 1;
         }
     }
 
-    /// The next frame, waiting for it as long as it is wanted; `None` when none is in flight.
+    /// Waits for the next frame. Returns `None` if none is in flight, and an error if the work is cancelled.
     pub(crate) fn take(&mut self) -> Option<Result<Buffers>> {
         if self.in_flight() == 0 {
             return None;

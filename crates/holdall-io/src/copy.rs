@@ -1,4 +1,4 @@
-//! A component of an open file to the writer of another, in bounded memory.
+//! Copying a component of an open file to a writer, in bounded memory.
 
 use crate::checked::Check;
 use crate::executor::StoredPieces;
@@ -11,13 +11,13 @@ use holdall_core::model::Hasher;
 use holdall_core::read::{Access, PartDecoder, Want, check_digest};
 use holdall_core::{Algorithm, Component, Encoding, Result};
 
-/// Smaller reads of a map are cheaper by touching it than by a call to the system.
+/// Reads of a memory map shorter than this are cheaper through the map than by a system call.
 const TOUCH_LEN: u64 = 64 << 10;
 
-/// How much of a component stays as it is in the source.
+/// How much of a component is copied without re-encoding it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyMode {
-    /// Nothing but what it decodes to.
+    /// Nothing: its decoded bytes are written.
     Nothing,
     /// Its encoding, if it is compressed.
     Encoding,
@@ -25,8 +25,8 @@ pub enum CopyMode {
     All,
 }
 
-/// Copies components, keeping its memory from one to the next. Every digest that can be computed is
-/// checked: what is written gets a fresh one, which must not vouch for damage.
+/// Copies components, reusing its memory. Every digest that can be computed is checked, because the written components
+/// get new digests, which must not certify damaged data.
 pub(crate) struct Copier<'a> {
     work: &'a Work,
     scratch: Vec<u8>,
@@ -38,7 +38,7 @@ impl<'a> Copier<'a> {
         Copier { work, scratch: Vec::new(), decoder: None }
     }
 
-    /// Gives the writer's current component the bytes of `c`.
+    /// Writes the bytes of `c` to the writer's current component.
     pub(crate) fn copy<S: Sink>(
         &mut self,
         writer: &mut Writer<S>,
@@ -52,7 +52,7 @@ impl<'a> Copier<'a> {
             let digest = (keep == CopyMode::All).then(|| c.digest.clone());
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
-        // What becomes words of the target, or other bytes.
+        // The target writes the bytes in its own syntax, or in another encoding.
         let is_other = writer.states() || !writer.can_encode(c.encoding);
         let keep = if is_other { CopyMode::Nothing } else { keep };
         if is_coded && keep == CopyMode::Encoding && !writer.takes_frames() {
@@ -64,7 +64,7 @@ impl<'a> Copier<'a> {
         }
         if is_coded {
             as_is(writer)?;
-            // An empty one is checked all the same.
+            // An empty component is checked all the same.
             let file = tensor.file();
             let (sources, limits) = (file.sources().clone(), file.limits().clone());
             let context = tensor.error_context();
@@ -86,7 +86,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Raw bytes as they are.
+    /// Copies raw bytes.
     fn raw<S: Sink>(
         &mut self,
         writer: &mut Writer<S>,
@@ -103,7 +103,7 @@ impl<'a> Copier<'a> {
         let mut at = c.stored.start;
         let len = c.stored_len();
         if len >= TOUCH_LEN && writer.fills() {
-            // Read to where it is written from.
+            // Read directly into the memory from which they are written.
             writer.fill(&mut |memory| {
                 source.read_into(at, memory)?;
                 at += memory.len() as u64;
@@ -143,7 +143,7 @@ impl<'a> Copier<'a> {
         c: &Component,
     ) -> Result<()> {
         let is_remote = tensor.file().sources().terms().is_remote();
-        // What is summed as it is decoded is told by what decodes.
+        // Digests of decoded bytes are computed by the decoder.
         let sums_decoded = c.encoding != Encoding::Raw
             && c.digest
                 .as_ref()
@@ -170,7 +170,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// A component of one frame or a few, decoded at once.
+    /// Copies a component of one frame or a few, decoded at once.
     fn small<S: Sink>(
         &mut self,
         writer: &mut Writer<S>,

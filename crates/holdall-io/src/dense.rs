@@ -1,4 +1,4 @@
-//! Tensors of any layout as dense ones, a piece at a time.
+//! Tensors of any layout as dense ones, piece by piece.
 
 use crate::buffer::Buffer;
 use crate::checked::Check;
@@ -17,17 +17,18 @@ use holdall_core::layout::{Computed, DENSE_LIMIT};
 use holdall_core::{DType, Error, Layout, Result, Role};
 use std::ops::Range;
 
-/// Bytes of a piece.
+/// The length of a piece in bytes.
 const PIECE: u64 = 16 << 20;
-/// A piece has a multiple of so many elements, but the last.
+/// Each piece except the last has a multiple of this many elements.
 const RUN: u64 = 1 << 16;
 
-/// The elements of a tensor, row by row, in pieces of at most 16 MiB: what [`Tensor::to_dense`] gives at once.
+/// The elements of a tensor in row-major order, in pieces of at most 16 MiB: the bytes that [`Tensor::to_dense`]
+/// returns at once.
 pub struct DensePieces {
     tensor: Tensor,
     view: View,
     of: ElementType,
-    /// The next element, and the one behind the last.
+    /// The index of the next element, and the index after the last one.
     at: u64,
     end: u64,
 }
@@ -43,10 +44,10 @@ enum View {
 }
 
 impl Tensor {
-    /// The tensor as a dense one, as [`Tensor::to_dense`] gives it, piece by piece. What is stored is read where it lies in
-    /// a map; what does not, and has more than 8 MiB, is put into a temporary file, so that little of it is in memory.
-    /// How many bytes come in all is for [`Tensor::check_dense`] to say. All components that it reads are compared with their digests
-    /// first, under that policy.
+    /// Returns the tensor as a dense one, as [`Tensor::to_dense`] does, piece by piece. Mapped components are read in
+    /// place; other components of more than 8 MiB are written to a temporary file, to save memory. The total number of
+    /// bytes is not limited; use [`Tensor::check_dense`] for that. The digests of all components that are read are
+    /// checked first, as `check` says.
     ///
     /// # Errors
     /// As [`Tensor::to_dense`]; Io.
@@ -80,23 +81,24 @@ impl Tensor {
         Ok(DensePieces { tensor: self.clone(), view, of, at: 0, end: self.count() })
     }
 
-    /// Refuses a dense copy that would have more bytes than `Limits::decoded_len`.
+    /// Checks that a dense copy would not have more bytes than `Limits::decoded_len`.
     ///
     /// # Errors
-    /// [`DENSE_LIMIT`].
+    /// [`DENSE_LIMIT`] if it would.
     pub fn check_dense(&self) -> Result<()> {
         let most = self.file().limits().decoded_len;
         let len = self.dense_type().map_or(0, |of| of.len_of(self.count()));
         if *self.layout() == Layout::Dense || len <= most {
             return Ok(());
         }
-        let message = format!("a dense copy of shape {:?} passes {most} bytes", self.shape());
+        let message =
+            format!("a dense copy of shape {:?} exceeds the limit of {most} bytes", self.shape());
         Err(DENSE_LIMIT.broken(message).in_tensor(self.name()).in_source(self.file().name()))
     }
 }
 
 impl DensePieces {
-    /// Rows `rows` of the first dimension alone.
+    /// Limits the pieces to the rows `rows` of the first dimension.
     ///
     /// # Errors
     /// As [`row_range`].
@@ -105,13 +107,13 @@ impl DensePieces {
         let placed =
             |e: Error| e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name());
         row_range(shape, of.dtype, of.logical_type.as_ref(), rows.clone()).map_err(placed)?;
-        // What fits when it is multiplied by a row that there is.
+        // Cannot overflow if the tensor has such rows, since they fit the shape.
         let row = shape.iter().skip(1).fold(1u64, |n, size| n.saturating_mul(*size));
         (self.at, self.end) = (rows.start.saturating_mul(row), rows.end.saturating_mul(row));
         Ok(self)
     }
 
-    /// What the elements are.
+    /// Returns the element type.
     pub fn element_type(&self) -> &ElementType {
         &self.of
     }

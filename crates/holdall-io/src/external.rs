@@ -1,5 +1,5 @@
-//! Files whose tensors have their bytes in others beside them, opened with those: ONNX models with external data, zTensor 2
-//! with shards, checkpoints of TensorFlow.
+//! Files whose tensors have their bytes in other files of the same folder, which are opened with them: ONNX models with
+//! external data, zTensor 2 files with shards, TensorFlow checkpoints.
 
 use crate::file::File;
 use crate::index::fetch_ends;
@@ -24,7 +24,7 @@ use holdall_formats::ztensor2::{self, Objects};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whether what is wrong is that bytes are in another file.
+/// Returns `true` if the error says that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
     holdall_formats::FORMATS
         .iter()
@@ -32,10 +32,11 @@ pub(crate) fn is_away(e: &Error) -> bool {
         .any(|of| of.away.code == e.code())
 }
 
-/// The digest of what a file holds, however it lies in it; nothing where its format defines none, or the file lacks what it takes.
+/// Returns the digest of a file's content, independent of its layout. `None` if the format defines no such digest, or
+/// the file lacks the data for it.
 ///
 /// # Errors
-/// What its source fails with.
+/// Errors of its source.
 pub fn content(file: &File) -> Result<Option<String>> {
     let content = holdall_formats::by_name(file.format()).and_then(|format| format.content);
     let (Some(content), Some(source)) = (content, file.all_sources().first()) else {
@@ -47,10 +48,10 @@ pub fn content(file: &File) -> Result<Option<String>> {
     found.map_err(|e| e.in_source(file.name()))
 }
 
-/// What a file of zTensor 2 holds, where it is the shard of that name.
+/// Returns the objects of a zTensor 2 file that is the shard with this name.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// Errors in the file.
 #[cfg(feature = "ztensor2")]
 pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Result<Objects> {
     let mut window = Window::new(source.len());
@@ -58,10 +59,10 @@ pub fn objects_of(source: &dyn ByteSource, limits: &Limits, shard: &str) -> Resu
     fetched(source, &mut window, |window| ztensor2::objects_of(window, limits, shard))
 }
 
-/// Returns what a file of zTensor 2 states of its shards, or `None` if it has tensors besides them.
+/// Returns what a zTensor 2 file states about its shards. `None` if it also has tensors of its own.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// Errors in the file.
 #[cfg(feature = "ztensor2")]
 pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
     let Some(source) = model.all_sources().first() else { return Ok(None) };
@@ -71,17 +72,17 @@ pub fn root(model: &File) -> Result<Option<ztensor2::Root>> {
     fetched(&**source, &mut window, read).map_err(|e| e.in_source(model.name()))
 }
 
-/// A model into which weights are to be written.
+/// Reads an ONNX model into which weights are to be written.
 ///
 /// # Errors
-/// What its source fails with, and what is wrong with it.
+/// Errors of its source, and errors in the model.
 #[cfg(feature = "onnx")]
 pub fn graph(model: &File) -> Result<Graph> {
     let read = |window: &Window| holdall_formats::onnx::graph(window, model.limits());
     of_model(model, read).map_err(|e| e.in_source(model.name()))
 }
 
-/// The files beside the model at `path`, as it names them; none where there is no model.
+/// Returns the external files that the ONNX model at `path` names. Empty if there is no such model.
 #[cfg(feature = "onnx")]
 pub fn beside(path: &Path) -> Vec<String> {
     let limits = Limits::default();
@@ -93,7 +94,7 @@ pub fn beside(path: &Path) -> Vec<String> {
 #[cfg(feature = "onnx")]
 fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let Some(source) = model.all_sources().first() else {
-        return Err(EXTERNAL.broken("there is nothing to read it from"));
+        return Err(EXTERNAL.broken("the model has no source to read from"));
     };
     let mut window = Window::new(source.len());
     fetch_ends(&**source, &mut window)?;
@@ -101,7 +102,7 @@ fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Resul
 }
 
 impl OpenOptions {
-    /// Returns a file with those beside it that it names, if it names some.
+    /// Adds the external files that a file names, if there are any.
     pub(crate) fn with_external(&self, file: File, site: &Site) -> Result<File> {
         let beside = holdall_formats::by_name(file.format()).and_then(|format| format.beside);
         let Some(ExternalFiles { outside, names, path: path_of, decode, .. }) = beside else {
@@ -122,7 +123,7 @@ impl OpenOptions {
             let found = self.beside(folder, own, &path, is_many, outside)?;
             Ok(found.map(|source| (name, source)))
         })?;
-        // What is not there stays the fault of its tensors.
+        // If a file does not exist, its tensors keep their fault.
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
         let mut external = Vec::new();
         for (name, source) in found.into_iter().flatten() {
@@ -137,7 +138,7 @@ impl OpenOptions {
         Ok(self.open_index(index, sources, shown)?.with_files(all))
     }
 
-    /// Returns the bytes of a file beside the model `entry`, if it is there.
+    /// Returns the bytes of an external file of the model `entry`, if it exists.
     fn beside(
         &self,
         folder: &Folder,
@@ -158,7 +159,7 @@ impl OpenOptions {
     }
 }
 
-/// Returns a relative path without parts that say nothing: `./a` is `a`.
+/// Removes `.` segments from a relative path: `./a` becomes `a`.
 fn plain(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
     parts.join("/")

@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// An open file: what it contains, and the way to its bytes. Cheap to clone; shared by threads.
+/// An open file: its index, and access to its bytes. Cheap to clone, and can be shared between threads.
 #[derive(Clone)]
 pub struct File(Arc<Inner>);
 
@@ -53,7 +53,8 @@ impl File {
         File(Arc::new(Inner { index, sources, options, io, name, warnings, files, covering }))
     }
 
-    /// The same file, whose reads have that priority where there is a choice: see [`ByteSource::with_priority`].
+    /// Returns the same file, whose requests have this priority if its sources have priorities: see
+    /// [`ByteSource::with_priority`].
     pub(crate) fn with_priority(&self, priority: i32) -> File {
         let own = self.all_sources().iter();
         let all: Vec<_> = own.filter_map(|source| source.with_priority(priority)).collect();
@@ -63,7 +64,7 @@ impl File {
         self.with_sources(all)
     }
 
-    /// The same file over other sources of the same bytes.
+    /// Returns the same file over other sources of the same bytes.
     pub(crate) fn with_sources(&self, all: Vec<Arc<dyn ByteSource>>) -> File {
         let sources = self.sources().over(all);
         let (index, name) = (self.index().clone(), self.0.name.clone());
@@ -76,16 +77,16 @@ impl File {
         file.with_files(self.0.files.clone())
     }
 
-    /// Returns the same file, as a model that is made of these files.
+    /// Returns the same file as a model that consists of these files.
     pub(crate) fn with_files(mut self, files: Vec<ModelFile>) -> File {
-        // Nobody else has it yet.
+        // The file was just created, so there is only one reference to it.
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.files = files;
         }
         self
     }
 
-    /// Returns the same file, with one more file of the model before the others.
+    /// Returns the same file, with one more file of the model in front of the others.
     pub(crate) fn with_first_file(mut self, first: ModelFile) -> File {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.files.insert(0, first);
@@ -101,128 +102,128 @@ impl File {
         self
     }
 
-    /// The table of contents.
+    /// Returns the index.
     pub fn index(&self) -> &Index {
         &self.0.index
     }
 
-    /// Id of its format: `ztensor`, `metatensor`, `safetensors`.
+    /// Returns the id of the file's format, such as `ztensor`, `metatensor` or `safetensors`.
     pub fn format(&self) -> &'static str {
         self.0.index.format()
     }
 
-    /// Version of its format as the file states it; empty where the format has none.
+    /// Returns the version of the format as the file states it. Empty if the format has no versions.
     pub fn version(&self) -> &str {
         self.0.index.version()
     }
 
-    /// The file's attributes.
+    /// Returns the file's attributes.
     pub fn attributes(&self) -> &Attributes {
         self.0.index.attributes()
     }
 
-    /// What is odd about the file, or about where it comes from, but does not make it bad.
+    /// Returns the warnings: oddities of the file or its source that do not make it invalid.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
 
-    /// What is wrong with single tensors, in the file's own order: those cannot be read, and all others can.
+    /// Returns the errors of the tensors that cannot be read, in file order. All other tensors can be read.
     pub fn faults(&self) -> impl Iterator<Item = Error> {
         self.0.index.faults().map(|e| e.in_source(self.name()))
     }
 
-    /// The name it was opened under.
+    /// Returns the name under which the file was opened.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Returns the files that the model is made of. Empty if it was opened from an index and its sources.
+    /// Returns the files that the model consists of. Empty if it was opened from an index and its sources.
     pub fn files(&self) -> &[ModelFile] {
         &self.0.files
     }
 
-    /// Whether the file at a location is one of the model's.
+    /// Returns `true` if the file at `location` is one of the model's files.
     pub(crate) fn is_made_of(&self, location: &Location) -> bool {
         self.files().iter().any(|file| file.location == *location)
     }
 
-    /// How its bytes are fetched: what [`Io::Auto`] came to.
+    /// Returns how bytes are fetched. [`Io::Auto`] has been replaced by the chosen way.
     pub fn io(&self) -> Io {
         self.0.io
     }
 
-    /// How the caller asked for its bytes to be fetched.
+    /// Returns how the caller wants bytes to be fetched, which can be [`Io::Auto`].
     pub(crate) fn wanted_io(&self) -> Io {
         self.0.options.io()
     }
 
-    /// How files that it links to are fetched, if it is a package.
+    /// Returns how the files that a package links to are fetched.
     #[cfg(feature = "carton")]
     pub(crate) fn fetching(&self) -> &crate::package::Fetching {
         &self.0.options.fetching
     }
 
-    /// The checksums that cover more than one component.
+    /// Returns the checksums that cover more than one component.
     pub(crate) fn covering(&self) -> &Covering {
         &self.0.covering
     }
 
-    /// The digests checked when components are read.
+    /// Returns which digests are checked when components are read.
     pub fn check(&self) -> Check {
         self.0.options.check()
     }
 
-    /// The limits it is held to.
+    /// Returns the limits that apply to the file.
     pub fn limits(&self) -> &Limits {
         self.0.options.limits()
     }
 
-    /// What layouts mean that have no meaning by themselves.
+    /// Returns the descriptions of layouts that Holdall does not know.
     pub fn layouts(&self) -> &Arc<Layouts> {
         self.0.options.layouts()
     }
 
-    /// A number that two open files share only when they are clones of each other.
+    /// Returns a number that only clones of this file share.
     pub fn identity(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 
-    /// Where its bytes come from: one source for a model in one file, by the numbers that
-    /// [`Extent`](holdall_core::Extent)s have.
+    /// Returns the sources of the file's bytes, indexed by the source number of an [`Extent`](holdall_core::Extent). A
+    /// model in one file has one source.
     pub fn all_sources(&self) -> &[Arc<dyn ByteSource>] {
         self.0.sources.all()
     }
 
-    /// Where its bytes are.
+    /// Returns the sources, with the bytes that the index itself states.
     pub fn sources(&self) -> &Sources {
         &self.0.sources
     }
 
-    /// How many tensors there are.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.0.index.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the file has no tensors.
     pub fn is_empty(&self) -> bool {
         self.0.index.is_empty()
     }
 
-    /// Names in the file's own order.
+    /// Returns the names of the tensors, in file order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.index.names()
     }
 
-    /// Tensors in the file's own order.
+    /// Returns the tensors, in file order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + use<> {
         let file = self.clone();
         self.0.index.tensors().map(move |info| Tensor { info, file: file.clone() })
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound, with the nearest name there is.
+    /// NotFound if there is none, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         match self.0.index.get(name) {
             Some(info) => Ok(Tensor { info, file: self.clone() }),
@@ -230,7 +231,7 @@ impl File {
         }
     }
 
-    /// Tensor number `position` in the file's own order.
+    /// Returns the tensor at index `position` in file order, or `None` if that is out of range.
     pub fn at(&self, position: usize) -> Option<Tensor> {
         let info = self.0.index.at(position)?;
         Some(Tensor { info, file: self.clone() })
@@ -238,11 +239,12 @@ impl File {
 
     #[cold]
     pub(crate) fn no_position(&self, position: usize) -> Error {
-        let message = format!("there is no tensor number {position}, only {}", self.len());
+        let message =
+            format!("tensor index {position} is out of range: the file has {} tensors", self.len());
         NOT_FOUND.broken(message).in_source(self.name())
     }
 
-    /// The tensors of these names in the index.
+    /// Looks up the tensors of these names in the index.
     pub(crate) fn named<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -272,8 +274,8 @@ impl fmt::Debug for File {
     }
 }
 
-/// One tensor of an open file. Everything about it is there ([`TensorInfo`], to which it derefs); its
-/// bytes are fetched when asked for. Keeps the file open.
+/// A tensor of an open file. It derefs to its description ([`TensorInfo`]), which is in memory; its bytes are fetched
+/// on request. Keeps the file open.
 #[derive(Clone)]
 pub struct Tensor {
     info: TensorInfo,
@@ -281,39 +283,39 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// What is known about it.
+    /// Returns the tensor's description.
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// The file it is in.
+    /// Returns the file that the tensor belongs to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The stored bytes of a component, just as they are in the file.
+    /// Returns the stored bytes of a component, without decoding them.
     ///
     /// # Errors
-    /// NotFound, Io.
+    /// NotFound if the tensor has no component in this role; Io.
     pub fn stored(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
         self.file.sources().read(c.stored).map_err(|e| self.in_context(e, &c))
     }
 
-    /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
-    /// the way and a mismatch is the last item.
+    /// Returns the decoded bytes of a component piece by piece, in bounded memory. The digest is computed along with
+    /// the pieces; if it differs, the last item is the error.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound if the tensor has no component in this role.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
         self.checked().pieces(role)
     }
 
-    /// The decoded bytes of a component of this tensor piece by piece, as [`Tensor::pieces`] gives them, checked against
-    /// this digest, or against none.
+    /// Returns the decoded bytes of a component of this tensor piece by piece, as [`Tensor::pieces`] does, checked
+    /// against the given digest, or unchecked if that is `None`.
     ///
     /// # Errors
-    /// Io, from reading the table of its frames; Limit, when it decodes to more than is allowed.
+    /// Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
     pub fn component_pieces(
         &self,
         component: Component,
@@ -323,24 +325,24 @@ impl Tensor {
         Pieces::new(sources, limits, self.error_context(), component, digest)
     }
 
-    /// The tensor and the file, for errors of what reads components.
+    /// Returns the names of the tensor and the file, for errors while reading components.
     pub(crate) fn error_context(&self) -> ErrorContext {
         ErrorContext::new(self.name(), self.file.name())
     }
 
-    /// The decoded bytes `range` of a component, reading and decoding no more than it must: only
-    /// those bytes of a raw component, only the frames that hold them of a seekable one.
+    /// Returns the decoded bytes `range` of a component. Reads and decodes no more than necessary: only those bytes of
+    /// a raw component, only the frames that contain them of a seekable one.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`], but a digest covers the whole component, so it is only compared if the range is all of it. Misuse for
-    /// a range outside it.
+    /// As [`Tensor::bytes`]; Misuse if the range is outside the component. A digest covers the whole component, so it
+    /// is only checked if the range is the whole component.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let all = self.bytes_ranges(role, std::slice::from_ref(&range))?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// The decoded bytes of several ranges of a component, which rise and do not overlap, as [`Tensor::bytes_range`] gives
-    /// one of them. What lies near each other, or in one compressed run, is fetched and decoded once.
+    /// Returns the decoded bytes of several ranges of a component, as [`Tensor::bytes_range`] does for one. The ranges
+    /// must ascend without overlap. Ranges near each other, or in one compressed frame, are fetched and decoded once.
     ///
     /// # Errors
     /// As [`Tensor::bytes_range`].
@@ -349,11 +351,12 @@ impl Tensor {
         self.checked().ranges(&c, ranges).map_err(|e| self.in_context(e, &c))
     }
 
-    /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
-    /// must. A range that is all of the component is read as [`Tensor::pieces`] reads it; of a part no digest is compared.
+    /// Returns the decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more
+    /// than necessary. The digest is only checked if the range is the whole component, which is then read as
+    /// [`Tensor::pieces`] reads it.
     ///
     /// # Errors
-    /// NotFound; Limit, when what is compressed decodes to more than is allowed.
+    /// NotFound; Limit if a compressed component decodes to more bytes than allowed.
     pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
         let c = self.require(role)?;
         if range.start == 0 && c.decoded_len == Some(range.end) {
@@ -363,10 +366,10 @@ impl Tensor {
         Pieces::within(sources, limits, self.error_context(), c, range)
     }
 
-    /// The tensor, where it can be read.
+    /// Returns the tensor if it can be read.
     ///
     /// # Errors
-    /// Its [fault](TensorInfo::fault).
+    /// Its [fault](TensorInfo::fault), if it has one.
     pub fn sound(&self) -> Result<&Tensor> {
         match self.fault() {
             Some(e) => Err(e.in_source(self.file.name())),
@@ -374,23 +377,23 @@ impl Tensor {
         }
     }
 
-    /// The component in that role, or the error that there is none.
+    /// Returns the component in this role.
     ///
     /// # Errors
-    /// The tensor's [fault](TensorInfo::fault); NotFound: `file/no-component`.
+    /// The tensor's [fault](TensorInfo::fault); NotFound (`file/no-component`) if it has no such component.
     pub fn require(&self, role: &Role) -> Result<Component> {
         self.sound()?;
         self.component(role).ok_or_else(|| {
             let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
             let role = role.as_str().shown();
             NO_COMPONENT
-                .broken(format!("there is no component `{role}`, only {all}"))
+                .broken(format!("there is no component `{role}`; the tensor has {all}"))
                 .in_tensor(self.name())
                 .in_source(self.file.name())
         })
     }
 
-    /// The error with the component, the tensor and the file it is about.
+    /// Adds the component, its byte range, the tensor and the file to an error.
     pub fn in_context(&self, e: Error, c: &Component) -> Error {
         let e = e.in_tensor(self.name()).in_component(&c.role).in_source(self.file.name());
         if c.stored.is_stated() { e } else { e.at(c.stored.range()) }

@@ -1,8 +1,8 @@
-//! Globs over tensor names: read into a small program, matched in time proportional to the name.
+//! Globs over tensor names: compiled into a small program, and matched in time proportional to the name.
 //!
-//! A glob becomes a list of steps, as a regular expression would, and all ways through it are walked
-//! side by side, one character at a time. A name of `n` bytes costs at most `n` times the number of
-//! steps, and the number of steps is capped, so no pattern and no name can make matching explode.
+//! A glob is compiled into a list of steps, like a regular expression, and all alternatives are followed in parallel,
+//! one character at a time. A name of `n` bytes takes at most `n` times the number of steps, and the number of steps is
+//! limited, so no pattern and no name can make matching slow.
 
 use crate::error::{PATTERN, SELECT};
 use holdall_core::error::Shown as _;
@@ -11,32 +11,32 @@ use holdall_core::{Error, Remedy, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// A pattern over whole tensor names.
+/// A pattern that must match a whole tensor name.
 ///
 /// | in the pattern | matches |
 /// | --- | --- |
-/// | `*` | any run of characters, also none; dots too |
+/// | `*` | any number of characters, including none and dots |
 /// | `?` | any one character |
-/// | `[a-z_]`, `[!0-9]` | one character of the class, or not of it |
+/// | `[a-z_]`, `[!0-9]` | one character in the class, or not in it |
 /// | `{attn,mlp}` | one of the alternatives, which may be patterns themselves |
-/// | `{0..31}`, `{0..3,7}` | a number of the range, written without leading zeros |
-/// | `{00..31}` | a number of the range, written with as many digits as the longer bound |
-/// | `\` | the next character as it is |
+/// | `{0..31}`, `{0..3,7}` | a number in the range, written without leading zeros |
+/// | `{00..31}` | a number in the range, written with as many digits as the longer bound |
+/// | `\` | the next character literally |
 ///
-/// Everything else stands for itself. A pattern also matches the name that it literally is, so that
-/// a name with brackets in it can be pasted as it stands.
+/// All other characters match themselves. A pattern also matches the name that is equal to its text, so that a name
+/// with brackets can be pasted unchanged.
 #[derive(Clone)]
 pub struct Glob {
     text: String,
     steps: Vec<Step>,
-    /// What every name that matches starts with.
+    /// The common prefix of all matching names.
     prefix: String,
     /// Whether `prefix` is the whole pattern.
     plain: bool,
     stars: usize,
 }
 
-/// One step of a program. Steps that take a character go on at the next step.
+/// One step of a program. After a step that matches a character, matching continues at the next step.
 #[derive(Debug, Clone)]
 enum Step {
     Char(char),
@@ -45,30 +45,30 @@ enum Step {
         not: bool,
         ranges: Vec<RangeInclusive<char>>,
     },
-    /// Go on at both, the first one preferred.
+    /// Continue at both steps; the first one is preferred.
     Split(u32, u32),
     Jump(u32),
-    /// Note where in the name this is: where the numbered `*` starts (even) or ends (odd).
+    /// Record the current offset in the name: the start (even) or end (odd) of the numbered `*`.
     Mark(u32),
     Done,
 }
 
-/// Characters in a pattern.
+/// The greatest length of a pattern in bytes.
 const MAX_TEXT: usize = 16 << 10;
-/// Steps in a program: what bounds the time per character of a name.
+/// The greatest number of steps in a program, which bounds the time for each character of a name.
 const MAX_STEPS: usize = 64 << 10;
-/// Braces inside braces.
+/// The greatest nesting depth of braces.
 const MAX_DEPTH: usize = 16;
 
 impl Glob {
-    /// Reads a glob.
+    /// Compiles a glob.
     ///
     /// # Errors
-    /// Misuse for an unclosed class or brace, an empty range, a `\` with nothing after it, and what
-    /// is not just a name but longer than 16 KiB or too complicated.
+    /// Misuse for an unclosed class or brace, an empty range, a `\` at the end, and for a pattern (other than a plain
+    /// name) that is longer than 16 KiB or too complex.
     pub fn new(text: &str) -> Result<Glob> {
         if !text.contains(['*', '?', '[', '{', '\\']) {
-            // A name, which may be of any length and takes no steps.
+            // A plain name may have any length, and needs no steps.
             let (text, prefix) = (text.to_owned(), text.to_owned());
             return Ok(Glob { text, steps: Vec::new(), prefix, plain: true, stars: 0 });
         }
@@ -93,22 +93,22 @@ impl Glob {
         Ok(Glob { text: text.to_owned(), steps, prefix, plain, stars })
     }
 
-    /// The pattern as it was given.
+    /// Returns the text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The one name that it matches, if nothing in it stands for more than itself.
+    /// Returns the only name that the pattern matches, if it has no wildcards.
     pub fn as_name(&self) -> Option<&str> {
         self.plain.then_some(&self.prefix)
     }
 
-    /// How many `*` there are.
+    /// Returns the number of `*`.
     pub(crate) fn stars(&self) -> usize {
         self.stars
     }
 
-    /// Whether it matches the whole of `name`.
+    /// Returns `true` if the pattern matches the whole of `name`.
     pub fn matches(&self, name: &str) -> bool {
         if name == self.text {
             return true;
@@ -119,8 +119,8 @@ impl Glob {
         name.starts_with(&self.prefix) && self.walk(name, 0).is_some()
     }
 
-    /// What each `*` stands for in `name`, in order, if the whole of it matches. Each takes as little
-    /// as it can, the first one first. One in an alternative that was not taken stands for nothing.
+    /// Returns the text that each `*` matches in `name`, in order, if the pattern matches the whole name. Each matches
+    /// as little as possible, the first one first. A `*` in an alternative that was not used has an empty text.
     pub(crate) fn captures<'n>(&self, name: &'n str) -> Option<Vec<&'n str>> {
         if self.plain {
             return self.matches(name).then(Vec::new);
@@ -133,8 +133,8 @@ impl Glob {
         Some(marks.chunks_exact(2).map(text).collect())
     }
 
-    /// Walks all ways through the program at once. Returns the first `marks` marks of the preferred
-    /// way that ends with the name, if there is one.
+    /// Follows all alternatives of the program in parallel. Returns the first `marks` marks of the preferred one that
+    /// matches the whole name, or `None`.
     fn walk(&self, name: &str, marks: usize) -> Option<Vec<usize>> {
         let mut now = Threads::new(self.steps.len(), marks);
         let mut next = Threads::new(self.steps.len(), marks);
@@ -165,7 +165,8 @@ impl Glob {
         Some(now.marks[i * marks..(i + 1) * marks].to_vec())
     }
 
-    /// The error that none of these names matches the pattern, with the nearest name if the pattern is a name.
+    /// Returns the error for a pattern that matches none of these names, with the most similar name if the pattern is a
+    /// name.
     #[cold]
     pub(crate) fn matches_nothing<'a>(
         &self,
@@ -192,10 +193,10 @@ impl fmt::Display for Glob {
     }
 }
 
-/// The steps that wait for the next character, preferred ones first, each with its marks.
+/// The steps that wait for the next character, in order of preference, each with its marks.
 struct Threads {
     order: Vec<u32>,
-    /// As many for each of `order` as there are marks.
+    /// The marks of each step in `order`, `width` for each.
     marks: Vec<usize>,
     width: usize,
     /// The round in which each step was last reached.
@@ -218,7 +219,7 @@ impl Threads {
         }
     }
 
-    /// Adds `first` and what is reached from it without a character, at byte `at` of the name.
+    /// Adds `first` and the steps that can be reached from it without a character, at byte `at` of the name.
     fn add(
         &mut self,
         steps: &[Step],
@@ -235,7 +236,7 @@ impl Threads {
             match &steps[step as usize] {
                 Step::Jump(to) => todo.push((*to, marks)),
                 Step::Split(a, b) => {
-                    // Taken from the end, so the preferred one is pushed last.
+                    // Steps are popped from the end, so the preferred one is pushed last.
                     todo.push((*b, marks.clone()));
                     todo.push((*a, marks));
                 }
@@ -254,7 +255,7 @@ impl Threads {
     }
 }
 
-/// Turns text into steps.
+/// Compiles the text of a pattern into steps.
 struct Reader<'a> {
     text: &'a str,
     rest: std::str::Chars<'a>,
@@ -279,13 +280,13 @@ impl Reader<'_> {
 
     fn push(&mut self, step: Step) -> Result<u32> {
         if self.steps.len() >= MAX_STEPS {
-            return Err(self.broken("the pattern is too complicated; split it in several"));
+            return Err(self.broken("the pattern is too complex; split it into several"));
         }
         self.steps.push(step);
         Ok(self.steps.len() as u32 - 1)
     }
 
-    /// Reads up to the end, or inside braces up to the `,` or `}` that ends an alternative.
+    /// Compiles up to the end, or inside braces up to the `,` or `}` that ends an alternative.
     fn sequence(&mut self) -> Result<()> {
         while let Some(c) = self.peek() {
             if self.depth > 0 && (c == ',' || c == '}') {
@@ -315,7 +316,7 @@ impl Reader<'_> {
         let mark = 2 * self.stars as u32;
         self.stars += 1;
         self.push(Step::Mark(mark))?;
-        // To be left as soon as possible.
+        // The star ends as early as possible: leaving it is preferred.
         let split = self.push(Step::Jump(0))?;
         self.push(Step::Any)?;
         self.push(Step::Jump(split))?;
@@ -324,7 +325,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads a class whose `[` was read.
+    /// Compiles a class, after its `[`.
     fn class(&mut self) -> Result<()> {
         let not = matches!(self.peek(), Some('!' | '^'));
         if not {
@@ -335,7 +336,7 @@ impl Reader<'_> {
             let unclosed = "`[` is not closed; write `\\[` for the character itself";
             let Some(c) = self.next() else { return Err(self.broken(unclosed)) };
             let from = match c {
-                // A `]` that comes first is one of the class.
+                // A `]` in the first position belongs to the class.
                 ']' if !ranges.is_empty() => break,
                 '\\' => self.escaped()?,
                 c => c,
@@ -361,7 +362,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads alternatives whose `{` was read.
+    /// Compiles alternatives, after their `{`.
     fn braces(&mut self) -> Result<()> {
         if self.depth >= MAX_DEPTH {
             return Err(self.broken(format!("more than {MAX_DEPTH} braces inside each other")));
@@ -369,7 +370,7 @@ impl Reader<'_> {
         self.depth += 1;
         let mut ends = Vec::new();
         loop {
-            // Where to go when this alternative does not match is known once it was read.
+            // The target is only known once this alternative is compiled.
             let split = self.push(Step::Jump(0))?;
             match self.range()? {
                 Some(range) => self.numbers(range)?,
@@ -380,7 +381,7 @@ impl Reader<'_> {
             match self.next() {
                 Some(',') => self.steps[split as usize] = Step::Split(split + 1, after),
                 Some(_) => {
-                    // The last alternative: there is nothing else to try.
+                    // After the last alternative there is no other one to try.
                     self.steps[split as usize] = Step::Jump(split + 1);
                     break;
                 }
@@ -399,7 +400,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an alternative of the form `0..31`, if the next one is of it.
+    /// Parses an alternative of the form `0..31`. Returns `None` if the next one has another form.
     fn range(&mut self) -> Result<Option<Numbers>> {
         let rest = self.rest.as_str();
         let text = rest.split([',', '}']).next().unwrap_or(rest);
@@ -426,7 +427,7 @@ impl Reader<'_> {
         Ok(Some(Numbers { low, high, digits }))
     }
 
-    /// Adds steps for the numbers of a range: alternatives that are runs of digit classes.
+    /// Adds steps for the numbers in a range: alternatives that are sequences of digit classes.
     fn numbers(&mut self, numbers: Numbers) -> Result<()> {
         let mut alternatives = Vec::new();
         numbers.split(&mut alternatives);
@@ -452,7 +453,7 @@ impl Reader<'_> {
     }
 }
 
-/// The numbers `low..=high`, with that many digits, or as many as they need.
+/// The numbers `low..=high`, with a fixed number of digits, or as many as each needs.
 struct Numbers {
     low: u64,
     high: u64,
@@ -460,12 +461,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers as runs of digit classes: 0 to 31 is `[0-9]`, `[1-2][0-9]`, `3[0-1]`. There are at
-    /// most about twice as many runs as digits, for each number of digits.
+    /// Splits the numbers into sequences of digit classes: 0 to 31 is `[0-9]`, `[1-2][0-9]`, `3[0-1]`. There are at
+    /// most about twice as many sequences as digits, for each number of digits.
     fn split(&self, out: &mut Vec<Vec<RangeInclusive<char>>>) {
         let mut low = self.low;
         loop {
-            // The most that has as many digits as `low`.
+            // The greatest number with as many digits as `low`.
             let most = match self.digits {
                 Some(_) => u64::MAX,
                 None => {
@@ -485,7 +486,7 @@ impl Numbers {
     }
 }
 
-/// Runs of digit classes for the numbers between two of as many digits.
+/// Adds sequences of digit classes for the numbers between two numbers with the same number of digits.
 fn same_len(
     low: &[u8],
     high: &[u8],
@@ -509,7 +510,7 @@ fn same_len(
     if l == h {
         return part(l, h, low_rest, high_rest);
     }
-    // The first digits whose rest is free become one class.
+    // The first digits that any following digits may follow become one class.
     let free_from = if low_rest == zeros { l } else { l + 1 };
     let free_to = if high_rest == nines { h } else { h - 1 };
     if free_from > l {

@@ -1,4 +1,4 @@
-//! Bytes that may be many in memory that the system can take back: where they lie in a map, or in a temporary file.
+//! Large components in memory that the system can reclaim: memory maps, and temporary files.
 
 use crate::checked::Checked;
 use crate::error::io;
@@ -12,10 +12,10 @@ use holdall_core::{Encoding, Layout, Result, Role};
 use std::io::Write as _;
 use tempfile::TempPath;
 
-/// More bytes, where they do not lie in a map, wait in a file.
+/// The length in bytes from which a component that is not mapped is written to a temporary file.
 const HELD: u64 = 8 << 20;
 
-/// The view that [`Tensor::csr`](crate::Tensor::csr) returns, under a digest policy and with little of it in memory.
+/// Returns the view of [`Tensor::csr`](crate::Tensor::csr), with checked digests, and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::csr`](crate::Tensor::csr); Io.
@@ -24,7 +24,7 @@ pub fn csr(checked: &Checked) -> Result<Csr> {
     tensor.view(|info| Csr::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// The view that [`Tensor::coo`](crate::Tensor::coo) returns, under a digest policy and with little of it in memory.
+/// Returns the view of [`Tensor::coo`](crate::Tensor::coo), with checked digests, and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::coo`](crate::Tensor::coo); Io.
@@ -46,7 +46,7 @@ pub fn coo(checked: &Checked) -> Result<Coo> {
     })
 }
 
-/// The view that [`Tensor::tiles`](crate::Tensor::tiles) returns, under a digest policy and with little of it in memory.
+/// Returns the view of [`Tensor::tiles`](crate::Tensor::tiles), with checked digests, and with little of it in memory.
 ///
 /// # Errors
 /// Those of [`Tensor::tiles`](crate::Tensor::tiles); Io.
@@ -55,7 +55,8 @@ pub fn tiles(checked: &Checked) -> Result<Tiles> {
     tensor.view(|info| Tiles::from_tensor(info, |role| held(checked, role), tensor.file().limits()))
 }
 
-/// The view that [`Tensor::quantized`](crate::Tensor::quantized) returns, under a digest policy and with little of it in memory.
+/// Returns the view of [`Tensor::quantized`](crate::Tensor::quantized), with checked digests, and with little of it in
+/// memory.
 ///
 /// # Errors
 /// Those of [`Tensor::quantized`](crate::Tensor::quantized); Io.
@@ -63,7 +64,7 @@ pub fn quantized(checked: &Checked) -> Result<Quantized> {
     checked.tensor().view(|info| Quantized::from_tensor(info, |role| held(checked, role)))
 }
 
-/// The decoded bytes of a component.
+/// Returns the decoded bytes of a component, mapped, in memory if short, or else in a temporary file.
 pub(crate) fn held(checked: &Checked, role: &Role) -> Result<Bytes> {
     let tensor = checked.tensor();
     let c = tensor.require(role)?;
@@ -77,7 +78,7 @@ pub(crate) fn held(checked: &Checked, role: &Role) -> Result<Bytes> {
     spooled(checked.pieces(role)?)
 }
 
-/// All those pieces in a temporary file of their own.
+/// Writes pieces to a temporary file and maps it.
 fn spooled<P: AsRef<[u8]>>(pieces: impl Iterator<Item = Result<P>>) -> Result<Bytes> {
     let failed = |e| io(e, "keeping a component in a temporary file");
     let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
@@ -92,7 +93,7 @@ fn spooled<P: AsRef<[u8]>>(pieces: impl Iterator<Item = Result<P>>) -> Result<By
     Ok(Bytes::from_owner(Spooled { bytes, _path: path }))
 }
 
-/// The bytes of a file, which is there as long as they are.
+/// The bytes of a temporary file, which is removed when they are dropped.
 struct Spooled {
     bytes: Bytes,
     _path: TempPath,

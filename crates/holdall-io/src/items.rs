@@ -1,5 +1,4 @@
-//! Tensors on their way into a file: what a conversion or an edit writes, and from where each
-//! component's bytes come.
+//! Tensors to be written by a conversion or an edit, with the sources of their bytes.
 
 pub use crate::casting::Casting;
 use crate::checked::Check;
@@ -21,7 +20,8 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Returns what common readers of a format do not take of these tensors: the first case of each code, and how many there are.
+/// Returns warnings about tensors that common readers of the format do not support: the first case of each code, with
+/// the number of cases.
 pub fn warnings<'s>(
     encoder: &dyn Encode,
     specs: impl IntoIterator<Item = &'s TensorSpec>,
@@ -36,46 +36,46 @@ pub fn warnings<'s>(
     out
 }
 
-/// What becomes of components that have the same bytes.
+/// How components with equal bytes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {
     /// Components that share their bytes in the source share them in the target.
     #[default]
     Keep,
-    /// Components with equal bytes share them, whether they did in the source or not.
+    /// Components with equal bytes share them, even if they did not in the source.
     Dedupe,
-    /// Every component has bytes of its own.
+    /// No components share bytes.
     Copy,
 }
 
-/// One tensor to be written.
+/// A tensor to be written.
 pub struct Item {
-    /// What it will be.
+    /// The description of the tensor in the new file.
     pub spec: TensorSpec,
-    /// One for each component of `spec`.
+    /// The source of each component of `spec`.
     pub feeds: Vec<ComponentSource>,
-    /// What becomes of the encoding and the digest of components of open files.
+    /// Whether components of open files keep their encoding and their digest.
     pub keep: CopyMode,
 }
 
-/// Where a component's bytes come from.
+/// The source of a component's bytes.
 pub enum ComponentSource {
     /// A component of an open file.
     Component(Box<(Tensor, Component)>),
-    /// A component of an open file, its elements rounded into another float type.
+    /// A component of an open file whose elements are rounded to another float type.
     Cast(Box<Casting>),
-    /// Made when its turn comes.
+    /// Bytes that are computed when they are written.
     Made(Box<dyn FnOnce() -> Result<MadePieces> + Send>),
-    /// Read when its turn comes.
+    /// Bytes that are read from a reader when they are written.
     Reader(Box<dyn Read + Send>),
 }
 
-/// Bytes that are made, in pieces.
+/// Computed bytes, in pieces.
 pub type MadePieces = Box<dyn Iterator<Item = Result<Bytes>>>;
 
 impl ComponentSource {
-    /// Bytes that are made at once when their turn comes.
+    /// Creates a source of bytes that are computed all at once when they are written.
     pub fn bytes(make: impl FnOnce() -> Result<Bytes> + Send + 'static) -> ComponentSource {
         ComponentSource::Made(Box::new(move || {
             let one: MadePieces = Box::new(std::iter::once(Ok(make()?)));
@@ -83,7 +83,7 @@ impl ComponentSource {
         }))
     }
 
-    /// The elements of a tensor as those of a dense one.
+    /// Creates a source of a tensor's elements in dense form.
     pub fn dense(tensor: &Tensor) -> ComponentSource {
         let tensor = tensor.clone();
         ComponentSource::Made(Box::new(move || {
@@ -97,10 +97,10 @@ impl ComponentSource {
     }
 }
 
-/// A tensor in the form it has.
+/// Creates an item that writes a tensor in its current form.
 ///
 /// # Errors
-/// Its fault, and what measuring components of unknown length fails with.
+/// The tensor's fault; errors of decoding a component to find its length.
 pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
     check_is_here(tensor)?;
     let mut spec = spec_of(tensor.sound()?);
@@ -114,11 +114,11 @@ pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
     Ok(Item { spec, feeds, keep: CopyMode::Nothing })
 }
 
-/// Refuses a tensor of a package whose file is only linked to, and was not fetched: without its bytes it would be written as a
-/// tensor that has none.
+/// Checks that a tensor of a package is not in a linked file that was not fetched: without its bytes it would be
+/// written as an empty tensor.
 ///
 /// # Errors
-/// `package/not-here`.
+/// `package/not-here` if it is.
 pub fn check_is_here(tensor: &Tensor) -> Result<()> {
     #[cfg(feature = "carton")]
     if tensor.layout().as_str() == holdall_package::LINKED && tensor.components().len() == 0 {
@@ -129,7 +129,7 @@ pub fn check_is_here(tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The tensor as it is; decoded lengths that are not known are 0.
+/// Returns the description of a tensor for writing it in its current form. Unknown decoded lengths are 0.
 pub fn spec_of(tensor: &Tensor) -> TensorSpec {
     let component = |c: Component| {
         let mut spec = ComponentSpec::new(c.role, c.dtype, c.decoded_len.unwrap_or(0));
@@ -145,44 +145,46 @@ pub fn spec_of(tensor: &Tensor) -> TensorSpec {
     }
 }
 
-/// What a component decodes to, by decoding it.
+/// Decodes a component to find its decoded length.
 fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
     tensor
         .component_pieces(c.clone(), None)?
         .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
 }
 
-/// The bytes of a component that two components may have in common.
+/// A key for finding components that may have equal bytes.
 #[derive(PartialEq, Eq, Hash)]
 enum Content {
-    /// The same place of the same file, as it is or converted from one type into another.
+    /// The same range of the same file, unchanged or converted to the same type.
     Place {
         file: usize,
         stored: Extent,
         decoded_len: u64,
-        /// Bytes that change places when the order of bytes does.
+        /// The number of bytes that are swapped to change the byte order.
         unit: u64,
         cast: Option<(DType, Option<LogicalType>, FloatType)>,
     },
-    /// The same length and CRC-32C: to be compared byte by byte.
+    /// The same length and CRC-32C; the bytes must still be compared.
     Sum { decoded_len: u64, crc: u32 },
 }
 
-/// Refuses two items of one name.
+/// Checks that no two items have the same name.
 pub fn check_names(items: &[Item]) -> Result<()> {
     let mut names: Vec<&str> = items.iter().map(|i| i.spec.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(SAME_NAME
             .broken("two tensors would have this name")
-            .with_hint("names stay apart where the new name has as many `*` as the old one")
+            .with_hint(
+                "use as many `*` in the new name as in the old one, so that names stay different",
+            )
             .in_tensor(pair[0])),
         None => Ok(()),
     }
 }
 
-/// Puts items in the order the encoder wants, and decides which components share bytes. The first in
-/// writing order is the one that has them.
+/// Sorts items in the order of the encoder, and decides which components share bytes. Of components with equal bytes,
+/// the first one in writing order is written.
 pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> Result<Vec<Item>> {
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     let mut places = encoder.order(&specs);
@@ -202,7 +204,8 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
             if encoder.states(&items[at].spec, c) {
                 continue;
             }
-            // A component without bytes shares those of every other, which is stated where the format can say so without a field of its own.
+            // An empty component shares its bytes with every other one. That is recorded only if it takes no extra
+            // field.
             if items[at].spec.components[c].decoded_len == 0
                 && (sharing == Sharing::Keep || encoder.header_first())
             {
@@ -212,7 +215,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
             let candidates = seen.entry(content).or_default();
             let mut owner = None;
             for &(i, j) in candidates.iter() {
-                // A format whose header comes first records aliases of whole tensors only.
+                // A format whose header comes first can only record that whole tensors are aliases.
                 let whole = !encoder.header_first() || is_alias(&items[i].spec, &items[at].spec);
                 if whole && same_bytes(&items[i].feeds[j], &items[at].feeds[c], sharing)? {
                     owner = Some((i, j));
@@ -233,7 +236,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     Ok(items)
 }
 
-/// Puts components in the order of the names of their roles.
+/// Sorts components by the names of their roles.
 fn order_components(item: &mut Item) {
     let components = item.spec.components.drain(..);
     let mut pairs: Vec<_> = components.zip(item.feeds.drain(..)).collect();
@@ -276,7 +279,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     Ok(Some(Content::Sum { decoded_len, crc }))
 }
 
-/// What will be written of a component of an open file, in pieces.
+/// Returns the bytes that will be written for a component of an open file, in pieces.
 fn feed_pieces(feed: &ComponentSource) -> Result<Option<MadePieces>> {
     Ok(match feed {
         ComponentSource::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
@@ -290,7 +293,7 @@ fn same_bytes(a: &ComponentSource, b: &ComponentSource, sharing: Sharing) -> Res
         return Ok(true);
     }
     let (Some(mut a), Some(mut b)) = (feed_pieces(a)?, feed_pieces(b)?) else { return Ok(false) };
-    // Those of one may end where those of the other do not.
+    // The pieces of both may have different lengths.
     let (mut x, mut y) = (Bytes::new(), Bytes::new());
     loop {
         if x.is_empty() {
@@ -309,11 +312,11 @@ fn same_bytes(a: &ComponentSource, b: &ComponentSource, sharing: Sharing) -> Res
     }
 }
 
-/// Writes items that were [arranged](arrange), their feeds one after the other.
+/// Writes items that were [arranged](arrange), with their components in order.
 pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> Result<()> {
     let mut copier = Copier::new(work);
     for Item { spec, feeds, keep } in items {
-        // The writer writes what is empty or shared when it comes to it.
+        // The writer handles empty and shared components itself.
         let given = |c: &ComponentSpec| c.shares.is_none() && c.decoded_len > 0;
         let given: Vec<bool> = spec.components.iter().map(given).collect();
         let name = spec.name.clone();
@@ -324,7 +327,7 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                     let (tensor, c) = *feed;
                     copier.copy(writer, &tensor, &c, keep).map_err(|e| {
                         if e.source_name().is_some_and(|name| name != tensor.file().name()) {
-                            // The target's fault, not that of the bytes on their way to it.
+                            // An error of the target, not of the source component.
                             return e;
                         }
                         let e = e.in_tensor(tensor.name()).in_component(&c.role);

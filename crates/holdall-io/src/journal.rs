@@ -1,24 +1,24 @@
-//! The journal of an edit of several files: which files it adds and removes. It is beside the model as long as the edit is under way,
-//! and after that if it was killed.
+//! The journal of an edit of several files: the files that the edit adds and removes. It is in the model's folder while
+//! the edit is in progress, and remains if the edit was killed.
 
 use holdall_core::Result;
 use holdall_formats::shards::check_names;
 use holdall_json::Reader;
 use std::path::{Path, PathBuf};
 
-/// What the name of a journal ends in, after a dot and the name of the file that names the others.
+/// The suffix of a journal's name, which is a dot and the name of the file that names the others before it.
 const SUFFIX: &str = ".holdall-edit";
-/// The most bytes of a journal: it has two names for each file that an index names.
+/// The greatest length of a journal in bytes: it has two names for each file that an index names.
 const MAX_LEN: u64 = 32 << 20;
 
-/// Returns the path of the journal of edits of the model that the file at `path` describes.
+/// Returns the path of the journal for edits of the model that the file at `path` describes.
 pub fn path_for(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}{SUFFIX}"))
 }
 
-/// Returns the paths of the files that the journal of a model lists, which are in its folder or below it. A journal that is not
-/// whole lists none: nothing was written under it.
+/// Returns the paths of the files that the journal of a model lists, which are in its folder or below it. An incomplete
+/// journal lists none, because the edit had not written any file yet.
 pub fn files_for(path: &Path) -> Vec<PathBuf> {
     let journal = path_for(path);
     if journal.metadata().is_ok_and(|meta| meta.len() > MAX_LEN) {
@@ -29,8 +29,8 @@ pub fn files_for(path: &Path) -> Vec<PathBuf> {
     names.into_iter().map(|name| path.with_file_name(name)).collect()
 }
 
-/// Takes the files that edits of a folder's models add and remove out of the names of its files: those of the files which are the
-/// model's are in the file that names them.
+/// Removes from the names of a folder's files those that edits in progress add or remove. The model's files are named
+/// by the file that describes it.
 pub(crate) fn leave_out(folder: &Path, all: &mut Vec<String>) {
     let journals = all.iter().filter_map(|name| name.strip_prefix('.')?.strip_suffix(SUFFIX));
     let models = journals.filter(|name| all.iter().any(|other| other == name));

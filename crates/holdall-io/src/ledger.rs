@@ -1,4 +1,4 @@
-//! The ledger for open files: a file compared with the record of what was written from it.
+//! The ledger for files: comparing a file with the record of what was written from it.
 
 use crate::file::File;
 use crate::index::decode_index;
@@ -7,21 +7,21 @@ use crate::source::ByteSource;
 use holdall_core::ledger::{Expected, Record, Side, TieRule, compare};
 use holdall_core::{Encode, Index, LIMITS, Limits, Result};
 
-/// Compares a file with the record of what was written from it, before that is published. Returns what was left behind, in
-/// words.
+/// Compares a file with the record of what was written from it, before the result is published. Returns a list, in
+/// words, of what was left behind.
 ///
 /// # Errors
-/// `internal/ledger` if something is lost that nobody asked for.
+/// `internal/ledger` if something was lost that the caller did not ask to leave out.
 pub fn close(file: &File, record: &Record, expected: &Expected) -> Result<Vec<String>> {
     let ledger = compare(Side::Index(file.index()), Side::Record(record), expected);
     ledger.check().map_err(|e| e.in_source(file.name()))
 }
 
-/// Decodes what was written and compares it with the record of what the encoder was given: a reader finds all of it. The record
-/// gets the attributes that the file has, where the encoder has its own. Returns what the file contains.
+/// Decodes a written file and compares it with the record of what the encoder was given, to check that a reader finds
+/// all of it. If the encoder writes its own attributes, the record gets those of the file.
 ///
 /// # Errors
-/// `internal/ledger`; what the decoder finds wrong; Io.
+/// `internal/ledger` if they differ; errors of the decoder; Io.
 pub fn read_back(
     source: &dyn ByteSource,
     record: &mut Record,
@@ -42,19 +42,20 @@ pub fn read_back(
     ledger.check().map(|_| index)
 }
 
-/// Limits for a file that was just written: whatever its source was opened with, it is as large as it is.
+/// Returns limits for reading back a file that was just written, which may be larger than the limits of its source
+/// allow.
 pub fn unlimited() -> Limits {
     const MOST: u64 = 1 << 40;
     let mut limits = Limits::default();
     for limit in LIMITS {
-        // At most what the table allows.
+        // Not above the greatest value that the limit can have.
         let _ = limit.set(&mut limits, limit.most.min(MOST));
     }
     limits
 }
 
 impl Sharing {
-    /// Returns what may become of components that share their bytes, written by that encoder.
+    /// Returns how shared components may change when this encoder writes them.
     pub fn tie_rule(self, encoder: &dyn Encode) -> TieRule {
         match self {
             Sharing::Copy => TieRule::Asked,

@@ -1,9 +1,10 @@
-//! Files of tensors: where their bytes come from, what an open one gives, and how one is written.
+//! Tensor files: opening files and fetching their bytes, loading tensors, and writing files.
 //!
-//! Formats say which bytes they need and where bytes go (`holdall_core`); here those are fetched, put together on
-//! several threads, and published all or nothing. What is done with files beyond that stands above: packages
-//! (`holdall_carton`), records (`holdall_records`), and conversion, editing and comparison in `holdall`, which is
-//! also the crate to use: it shows all of them, and of this one what callers need.
+//! The format implementations (`holdall_core`, `holdall_formats`) state which bytes they need and where bytes go. This
+//! crate fetches and merges those bytes on several threads, and publishes a written file either completely or not at
+//! all. Everything else is built on it: packages (`holdall_carton`), records (`holdall_records`), and conversion,
+//! editing and comparison in `holdall`. Use the `holdall` crate: it re-exports all of them, and of this crate the
+//! types and functions that callers need.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "aio")]
@@ -82,7 +83,7 @@ pub use writer::{Finished, WriteOptions, Writer};
 
 use holdall_core::Rule;
 
-/// The tables of rules of this crate.
+/// The rule tables of this crate.
 static TABLES: &[&[&Rule]] = &[
     error::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
@@ -93,7 +94,7 @@ static TABLES: &[&[&Rule]] = &[
     stores::rules::RULES,
 ];
 
-/// Every rule of this crate and of those below it.
+/// Returns every rule of this crate and of the crates that it depends on.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = TABLES.iter().copied().flatten().copied();
     #[cfg(feature = "net")]

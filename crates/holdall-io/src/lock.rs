@@ -1,11 +1,11 @@
-//! One edit of a file at a time, and only of the file that was looked at.
+//! Locking a file for an edit, and checking that it has not changed since it was read.
 
 use crate::error::{CHANGED_SINCE, LOCKED, io};
 use holdall_core::Result;
 use std::fs::{File, Metadata, TryLockError};
 use std::path::Path;
 
-/// What tells a file from another, or from itself before a change.
+/// Metadata that distinguishes a file from another one, and from itself before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     len: u64,
@@ -15,13 +15,13 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the file at `path`; taken before the file is read.
+    /// Returns the stamp of the file at `path`. To be taken before the file is read.
     pub fn from_path(path: &Path) -> Result<Stamp> {
         let meta = path.metadata().map_err(|e| io(e, "opening").in_source(path.display()))?;
         Ok(Stamp::from(&meta))
     }
 
-    /// The stamp of the file that has this.
+    /// Returns the stamp for a file's metadata.
     pub fn from(meta: &Metadata) -> Stamp {
         #[cfg(unix)]
         use std::os::unix::fs::MetadataExt;
@@ -37,8 +37,8 @@ impl Stamp {
 /// Opens the file at `path` for writing and locks it until it is closed.
 ///
 /// # Errors
-/// Io when it may not be written, [`LOCKED`], [`CHANGED_SINCE`] when it is not as it was when `stamp`
-/// was taken.
+/// Io if the file cannot be written; [`LOCKED`] if another process has locked it; [`CHANGED_SINCE`] if it has changed
+/// since `stamp` was taken.
 pub fn open(path: &Path, stamp: &Stamp) -> Result<File> {
     let failed = |e| io(e, "opening for writing").in_source(path.display());
     let file = File::options().read(true).write(true).open(path).map_err(failed)?;
@@ -47,7 +47,7 @@ pub fn open(path: &Path, stamp: &Stamp) -> Result<File> {
         Err(TryLockError::WouldBlock) => {
             return Err(LOCKED.broken("the file is locked").in_source(path.display()));
         }
-        // File systems without locks are edited without.
+        // On file systems without locks, files are edited without one.
         Err(TryLockError::Error(_)) => {}
     }
     let now = file.metadata().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The files that an open model is made of.
+//! The files that an open model consists of.
 
 use crate::index::decode_index;
 use crate::location::{Location, Site};
@@ -7,17 +7,18 @@ use crate::source::ByteSource;
 use holdall_core::Result;
 use holdall_formats::shards::{self, SHARD_MISSING};
 
-/// What a file is to its model.
+/// The role of a file in its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileRole {
-    /// The file that describes the tensors, and holds their bytes unless others do. A model in one file has this one only.
+    /// The file that describes the tensors, and contains their bytes unless other files do. A model in one file has
+    /// only this one.
     Main,
-    /// One of several files that each hold tensors of their own. Shards are numbered from 0.
+    /// One of several files that each contain different tensors, numbered from 0.
     Shard(usize),
-    /// An index file, which says which tensor is in which shard.
+    /// An index file, which maps tensors to shards.
     Index,
-    /// A file that holds bytes of tensors that another file of the model describes.
+    /// A file with bytes of tensors that another file of the model describes.
     External,
 }
 
@@ -25,12 +26,12 @@ pub enum FileRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelFile {
-    /// What the file is to the model.
+    /// The role of the file in the model.
     pub role: FileRole,
-    /// Where the file is.
+    /// The location of the file.
     pub location: Location,
-    /// The number of the source that reads the file, among those of [`File::all_sources`](crate::File::all_sources); `None` if
-    /// no tensor has bytes in it.
+    /// The index, in [`File::all_sources`](crate::File::all_sources), of the source that reads the file. `None` if the
+    /// file has no bytes of tensors.
     pub source: Option<usize>,
 }
 
@@ -39,13 +40,13 @@ impl ModelFile {
         ModelFile { role, location, source }
     }
 
-    /// Returns shards in order; each is read by the source of its number.
+    /// Returns shards in order, each read by the source of the same index.
     pub(crate) fn shards(locations: impl IntoIterator<Item = Location>) -> Vec<ModelFile> {
         let one = |(at, location)| ModelFile::new(FileRole::Shard(at), location, Some(at));
         locations.into_iter().enumerate().map(one).collect()
     }
 
-    /// Returns a main file and the external files beside it, in the order of their sources.
+    /// Returns a main file and its external files, in the order of their sources.
     pub(crate) fn with_external(
         main: Location,
         external: impl IntoIterator<Item = Location>,
@@ -58,11 +59,11 @@ impl ModelFile {
 }
 
 impl OpenOptions {
-    /// Returns the locations of the files in and below the folder at `location`, where that is a folder inside an archive or of an
-    /// object store; `None` if it is not.
+    /// Returns the locations of all files below the folder at `location`, if that is a folder inside an archive or in
+    /// an object store. `None` otherwise.
     ///
     /// # Errors
-    /// What is wrong with an archive; what a store refuses.
+    /// Errors of an archive or a store.
     pub fn files_below(&self, location: &Location) -> Result<Option<Vec<Location>>> {
         match location {
             Location::Member { .. } => {
@@ -80,12 +81,12 @@ impl OpenOptions {
         }
     }
 
-    /// Returns the locations of the other files of the model whose first file is at `location` and has these bytes: parts of a split
-    /// file, files with bytes of its tensors, files of a distributed checkpoint. Empty for any other file. An index file is text, and
-    /// names its files itself: [`Map`](holdall_formats::shards::Map).
+    /// Returns the locations of the other files of the model whose first file is at `location`, with bytes `source`:
+    /// parts of a split file, external data, files of a distributed checkpoint. Empty for any other file. An index file
+    /// is not supported here; its text lists its files: see [`Map`](holdall_formats::shards::Map).
     ///
     /// # Errors
-    /// `shards/missing`, and what else is wrong with the files beside it.
+    /// `shards/missing` if a file does not exist; errors in the other files.
     pub fn other_files(
         &self,
         location: &Location,
@@ -106,7 +107,7 @@ impl OpenOptions {
         }
         let file = self.clone().with_faults(Faults::Keep).open_location(location)?;
         if shards::is_away(file.index()) {
-            let message = "a file that has bytes of its tensors is not beside it";
+            let message = "a file with bytes of its tensors is missing";
             return Err(SHARD_MISSING.broken(message).in_source(file.name()));
         }
         let files = file.files().iter().map(|file| file.location.clone());

@@ -1,5 +1,5 @@
-//! What a folder says of its model beside the tensors, as the Hugging Face hub lays models out: `config.json`, and the files of
-//! a tokenizer.
+//! Files of a model's folder other than tensors, as the Hugging Face hub lays models out: `config.json`, and the files
+//! of a tokenizer.
 
 use crate::shards::{are_model, files};
 use holdall_core::{Attributes, Limits, Result, Value, Warning};
@@ -8,23 +8,23 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-/// What stands in a model's folder beside its tensors.
+/// Information from the files next to a model's tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelFolder {
-    /// The main facts of `config.json`, as it states them: what the model is, how large, how it is quantized. Of a model with several
-    /// parts those of its text part are among them.
+    /// The main entries of `config.json`: model type, sizes, quantization. For a model with several parts, entries that
+    /// are only in its text part are included.
     pub config: Attributes,
-    /// Names of the files of a tokenizer, sorted.
+    /// The names of the tokenizer's files, sorted.
     pub tokenizer: Vec<String>,
-    /// What is odd: a `config.json` that cannot be read.
+    /// Warnings, such as a `config.json` that cannot be read.
     pub warnings: Vec<Warning>,
 }
 
 const CONFIG: &str = "config.json";
-/// The code of a warning about it.
+/// The code of the warning about an unreadable `config.json`.
 const UNREADABLE: &str = "folder/config";
-/// Keys of `config.json` that tell a model from others.
+/// The keys of `config.json` that are reported.
 const FACTS: [&str; 14] = [
     "model_type",
     "architectures",
@@ -41,7 +41,7 @@ const FACTS: [&str; 14] = [
     "tie_word_embeddings",
     "quantization_config",
 ];
-/// Where a model with several parts has the facts of the one for text.
+/// The key under which a model with several parts has the configuration of its text part.
 const TEXT_PART: &str = "text_config";
 /// Files of tokenizers, besides those whose names begin with `tokenizer`.
 const TOKENIZER: [&str; 7] = [
@@ -55,10 +55,10 @@ const TOKENIZER: [&str; 7] = [
 ];
 
 impl ModelFolder {
-    /// Looks at the folder of a model; `None` for any other folder.
+    /// Reads the folder of a model. Returns `None` for any other folder.
     ///
     /// # Errors
-    /// Io when the folder cannot be listed.
+    /// Io if the folder cannot be listed.
     pub fn detect(path: impl AsRef<Path>, limits: &Limits) -> Result<Option<ModelFolder>> {
         let path = path.as_ref();
         if !path.is_dir() {
@@ -86,7 +86,7 @@ impl ModelFolder {
     }
 }
 
-/// The main facts of a `config.json`, or why there are none.
+/// Returns the main entries of a `config.json`, or a message why it cannot be read.
 fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String> {
     let mut bytes = Vec::new();
     let most = limits.text_len;
@@ -116,14 +116,14 @@ fn facts(path: &Path, limits: &Limits) -> std::result::Result<Attributes, String
     Ok(facts)
 }
 
-/// A text of JSON in which `null` stands for the numbers that it lacks, and that Python writes all the same: `NaN`, `Infinity` and
-/// `-Infinity`. What stands in strings stays.
+/// Replaces the numbers that Python writes but JSON does not have (`NaN`, `Infinity` and `-Infinity`) by `null`, except
+/// in strings.
 fn without_infinities(text: &str) -> Cow<'_, str> {
     if !["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
         return text.into();
     }
     let mut out = String::with_capacity(text.len());
-    // Every other part is a string, whose escaped quotes do not end it.
+    // Alternates between text outside strings and strings. An escaped quote does not end a string.
     let mut rest = text;
     while let Some(quote) = rest.find('"') {
         let (outside, string) = rest.split_at(quote);
@@ -142,7 +142,7 @@ fn replaced(outside: &str) -> String {
         .fold(outside.to_owned(), |text, word| text.replace(word, "null"))
 }
 
-/// Where a string ends that begins with a quote: behind the next that is not escaped.
+/// Returns the offset after the string that begins at the start of `text`, which must be a quote.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

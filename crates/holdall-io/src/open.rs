@@ -1,4 +1,4 @@
-//! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
+//! Opening a file: choosing its source, and reading its index within the limits.
 
 use crate::checked::{Check, check_source};
 use crate::error::{CHANGED, SOURCES, io};
@@ -20,20 +20,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Opens a file with the default [`OpenOptions`]: one of the file system, one at `https://…`, or one inside a package or an archive.
+/// Opens a file with the default [`OpenOptions`]: a local file, one at `https://…`, or one inside a package or an
+/// archive.
 ///
 /// # Errors
-/// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
+/// Io if the file cannot be read; Unsupported if no format recognises it; errors of its format.
 pub fn open(path: impl AsRef<Path>) -> Result<File> {
     OpenOptions::new().open(path)
 }
 
 impl OpenOptions {
-    /// Opens what `path` names: a file of the file system; where `path` begins with `https://`, one on a web server, by
-    /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`];
-    /// `ARCHIVE!/PATH`, one inside a package, or inside a zip or tar archive. A model of several files is opened as one, wherever it
-    /// is: a folder with an index file (`*.index.json`), with all shards of one model or with one file of tensors; such an index file;
-    /// the first part of a split GGUF file; an ONNX model with external data; a file of zTensor 2 with shards; a distributed checkpoint.
+    /// Opens the file at `path`, which is one of
+    /// - the path of a local file;
+    /// - the address of a file on a web server (`https://…`), which is read by range requests, see [`crate::http`];
+    /// - the address of a file in an object store (`s3://`, `gs://`, `az://` or `hf://`), see [`crate::stores`];
+    /// - `ARCHIVE!/PATH`, a file inside a package or inside a zip or tar archive.
+    ///
+    /// A model of several files is opened as one, at any of these locations: a folder with an index file
+    /// (`*.index.json`), with all shards of one model, or with one tensor file; such an index file; the first part of a
+    /// split GGUF file; an ONNX model with external data; a zTensor 2 file with shards; a distributed checkpoint.
     ///
     /// # Errors
     /// As [`open`].
@@ -41,10 +46,10 @@ impl OpenOptions {
         self.open_location(&Location::new(path))
     }
 
-    /// Opens what is at a location, as [`OpenOptions::open`] does.
+    /// Opens the file at a location, as [`OpenOptions::open`] does.
     ///
     /// # Errors
-    /// As [`open`]; Misuse for the name of bytes.
+    /// As [`open`]; Misuse for a location that only names bytes in memory.
     pub fn open_location(&self, location: &Location) -> Result<File> {
         self.open_site(&Site::new(self, location)?)
     }
@@ -56,7 +61,7 @@ impl OpenOptions {
         }
         let opened = self.with_other_files(self.open_one(site), site);
         match opened {
-            // Asked last, for most of what is opened is a file.
+            // Tried last, because most locations are files.
             Err(e) => match site.as_folder() {
                 Some(folder) => self.open_folder(&folder),
                 #[cfg(feature = "stores")]
@@ -71,7 +76,7 @@ impl OpenOptions {
 
     /// Adds the files that belong to the one that was opened.
     fn with_other_files(&self, opened: Result<File>, site: &Site) -> Result<File> {
-        // Where faults are not kept, tensors in other files are none once those are open.
+        // With `Faults::Refuse`, tensors in other files look faulty until those files are open.
         let opened = match opened {
             Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
                 self.clone().with_faults(Faults::Keep).open_one(site)
@@ -85,7 +90,7 @@ impl OpenOptions {
         self.with_parts(file, site)
     }
 
-    /// Opens a file on a disk by itself, whatever it is a part of: without its shards or parts.
+    /// Opens a local file alone, without its shards or parts.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -95,14 +100,14 @@ impl OpenOptions {
         Ok(self.open_one(&site)?.with_files(main))
     }
 
-    /// Opens one file, whatever it is a part of.
+    /// Opens one file, without its shards or parts.
     fn open_one(&self, site: &Site) -> Result<File> {
         let Location::Path(path) = &site.location else {
             let FoundFile { source, name, io } = site.find(self)?;
             return self.decode(source, name, io);
         };
         let name = path.display().to_string();
-        // Somebody may be editing the file in place. What was decoded counts only if the file was the
+        // Another process may be editing the file in place. The decoded index counts only if the file was the
         // same before and after.
         for attempt in 1..=ATTEMPTS {
             let file = FileSource::open(path).map_err(|e| e.in_source(&name))?;
@@ -120,8 +125,8 @@ impl OpenOptions {
         Err(changing().in_source(&name))
     }
 
-    /// Returns the bytes of the one file at a location, as they lie there: packages are read as the zips that they are, and no hash is
-    /// compared. It is for those that look for what is wrong.
+    /// Returns the bytes of the file at a location without comparing hashes: packages are read as plain zip archives.
+    /// For tools that search for damage. Also returns the file's name for errors.
     ///
     /// # Errors
     /// As [`OpenOptions::source_at`].
@@ -135,16 +140,16 @@ impl OpenOptions {
         Ok((found.source, found.name))
     }
 
-    /// Returns the bytes of the one file at a location, compared with the digest that its container keeps of it under the
-    /// options' [`Check`], and how it is called in errors. All bytes are read.
+    /// Returns the bytes of the file at a location, after checking them against the digest that its container has of
+    /// it, as the options' [`Check`] demands, and the file's name for errors. Reads all bytes.
     ///
     /// # Errors
-    /// As [`OpenOptions::source_at`]; Integrity.
+    /// As [`OpenOptions::source_at`]; Integrity if the digest differs.
     pub fn checked_source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         if self.check() == Check::Off {
             return self.source_at(location);
         }
-        // The hash of a file of a package is compared when it is opened.
+        // The hash of a file in a package is checked when it is opened.
         let (source, name) = self.clone().with_check(Check::All).source_at(location)?;
         if !matches!(source.digest(), Some(Digest::Sha256(_))) {
             check_source(&*source, self.check()).map_err(|e| e.in_source(&name))?;
@@ -152,11 +157,12 @@ impl OpenOptions {
         Ok((source, name))
     }
 
-    /// Returns the bytes of the one file at a location, of whatever format, and how it is called in errors. A file of a package has
-    /// the hash of its `MANIFEST` as its [digest](ByteSource::digest); what is compressed is compared with that.
+    /// Returns the bytes of the file at a location, in any format, and the file's name for errors. For a file in a
+    /// package, the [digest](ByteSource::digest) of the source is its hash from the `MANIFEST`; compressed files are
+    /// checked against it.
     ///
     /// # Errors
-    /// Io; what is wrong with an archive; NotFound for the name of bytes.
+    /// Io; errors of the archive; NotFound for a location that only names bytes in memory.
     pub fn source_at(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         match location {
             Location::Path(path) => {
@@ -173,13 +179,13 @@ impl OpenOptions {
             }
             Location::Bytes(name) => {
                 let message =
-                    "bytes in memory are opened by `open_bytes`, and have no files beside them";
+                    "bytes in memory have no location and no folder: open them with `open_bytes`";
                 Err(SHARD_MISSING.broken(message).in_source(name))
             }
         }
     }
 
-    /// Returns the bytes at an address of a web server or an object store, and how it is called in errors.
+    /// Returns the file at an address of a web server or an object store, and its name for errors.
     #[cfg(feature = "http")]
     fn remote(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         let (url, begin) = (location.as_address().unwrap_or_default(), begin(location));
@@ -198,7 +204,7 @@ impl OpenOptions {
         })
     }
 
-    /// Refuses: this build opens no addresses on the web.
+    /// Returns an error: this build has no HTTP support.
     #[cfg(not(feature = "http"))]
     fn remote(&self, location: &Location) -> Result<(Arc<dyn ByteSource>, String)> {
         if let Location::Store(url) = location {
@@ -207,7 +213,7 @@ impl OpenOptions {
         Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
     }
 
-    /// Returns the bytes of a file that another Holdall serves, and how it is called in errors.
+    /// Returns a file that another Holdall serves, and its name for errors.
     #[cfg(feature = "quic")]
     fn served(&self, address: &str) -> Result<(Arc<dyn ByteSource>, String)> {
         let source = crate::source::QuicSource::open(address, self.client.policy())?;
@@ -221,30 +227,32 @@ impl OpenOptions {
         Err(rule.broken("this build does not open `holdall://` addresses"))
     }
 
-    /// What an object store has below a prefix, or what of it matches a pattern: `s3://bucket/model/*.safetensors`.
+    /// Lists the objects below a prefix of an object store, or those that match a pattern:
+    /// `s3://bucket/model/*.safetensors`.
     ///
     /// # Errors
-    /// What the store refuses; Limit, where there are more than `Limits::files`.
+    /// Errors of the store; Limit if there are more objects than `Limits::files`.
     #[cfg(feature = "stores")]
     pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
         self.stores.list(address, self.client.policy(), self.limits())
     }
 
-    /// Begins a file that will be at an address of an object store: what writes files is given the path of what this returns, and
-    /// [`Staged::publish`](crate::stores::Staged::publish) uploads it.
+    /// Starts a file that will be uploaded to an address of an object store. Write the file to the local path of the
+    /// returned value; [`Staged::publish`](crate::stores::Staged::publish) then uploads it.
     ///
     /// # Errors
-    /// Misuse where there is an object and `overwrite` is not set; what the store refuses.
+    /// Misuse if the object exists and `overwrite` is not set; errors of the store.
     #[cfg(feature = "stores")]
     pub fn stage(&self, address: &str, overwrite: bool) -> Result<crate::stores::Staged> {
         self.stores.stage(address, self.client.policy(), overwrite)
     }
 
-    /// Begins a model of several files that will be below an address of an object store: what writes folders is given the path of what this
-    /// returns, and [`StagedFolder::publish`](crate::stores::StagedFolder::publish) uploads its files.
+    /// Starts a model of several files that will be uploaded below an address of an object store. Write the folder to
+    /// the local path of the returned value; [`StagedFolder::publish`](crate::stores::StagedFolder::publish) then
+    /// uploads its files.
     ///
     /// # Errors
-    /// Misuse where there are objects below it and `overwrite` is not set; what the store refuses.
+    /// Misuse if there are objects below the address and `overwrite` is not set; errors of the store.
     #[cfg(feature = "stores")]
     pub fn stage_folder(
         &self,
@@ -259,7 +267,8 @@ impl OpenOptions {
         self.decode(source, name.to_owned(), io)
     }
 
-    /// The way to the bytes of a file, and what [`Io::Auto`] came to.
+    /// Maps or reads a local file, as these options say. Returns the source, and the [`Io`] that was chosen for
+    /// [`Io::Auto`].
     pub fn source(&self, file: FileSource) -> Result<(Arc<dyn ByteSource>, Io)> {
         let io = match self.io() {
             Io::Auto if file.is_remote() => Io::Read,
@@ -271,12 +280,12 @@ impl OpenOptions {
         }
         match Mapped::new(file)? {
             Mapped::Map(map) => Ok((Arc::new(map), Io::Map)),
-            // A read needs no more memory than it is of.
+            // Reading needs no address space for the whole file.
             Mapped::NoRoom(file) => Ok((Arc::new(file), Io::Read)),
         }
     }
 
-    /// Opens a file that is in memory; `name` stands for it in errors.
+    /// Opens a file in memory. `name` is its name in errors.
     ///
     /// # Errors
     /// As [`open`], without Io.
@@ -284,7 +293,7 @@ impl OpenOptions {
         self.decode_alone(Arc::new(MemorySource::new(bytes)), name.into(), Io::Map)
     }
 
-    /// Opens whatever `source` gives; `name` stands for it in errors.
+    /// Opens the file that `source` reads. `name` is its name in errors.
     ///
     /// # Errors
     /// As [`open`].
@@ -296,17 +305,17 @@ impl OpenOptions {
         self.decode_alone(source, name.into(), Io::Read)
     }
 
-    /// Opens bytes without a folder around them.
+    /// Opens bytes that have no folder, and so no shards.
     fn decode_alone(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
         let main = ModelFile::new(FileRole::Main, Location::Bytes(name.clone()), Some(0));
         Ok(self.decode(source, name, io)?.with_files(vec![main]).with_part_warning())
     }
 
-    /// A model whose index is at hand and whose bytes are in `sources`, one for each that the index numbers: shards,
-    /// external data. `name` stands for it in errors.
+    /// Opens a model whose index is already decoded. `sources` has one source for each that the index numbers, such as
+    /// shards or external data. `name` is the model's name in errors.
     ///
     /// # Errors
-    /// Misuse, where there are fewer or more sources than the index spans, or one is of another length than it says.
+    /// Misuse if the number of sources or the length of one differs from what the index states.
     pub fn open_index(
         &self,
         index: Index,
@@ -314,17 +323,17 @@ impl OpenOptions {
         name: impl Into<String>,
     ) -> Result<File> {
         let name = name.into();
-        let said: Vec<u64> = index.source_lens().collect();
+        let expected: Vec<u64> = index.source_lens().collect();
         let found: Vec<u64> = sources.iter().map(|source| source.len()).collect();
-        if said != found {
-            let message = format!("the index spans sources of {said:?} bytes, there are {found:?}");
+        if expected != found {
+            let message = format!("expected sources of {expected:?} bytes, found {found:?}");
             return Err(SOURCES.broken(message).in_source(name));
         }
         let sources = Sources::new(sources, &index);
         Ok(File::new(index, sources, self, Io::Read, name))
     }
 
-    /// The file that `source` has, under that name in errors; `io` is what [`Io::Auto`] came to.
+    /// Decodes the file that `source` reads. `name` is its name in errors; `io` is what was chosen for [`Io::Auto`].
     ///
     /// # Errors
     /// As [`open`].
@@ -337,27 +346,27 @@ impl OpenOptions {
     }
 }
 
-/// The descriptions of layouts in a file, for [`OpenOptions::with_layouts`].
+/// Reads descriptions of layouts from a file, for [`OpenOptions::with_layouts`].
 ///
 /// # Errors
-/// Io; what is wrong with it: `docs/spec/layouts.md`.
+/// Io; errors in the descriptions: see `docs/spec/layouts.md`.
 pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> {
     let path = path.as_ref();
     let named = |e: holdall_core::Error| e.in_source(path.display());
     let failed = |e| named(io(e, "reading"));
     let mut text = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    // One byte more than may be there, so that what is too long is found to be.
+    // One byte more than allowed, so that a longer file is detected.
     file.take(limits.text_len.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
     Layouts::parse(&text, limits).map_err(named)
 }
 
-/// How often a file that changes while it is opened is opened again.
+/// How many times a file is reopened if it changes while it is being opened.
 pub(crate) const ATTEMPTS: u32 = 100;
-/// What an edit takes that is under way.
+/// The pause between two attempts: about as long as an edit takes.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Returns the part of the file at an address that is asked for first, as far as its name tells.
+/// Returns the range of a remote file that is fetched first, chosen by the file's extension.
 #[cfg(feature = "http")]
 fn begin(location: &Location) -> crate::source::Begin {
     let format = holdall_formats::folders::format_by(location.file_name());

@@ -1,4 +1,4 @@
-//! What a caller chooses about opening a file.
+//! Options for opening a file.
 
 use crate::checked::Check;
 use holdall_core::layout::described::Layouts;
@@ -9,33 +9,32 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Io {
-    /// [`Io::Map`] on local disks and [`Io::Read`] on network and user-space file systems, where
-    /// mapping is many times slower. Loading much of a file that is not in the system's cache goes
-    /// past the cache.
+    /// [`Io::Map`] on local disks, [`Io::Read`] on network and user-space file systems, where mapping is many times
+    /// slower. Loading a large part of a file that is not in the system's page cache bypasses that cache.
     #[default]
     Auto,
-    /// Memory-map the file: views cost nothing until touched.
+    /// Memory-maps the file: creating a view reads nothing.
     Map,
-    /// Read by position, through the system's cache.
+    /// Reads at offsets, through the system's page cache.
     Read,
-    /// Read by position; loads go past the system's cache (`O_DIRECT`) where the file system can.
+    /// Reads at offsets; loads bypass the system's page cache (`O_DIRECT`) if the file system supports that.
     Direct,
 }
 
-/// What becomes of a file in which single tensors have a fault (an unknown dtype, a wrong length) and the table of
-/// tensors is sound.
+/// How to open a file with an intact index in which some tensors have a fault, such as an unknown dtype or a wrong
+/// length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Faults {
-    /// It opens. Those tensors are listed with their [fault](holdall_core::TensorInfo::fault), reading one of them fails
-    /// with it, and all others can be read.
+    /// Opens the file. The faulty tensors are listed with their [fault](holdall_core::TensorInfo::fault), which reading
+    /// them returns; all other tensors can be read.
     #[default]
     Keep,
-    /// It is refused for the first of them.
+    /// Refuses the file, with the first fault as the error.
     Refuse,
 }
 
-/// What a caller chooses about opening a file.
+/// Options for opening a file.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     io: Io,
@@ -43,7 +42,7 @@ pub struct OpenOptions {
     limits: Limits,
     pub(crate) faults: Faults,
     layouts: Arc<Layouts>,
-    /// With the policy that addresses are opened under. Clones share its connections.
+    /// The HTTP client, with the policy for addresses. Clones share its connections.
     #[cfg(feature = "http")]
     pub(crate) client: crate::http::Client,
     #[cfg(feature = "http")]
@@ -55,70 +54,70 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// [`Io::Auto`], [`Check::Read`], [`Faults::Keep`] and the default [`Limits`].
+    /// Returns the default options: [`Io::Auto`], [`Check::Read`], [`Faults::Keep`] and the default [`Limits`].
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// Fetches bytes this way.
+    /// Sets how bytes are fetched.
     pub fn with_io(mut self, io: Io) -> OpenOptions {
         self.io = io;
         self
     }
 
-    /// Checks these digests on reading.
+    /// Sets which digests are checked on reading.
     pub fn with_check(mut self, check: Check) -> OpenOptions {
         self.check = check;
         self
     }
 
-    /// What becomes of a file in which single tensors have a fault.
+    /// Sets how files with faulty tensors are opened.
     pub fn with_faults(mut self, faults: Faults) -> OpenOptions {
         self.faults = faults;
         self
     }
 
-    /// Holds the file to these limits.
+    /// Sets the limits.
     pub fn with_limits(mut self, limits: Limits) -> OpenOptions {
         self.limits = limits;
         self
     }
 
-    /// Gives layouts that have no meaning by themselves the one that these descriptions say; see [`read_layouts`](crate::read_layouts).
+    /// Sets descriptions of layouts that Holdall does not know; see [`read_layouts`](crate::read_layouts).
     pub fn with_layouts(mut self, layouts: impl Into<Arc<Layouts>>) -> OpenOptions {
         self.layouts = layouts.into();
         self
     }
 
-    /// Opens addresses on the web under this policy.
+    /// Sets the policy for HTTP requests.
     #[cfg(feature = "http")]
     pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
         self.client = crate::http::Client::new(&policy);
         self
     }
 
-    /// Keeps blocks of files that are elsewhere in this cache.
+    /// Caches blocks of remote files in `cache`.
     #[cfg(feature = "http")]
     pub fn with_cache(mut self, cache: crate::cache::BlockCache) -> OpenOptions {
         self.cache = Some(cache);
         self
     }
 
-    /// Uses object stores so: with these credentials, at this endpoint.
+    /// Sets the options of object stores, such as credentials and endpoint.
     #[cfg(feature = "stores")]
     pub fn with_store_options(mut self, options: crate::stores::StoreOptions) -> OpenOptions {
         self.stores = crate::stores::Stores::new(options);
         self
     }
 
-    /// Gets files that packages only link to through `fetcher`.
+    /// Sets the fetcher that retrieves files that packages only link to.
     #[cfg(feature = "carton")]
     pub fn with_fetcher(mut self, fetcher: Arc<dyn crate::package::Fetcher>) -> OpenOptions {
         self.fetching = crate::package::Fetching(Some(fetcher));
         self
     }
 
-    /// The same for a file that will change while it is open: read where it would be mapped.
+    /// Returns the same options for a file that will change while it is open: it is read where it would be mapped.
     pub fn unmapped(&self) -> OpenOptions {
         let io = match self.io {
             Io::Auto | Io::Map => Io::Read,
@@ -127,27 +126,27 @@ impl OpenOptions {
         OpenOptions { io, ..self.clone() }
     }
 
-    /// How the caller wants bytes to be fetched.
+    /// Returns how bytes are to be fetched.
     pub(crate) fn io(&self) -> Io {
         self.io
     }
 
-    /// What layouts mean that have no meaning by themselves.
+    /// Returns the descriptions of layouts that Holdall does not know.
     pub(crate) fn layouts(&self) -> &Arc<Layouts> {
         &self.layouts
     }
 
-    /// Which digests are checked.
+    /// Returns which digests are checked.
     pub fn check(&self) -> Check {
         self.check
     }
 
-    /// The limits that files are held to.
+    /// Returns the limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// An index, where its faults are kept or there are none.
+    /// Returns the index, or its first fault if faults are refused.
     pub(crate) fn check_faults(&self, index: Index) -> Result<Index> {
         match self.faults {
             Faults::Keep => Ok(index),

@@ -1,4 +1,4 @@
-//! Zips whose directory was lost: their entries by the headers before them, and such a zip with a directory made of those.
+//! Zip archives whose central directory is lost: finding entries by their local headers, and rebuilding the directory.
 
 use crate::executor::{ErrorContext, Pieces, Sources};
 use crate::source::{ByteSource, JoinedSource, MemorySource, SliceSource, fetched};
@@ -13,22 +13,22 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An entry whose bytes have its CRC-32.
+/// An entry whose bytes match its CRC-32.
 #[derive(Debug, Clone)]
 pub struct Recovered {
-    /// What a directory says of it.
+    /// The entry for the directory.
     pub entry: Entry,
-    /// Where its stored bytes are.
+    /// The byte range of the stored bytes.
     pub data: Range<u64>,
-    /// Where the next entry begins.
+    /// The offset of the next entry.
     pub end: u64,
 }
 
 impl Recovered {
-    /// The decoded bytes of the entry, which lies in `source`.
+    /// Returns the decoded bytes of the entry, which is in `source`.
     ///
     /// # Errors
-    /// What decoding finds wrong; Io.
+    /// Errors of decoding; Io.
     pub fn pieces(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Result<Pieces> {
         let encoding = self.entry.method.encoding();
         let component = Component::of_bytes(self.data.clone().into(), encoding, self.entry.len);
@@ -37,19 +37,19 @@ impl Recovered {
     }
 }
 
-/// What the headers of entries say.
+/// The entries found by their local headers.
 #[derive(Debug, Default)]
 pub struct RecoveredEntries {
-    /// Those whose bytes are whole, in their order.
+    /// The entries with complete bytes, in order.
     pub entries: Vec<Recovered>,
-    /// What is wrong with the others, and where nothing tells what was there.
+    /// The errors of the other entries, and of ranges that cannot be interpreted.
     pub lost: Vec<Error>,
 }
 
-/// Bytes that are searched for the descriptor of an entry at a time.
+/// The number of bytes that are searched for the descriptor of an entry at a time.
 const STEP: u64 = 4 << 20;
 
-/// Returns whether `source` begins as a zip does.
+/// Returns `true` if `source` begins like a zip archive.
 ///
 /// # Errors
 /// Io.
@@ -58,7 +58,7 @@ pub fn is_zip(source: &dyn ByteSource) -> Result<bool> {
     Ok(head.as_ref() == b"PK\x03\x04")
 }
 
-/// Returns whether the zip `source` has a directory that can be read.
+/// Returns `true` if the zip archive `source` has a readable directory.
 ///
 /// # Errors
 /// Io.
@@ -71,7 +71,7 @@ pub fn has_directory(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
     }
 }
 
-/// The entries of a zip, by their own headers alone.
+/// Finds the entries of a zip archive by their local headers alone.
 ///
 /// # Errors
 /// Io.
@@ -92,7 +92,7 @@ pub fn entries(
                 let Some((data, found)) = end_of(source, &entry, start, limits)? else {
                     let name = entry.name.shown();
                     out.lost.push(DESCRIPTOR.broken(format!(
-                        "entry `{name}`: its length is not in its header, and no descriptor behind its bytes tells it"
+                        "entry `{name}`: its length is neither in its header nor in a descriptor after its bytes"
                     )).at(at..start));
                     break;
                 };
@@ -125,7 +125,7 @@ pub fn entries(
     Ok(out)
 }
 
-/// Where the bytes of an entry end that start at `start`, by the descriptor behind them.
+/// Finds the end of an entry whose bytes begin at `start`, by the descriptor that follows them.
 fn end_of(
     source: &Arc<dyn ByteSource>,
     entry: &Entry,
@@ -134,7 +134,7 @@ fn end_of(
 ) -> Result<Option<(Range<u64>, Descriptor)>> {
     let mut at = start;
     while at < source.len() {
-        // A descriptor may reach into what is searched next.
+        // A descriptor may extend into the next step.
         let end = source.len().min(at + STEP + DESCRIPTOR_LEN);
         let bytes = source.read_range(at..end)?;
         for (place, found) in descriptors(&bytes, at - start) {
@@ -155,7 +155,7 @@ fn end_of(
                 match check(source, &own, limits) {
                     Ok(()) => return Ok(Some((data, found))),
                     Err(e) if e.kind() == ErrorKind::Io => return Err(e),
-                    // It may be that of another zip, which is the entry.
+                    // The descriptor may belong to a zip archive that is stored in this entry.
                     Err(_) => {}
                 }
             }
@@ -165,13 +165,14 @@ fn end_of(
     Ok(None)
 }
 
-/// Returns whether an entry or a directory begins at byte `at`, or the file ends there or inside of the four bytes that would tell.
+/// Returns `true` if an entry or a directory begins at offset `at`, or the file ends before the four bytes that would
+/// show it.
 fn is_followed(source: &Arc<dyn ByteSource>, at: u64) -> Result<bool> {
     let head = source.read_range(at.min(source.len())..source.len().min(at + 4))?;
     Ok([b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"].iter().any(|mark| mark.starts_with(&head)))
 }
 
-/// Compares the CRC-32 of an entry's bytes with the one that is said of it.
+/// Compares the CRC-32 of an entry's bytes with the one in its header.
 fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Result<()> {
     let mut crc = Crc32::zip();
     for piece in of.pieces(source.clone(), limits)? {
@@ -181,16 +182,16 @@ fn check(source: &Arc<dyn ByteSource>, of: &Recovered, limits: &Limits) -> Resul
     match crc == said {
         true => Ok(()),
         false => {
-            let message = format!("the CRC-32 is {crc:#010x}, its header says {said:#010x}");
+            let message = format!("expected the CRC-32 {said:#010x}, found {crc:#010x}");
             Err(CRC32.broken(message))
         }
     }
 }
 
-/// The zip `source` up to the last of `entries`, with a directory of these behind it.
+/// Returns the zip archive `source` up to the last of `entries`, followed by a directory of them.
 ///
 /// # Errors
-/// Malformed, where they are not in it.
+/// Malformed if an entry ends after the end of `source`.
 pub fn with_directory(
     source: Arc<dyn ByteSource>,
     entries: &[Recovered],

@@ -7,12 +7,12 @@ use holdall_core::error::Shown as _;
 use std::borrow::Cow;
 use std::fmt;
 
-/// One rule, `OLD=NEW`: a tensor whose whole name matches the glob OLD gets the name NEW, in which
-/// the first `*` stands for what the first `*` of OLD matched, the second for the second, and so on.
-/// Each `*` of OLD takes as little as it can, the first one first.
+/// A rule `OLD=NEW`: a tensor whose whole name matches the glob `OLD` is renamed to `NEW`, in which the first `*` is
+/// replaced by the text that the first `*` of `OLD` matched, the second by that of the second, and so on. Each `*` of
+/// `OLD` matches as little as possible, the first one first.
 ///
-/// `model.*=*` takes a prefix off, `transformer.h.*.attn.*=blk.*.attn.*` renames inside. `\=`, `\*`
-/// and `\\` are the characters themselves.
+/// `model.*=*` removes a prefix, `transformer.h.*.attn.*=blk.*.attn.*` renames in the middle. `\=`, `\*` and `\\` are
+/// the characters themselves.
 #[derive(Debug, Clone)]
 pub struct Rename {
     old: Glob,
@@ -21,11 +21,11 @@ pub struct Rename {
 }
 
 impl Rename {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// Misuse for a rule without `=`, a glob that cannot be read, and a NEW that is empty or has
-    /// another number of `*`s than OLD, unless it has none.
+    /// Misuse if the rule has no `=`, the glob is invalid, or `NEW` is empty or has another number of `*` than `OLD`,
+    /// unless it has none.
     pub fn new(rule: &str) -> Result<Rename> {
         let shown = rule.shown();
         let Some((old, new)) = split(rule) else {
@@ -40,14 +40,12 @@ impl Rename {
         if found != 0 && found != expected {
             return Err(PATTERN
                 .broken(format!("`{shown}` has {expected} `*` before `=` and {found} after it"))
-                .with_hint(
-                    "only `*` is carried over; use as many after `=` as before it, or none",
-                ));
+                .with_hint("use as many `*` after `=` as before it, or none"));
         }
         Ok(Rename { old, new })
     }
 
-    /// The new name of a tensor, if the rule is about it.
+    /// Returns the new name of a tensor, or `None` if the rule does not match it.
     pub fn apply(&self, name: &str) -> Option<String> {
         if let [plain] = &self.new[..] {
             return self.old.matches(name).then(|| plain.clone());
@@ -61,8 +59,7 @@ impl Rename {
         Some(out)
     }
 
-    /// The name under which `name` goes after `rules`: that of the first rule that is about it, or its
-    /// own.
+    /// Returns the name after the first rule that matches `name`, or `name` itself.
     pub fn first<'n>(rules: &[Rename], name: &'n str) -> Cow<'n, str> {
         match rules.iter().find_map(|rule| rule.apply(name)) {
             Some(new) => Cow::Owned(new),
@@ -77,7 +74,7 @@ impl fmt::Display for Rename {
     }
 }
 
-/// What is before and after the first `=` that is not escaped.
+/// Splits a rule at the first `=` that is not escaped.
 fn split(rule: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     for (at, c) in rule.char_indices() {
@@ -89,7 +86,7 @@ fn split(rule: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The texts between the `*`s that are not escaped, one more than there are.
+/// Returns the texts between the `*`s that are not escaped: one more than there are `*`s.
 fn texts(new: &str) -> Vec<String> {
     let mut out = vec![String::new()];
     let mut chars = new.chars();

@@ -1,4 +1,4 @@
-//! Choosing tensors by name.
+//! Selecting tensors by name.
 
 pub use crate::by_name::ByName;
 pub use crate::cast::{Cast, CastCount, Casts, scaled_weight};
@@ -10,19 +10,19 @@ use crate::file::{File, Tensor};
 use holdall_core::Result;
 use std::collections::HashSet;
 
-/// Which tensors an operation is about: those that match one of the includes (all, when there are
-/// none) and none of the excludes. Patterns are [`Glob`]s over whole names.
+/// A selection of tensors: those that match one of the includes (or all, if there are none) and none of the excludes.
+/// Patterns are [`Glob`]s that must match the whole name.
 #[derive(Debug, Clone, Default)]
 pub struct Select {
     include: Patterns,
     exclude: Patterns,
 }
 
-/// Patterns, any of which may match.
+/// A set of patterns, any of which may match.
 #[derive(Debug, Clone, Default)]
 struct Patterns {
     all: Vec<Glob>,
-    /// Those that are names, so that a list of a thousand names costs no more than one.
+    /// The patterns that are plain names, so that looking up one of a thousand names costs no more than one of a few.
     names: HashSet<String>,
 }
 
@@ -45,49 +45,49 @@ impl Patterns {
 }
 
 impl Select {
-    /// All tensors.
+    /// Selects all tensors.
     pub fn all() -> Select {
         Select::default()
     }
 
-    /// Tensors that match any of `include` (all, when it is empty) and none of `exclude`.
+    /// Selects tensors that match any of `include` (all tensors, if it is empty) and none of `exclude`.
     ///
     /// # Errors
-    /// Misuse for a pattern that cannot be read.
+    /// Misuse if a pattern is invalid.
     pub fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Select> {
         Ok(Select { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
 
-    /// The same without the tensors of these names, which are not patterns.
+    /// Excludes the tensors of these names, which are not patterns.
     #[must_use]
     pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Select {
         self.exclude.names.extend(names);
         self
     }
 
-    /// Whether nothing is left out, whatever the file.
+    /// Returns `true` if the selection has all tensors of any file.
     pub fn is_all(&self) -> bool {
         self.include.all.is_empty() && self.exclude.names.is_empty()
     }
 
-    /// Whether a tensor of that name is chosen.
+    /// Returns `true` if a tensor of this name is selected.
     pub fn takes(&self, name: &str) -> bool {
         (self.include.all.is_empty() || self.include.match_any(name))
             && !self.exclude.match_any(name)
     }
 
-    /// Whether a value of that name, which stands among the tensors, is chosen: as a tensor would be, or with all tensors
-    /// below it.
+    /// Returns `true` if a value of this name, which is listed among the tensors, is selected: as a tensor would be, or
+    /// together with all tensors below it.
     pub fn takes_value(&self, name: &str) -> bool {
         let below = format!("{name}.");
         let matches = |patterns: &Patterns| patterns.match_any(name) || patterns.match_any(&below);
         (self.include.all.is_empty() || matches(&self.include)) && !matches(&self.exclude)
     }
 
-    /// The tensors of `file` that are chosen, in the file's own order.
+    /// Returns the selected tensors of `file`, in file order.
     ///
     /// # Errors
-    /// NotFound when an include matches nothing, with the nearest name.
+    /// NotFound if an include matches nothing, with the most similar name as a hint.
     pub fn tensors(&self, file: &File) -> Result<Vec<Tensor>> {
         for glob in &self.include.all {
             let found = match glob.as_name() {

@@ -1,5 +1,5 @@
-//! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
-//! split GGUF file. Distributed checkpoints have a module of their own.
+//! Models of several files, opened as one: folders, index files that map tensors to files, and the parts of a split
+//! GGUF file. Distributed checkpoints have their own module.
 
 use crate::arrays;
 use crate::error::io as failed;
@@ -21,13 +21,13 @@ use holdall_formats::shards::{self, Map, NO_MODEL, PartName, SHARD_OUTSIDE, Shar
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of more files than this each is opened when it is read, not before.
+/// If a model has more files than this, each is reopened for every read, to save handles.
 pub(crate) const MANY: usize = 64;
 
-/// A file of a model, its bytes, and where it is.
+/// A file of a model, its source, and its location.
 type Sourced = (Shard, Arc<dyn ByteSource>, Location);
 
-/// Returns whether a folder holds a model: an index file, files of tensors, or `.npy` files, which may be in folders of it.
+/// Returns `true` if a folder contains a model: an index file, tensor files, or `.npy` files, also in subfolders.
 pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir()
         && (files(path).is_ok_and(|all| are_model(path, &all))
@@ -36,10 +36,11 @@ pub fn is_model_folder(path: &Path) -> bool {
                 && arrays::has_arrays(path))
 }
 
-/// The file by which the model of a folder is opened, and with it all others: its index file, its only file, the first part.
+/// Returns the file by which the model in a folder is opened with all its files: its index file, its only file, or its
+/// first part.
 ///
 /// # Errors
-/// Io; NotFound, for a folder without such a file.
+/// Io; NotFound if the folder has no such file.
 pub fn model_file(folder: &Path) -> Result<PathBuf> {
     let all = files(folder)?;
     let name = match chosen(&all) {
@@ -47,13 +48,16 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
         ModelFiles::File(name) | ModelFiles::Root(name, _) | ModelFiles::Checkpoint(name) => name,
         ModelFiles::Shards(names) => {
             let count = names.len();
-            let message = format!("the model is {count} files, and none of them names the others");
+            let message =
+                format!("the model has {count} files, and none of them is an index of the others");
             return Err(NO_MODEL.broken(message).in_source(folder.display()));
         }
         ModelFiles::Arrays if arrays::has_arrays(folder) => {
-            let e =
-                NO_MODEL.broken("the folder has `.npy` files, of which none is the whole model");
-            let e = e.with_hint("`holdall convert` makes one file of them; or name one of them");
+            let e = NO_MODEL
+                .broken("the folder has only `.npy` files, and none of them is the whole model");
+            let e = e.with_hint(
+                "merge them into one file with `holdall convert`, or open one of them by its path",
+            );
             return Err(e.in_source(folder.display()));
         }
         other => return Err(no_model(&other).in_source(folder.display())),
@@ -61,7 +65,7 @@ pub fn model_file(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Whether these are the files of a folder that holds a model.
+/// Returns `true` if these files of a folder are those of a model.
 pub(crate) fn are_model(folder: &Path, all: &[String]) -> bool {
     !is_package_folder(folder) && folders::are_model(all)
 }
@@ -70,7 +74,7 @@ fn is_package_folder(folder: &Path) -> bool {
     folder.join("carton.toml").exists()
 }
 
-/// The names of the files in a folder, sorted, with those of folders inside that are part of its model.
+/// Returns the names of the files in a folder, sorted, including those in subfolders that belong to its model.
 pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     let mut all = own_files(folder)?;
     for inner in FOLDERS.iter().filter_map(|format| format.inner) {
@@ -95,7 +99,7 @@ fn own_files(folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Says why a folder is not one model.
+/// Returns the error for a folder that is not one model.
 #[cold]
 fn no_model(chosen: &ModelFiles<'_>) -> Error {
     match chosen {
@@ -108,21 +112,22 @@ fn no_model(chosen: &ModelFiles<'_>) -> Error {
 
 #[cfg(not(feature = "pytorch"))]
 impl OpenOptions {
-    /// This build reads no checkpoints.
+    /// Returns an error: this build does not support PyTorch checkpoints.
     fn open_checkpoint(&self, folder: &Folder) -> Result<File> {
         Err(NO_MODEL.broken("this build reads no checkpoints of PyTorch").in_source(folder.shown()))
     }
 }
 
 impl OpenOptions {
-    /// Opens several files as one model, in this order: shards that no index names together. Each has tensors of its own; what the
-    /// first says of itself, its format among it, is said of all. One alone is opened as [`open`](Self::open) does.
+    /// Opens several files as one model, in this order: shards without an index. Each has its own tensors. The format
+    /// and the attributes are those of the first file. A single file is opened as [`open`](Self::open) does.
     ///
     /// # Errors
-    /// As [`open`](Self::open) of each; NotFound, where none is named; `index/duplicate-name`, where two have a tensor of the same name.
+    /// As [`open`](Self::open) for each file; NotFound if `paths` is empty; `index/duplicate-name` if two files have a
+    /// tensor of the same name.
     pub fn open_all<P: AsRef<Path>>(&self, paths: &[P]) -> Result<File> {
         let (first, more) = match paths {
-            [] => return Err(NO_MODEL.broken("no file is named")),
+            [] => return Err(NO_MODEL.broken("no paths are given")),
             [one] => return self.open(one),
             [first, more @ ..] => (Location::new(first), more.len()),
         };
@@ -137,7 +142,7 @@ impl OpenOptions {
         self.joined(shards, Vec::new(), shown)
     }
 
-    /// Opens the model of several files that a site names: a folder of a store, or an index file; `None` if it is neither.
+    /// Opens a model of several files: the folder of a store, or an index file. Returns `None` if the site is neither.
     pub(crate) fn open_model(&self, site: &Site) -> Result<Option<File>> {
         #[cfg(feature = "stores")]
         if let Location::Store(address) = &site.location
@@ -156,7 +161,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens what an object store has below an address at which it has no object; `None` if there is nothing.
+    /// Opens the model below an address of an object store that has no object at that address. Returns `None` if there
+    /// is nothing below it.
     #[cfg(feature = "stores")]
     pub(crate) fn open_prefix(&self, site: &Site) -> Option<Result<File>> {
         let folder = Folder::at_store(site.location.as_address()?);
@@ -166,7 +172,7 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the model that a folder is.
+    /// Opens the model in a folder.
     pub(crate) fn open_folder(&self, folder: &Folder) -> Result<File> {
         let mut all = folder.names(self)?;
         if let Folder::Disk(path) = folder {
@@ -181,20 +187,20 @@ impl OpenOptions {
             ModelFiles::Shards(names) => self.open_shards(folder, &names, Vec::new(), shown),
             ModelFiles::Checkpoint(_) => self.open_checkpoint(folder),
             ModelFiles::File(name) => self.open_in(folder, name),
-            // All the others are what it names.
+            // All other files of the folder must be among those that the root names.
             ModelFiles::Root(root, names) => match self.open_in(folder, root) {
                 Ok(file) if names.iter().all(|name| file.is_made_of(&folder.locate(name))) => {
                     Ok(file)
                 }
                 _ => Err(folders::too_many(&names).in_source(shown)),
             },
-            // Which may be in folders of it.
+            // The arrays may also be in subfolders.
             ModelFiles::Arrays if !matches!(folder, Folder::Address(_)) => self.open_arrays(folder),
             other => Err(no_model(&other).in_source(shown)),
         }
     }
 
-    /// Opens the file of that name in a folder, with those that belong to it.
+    /// Opens the file with this name in a folder, with the files that belong to it.
     fn open_in(&self, folder: &Folder, name: &str) -> Result<File> {
         let location = folder.locate(name);
         self.open_site(&Site { location, folder: folder.clone(), name: name.to_owned() })
@@ -212,8 +218,8 @@ impl OpenOptions {
         self.joined(shards, warnings, shown)
     }
 
-    /// Opens the model that the index file of that name describes, which is called `shown`, or else by its own name. `more` is a
-    /// warning besides those about the index.
+    /// Opens the model that an index file describes. `shown` is the model's name in errors, by default that of the
+    /// index file. `more` is an additional warning.
     fn open_index_file(
         &self,
         folder: &Folder,
@@ -225,7 +231,8 @@ impl OpenOptions {
             return self.open_index_once(folder, name, more, shown);
         };
         let path = home.join(name);
-        // An edit may take an index, and then the shards that it names, away while they are opened: the new index is there before.
+        // An edit may replace the index and then remove old shards while they are being opened. Then the index has
+        // changed.
         for _ in 1..ATTEMPTS {
             let before = Stamp::from_path(&path)?;
             let opened = self.open_index_once(folder, name, more.clone(), shown.clone());
@@ -236,7 +243,7 @@ impl OpenOptions {
         self.open_index_once(folder, name, more, shown)
     }
 
-    /// Opens the model of an index file as its files are now.
+    /// Opens the model of an index file once, without retrying.
     fn open_index_once(
         &self,
         folder: &Folder,
@@ -270,7 +277,7 @@ impl OpenOptions {
         Ok(self.joined(shards, warnings, shown)?.with_first_file(index))
     }
 
-    /// Says which files of a model are not there, and what the folder has in their place.
+    /// Returns the error for missing files of a model, with the files that the folder has instead.
     #[cold]
     fn lacking(&self, folder: &Folder, lacking: &[String], files: &[String]) -> Error {
         let e = folders::missing_files(lacking, files.len());
@@ -282,7 +289,7 @@ impl OpenOptions {
         match &*others {
             [first, .., last] if lacking.len() == files.len() => {
                 let of = format!(
-                    "the index is of another division of the model than `{}` to `{}`, which are there",
+                    "the index is of another division of the model: the folder has the files `{}` to `{}`",
                     first.shown(),
                     last.shown()
                 );
@@ -293,14 +300,14 @@ impl OpenOptions {
         .in_source(folder.shown())
     }
 
-    /// Opens a file of a model.
+    /// Opens one file of a model.
     fn shard(&self, folder: &Folder, name: &str) -> Result<Sourced> {
         let FoundFile { source, name: shown, .. } = folder.find(self, name, false)?;
         let index = decode_index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
         Ok((Shard::new(name, index), source, folder.locate(name)))
     }
 
-    /// Makes files one model.
+    /// Joins files to one model.
     fn joined(&self, shards: Vec<Sourced>, warnings: Vec<Warning>, shown: String) -> Result<File> {
         let all = shards.iter().map(|(shard, ..)| shard);
         let index = shards::joined(all, warnings, self.limits()).and_then(|i| self.check_faults(i));
@@ -314,7 +321,8 @@ impl OpenOptions {
         Ok(self.open_index(index, sources, shown)?.with_files(files))
     }
 
-    /// Adds the other parts of a split file to the first. What is another part, or a shard by its name, gets a warning.
+    /// Adds the other parts of a split file to the first one. Another part, or a shard by its name, gets a warning
+    /// instead.
     pub(crate) fn with_parts(&self, first: File, site: &Site) -> Result<File> {
         let index = first.index().clone();
         let shown = first.name().to_owned();
@@ -354,10 +362,10 @@ impl OpenOptions {
     }
 }
 
-/// Tells of a file that is one of several by its name, and that no index beside it names.
+/// Returns a warning if the file's name is that of one shard of several, and no index in its folder names it.
 fn shard_warning(site: &Site) -> Option<Warning> {
     let part = PartName::new(&site.name).filter(|part| part.count > 1)?;
-    // Asking for files at an address takes time, and it may deny that they are there.
+    // At an address, checking for files takes time, and the server may deny that they exist.
     let has_index =
         folders::indices_of(&site.name).iter().any(|name| site.folder.has(name) != Some(false));
     (!has_index).then(|| {
@@ -365,15 +373,15 @@ fn shard_warning(site: &Site) -> Option<Warning> {
         Warning::new(
             shards::PART,
             format!(
-                "this is file {number} of {count} of a model, by its name, and no index is beside it: \
-                 the folder, or all of them together, open as the whole"
+                "by its name, this is file {number} of {count} of a model, and its folder has no index: \
+                 open the folder, or all files together, to get the whole model"
             ),
         )
     })
 }
 
 impl File {
-    /// Whether this is a part of a split file that was opened from bytes, which have no folder with the other parts.
+    /// Returns `true` if this is a part of a split file that was opened from bytes in memory, without the other parts.
     pub fn is_part_alone(&self) -> bool {
         let is_bytes = |file: &ModelFile| matches!(file.location, Location::Bytes(_));
         self.files().iter().any(is_bytes) && shards::part_of(self.index()).is_some()
@@ -384,7 +392,7 @@ impl File {
         let Some(part) = shards::part_of(self.index()) else { return self };
         let message = format!(
             "this is part {} of {} of a model, and has only the tensors of that part; \
-             the first part, opened by its path beside the others, opens as the whole",
+             to get the whole model, open the first part by its path, in the folder with the others",
             part.number.saturating_add(1),
             part.count
         );
@@ -396,7 +404,7 @@ impl File {
 mod tests {
     use super::*;
 
-    /// An error about a file that is not there names the folder, also the one that the process is in.
+    /// The error for a missing file names the folder, even if it is the current one.
     #[test]
     fn folders_have_names() {
         for (path, folder) in [("m.safetensors.index.json", "."), ("a/m.json", "a")] {

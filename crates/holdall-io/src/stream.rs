@@ -1,4 +1,4 @@
-//! Tensors in the order in which they are needed, handed out while the rest is on its way.
+//! Loading tensors in the order in which they are needed, each available while the others are still loading.
 
 use crate::error::IO;
 use crate::file::File;
@@ -11,23 +11,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Neighbours in the order are loaded as one up to so many bytes.
+/// The greatest number of bytes of adjacent tensors that are loaded as one batch.
 const BATCH: u64 = 1 << 20;
-/// The first ones up to so many, and each further batch up to twice as many: what is needed first does not wait for more than
-/// comes in a round trip.
+/// The greatest number of bytes of the first batch, doubled for each further batch: the first tensors should not wait
+/// for more bytes than arrive in a round trip.
 const FIRST_BATCH: u64 = 12 << 10;
-/// And up to so many tensors: as many ranges as a request has.
+/// The greatest number of tensors of a batch: the number of ranges that a request can have.
 const BATCH_COUNT: usize = 512;
-/// Bytes that are loaded, or on their way, and not taken yet; one tensor may have more.
+/// The greatest number of bytes that are loading or loaded and not taken yet. A single tensor may exceed it.
 const AHEAD: u64 = 256 << 20;
 
 impl File {
-    /// Begins to load these tensors, the first of `names` first, and answers at once: each is handed out when it is there, checked,
-    /// while the rest is on its way. What a server is asked for has a priority, so those that are needed first come first; at
-    /// most 256 MiB are ahead of the caller.
+    /// Starts to load tensors in the background, in the order of `names`, and returns at once. The stream returns each
+    /// tensor as soon as it is loaded and checked. Requests to a server have priorities, so that the tensors needed
+    /// first arrive first. At most 256 MiB are loaded ahead of the caller.
     ///
     /// # Errors
-    /// NotFound; the fault of a tensor that has one.
+    /// NotFound if there is no tensor of one of the names; the fault of a tensor that has one.
     pub fn stream<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -62,16 +62,16 @@ impl File {
     }
 }
 
-/// Tensors on their way: an iterator over them as they come. Dropping it ends what brings them.
+/// An iterator over tensors as they are loaded. Dropping it stops loading.
 pub struct TensorStream {
     shared: Arc<Shared>,
     ended: Cancel,
-    /// The caller's.
+    /// The caller's work, which can be cancelled.
     work: Work,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A tensor that is there.
+/// A loaded tensor.
 #[derive(Clone)]
 pub struct StreamedTensor {
     loaded: Arc<Loaded>,
@@ -79,12 +79,12 @@ pub struct StreamedTensor {
 }
 
 impl StreamedTensor {
-    /// Its bytes, and what is known about it.
+    /// Returns the tensor's description and bytes.
     pub fn tensor(&self) -> LoadedTensor<'_> {
         self.loaded.at(self.at)
     }
 
-    /// Its name.
+    /// Returns the tensor's name.
     pub fn name(&self) -> &str {
         self.tensor().info().name()
     }
@@ -92,7 +92,7 @@ impl StreamedTensor {
 
 impl fmt::Debug for StreamedTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arrived({})", self.name())
+        write!(f, "StreamedTensor({})", self.name())
     }
 }
 
@@ -105,22 +105,22 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What nobody has begun to load.
+    /// Batches whose loading has not begun.
     queue: VecDeque<Batch>,
-    /// What is being loaded, and from where.
+    /// Batches that are loading, each with its number and its file.
     under_way: Vec<(u64, Batch, File)>,
     ready: VecDeque<StreamedTensor>,
-    /// Batches that were begun.
+    /// The number of batches whose loading has begun.
     begun: u64,
-    /// Bytes that were begun and not taken.
+    /// The number of bytes that are loading or loaded and not taken yet.
     ahead: u64,
-    /// Tensors that were not taken.
+    /// The number of tensors that were not taken yet.
     left: usize,
     failed: Option<Error>,
     is_ended: bool,
 }
 
-/// Tensors that are loaded as one.
+/// Tensors that are loaded together.
 #[derive(Clone)]
 struct Batch {
     tensors: Vec<TensorInfo>,
@@ -205,10 +205,10 @@ impl Shared {
 }
 
 impl TensorStream {
-    /// Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
+    /// Moves a tensor, with the others of its batch, before the rest. Does nothing if it is already loaded.
     ///
     /// # Errors
-    /// NotFound, if the file has no such tensor.
+    /// NotFound if the file has no such tensor.
     pub fn prefer(&self, name: &str) -> Result<()> {
         let position = self.shared.file.tensor(name)?.position();
         let is_in = |batch: &Batch| batch.tensors.iter().any(|t| t.position() == position);
@@ -228,7 +228,7 @@ impl TensorStream {
         Ok(())
     }
 
-    /// Waits until there is something to take, or nothing more to come, for at most so long; whether there is.
+    /// Waits for at most `patience` until a tensor can be taken or the stream has ended. Returns `true` if so.
     pub fn wait(&self, patience: Duration) -> bool {
         let from = Instant::now();
         let mut state = self.shared.state();
@@ -238,18 +238,18 @@ impl TensorStream {
                 return true;
             }
             let Some(left) = patience.checked_sub(from.elapsed()) else { return false };
-            // Whoever cancels tells nobody.
+            // Cancelling does not notify, so it is polled.
             let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Whether nobody is left to bring what was begun.
+    /// Returns `true` if all threads have ended although a batch is unfinished.
     fn is_broken(&self, state: &State) -> bool {
         self.threads.iter().all(JoinHandle::is_finished) && !state.under_way.is_empty()
     }
 
-    /// Tensors that were not taken yet.
+    /// Returns the number of tensors that were not taken yet.
     pub fn left(&self) -> usize {
         self.shared.state().left
     }
@@ -259,7 +259,7 @@ impl Iterator for TensorStream {
     type Item = Result<StreamedTensor>;
 
     fn next(&mut self) -> Option<Result<StreamedTensor>> {
-        // Nobody else takes the received bytes then.
+        // `self` is borrowed mutably, so no other caller takes the tensor in between.
         while !self.wait(LOOK) {}
         let mut state = self.shared.state();
         if let Err(e) = self.work.check() {
@@ -281,12 +281,12 @@ impl Iterator for TensorStream {
             return Some(Ok(arrived));
         }
         state.left = 0;
-        let broken = || IO.broken("a thread that loads tensors ended before it was done");
+        let broken = || IO.broken("a loading thread ended before all tensors were loaded");
         Some(Err(state.failed.take().unwrap_or_else(broken)))
     }
 }
 
-/// How often who waits looks whether it is to end.
+/// The interval at which cancellation is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Drop for TensorStream {
@@ -295,7 +295,7 @@ impl Drop for TensorStream {
         self.shared.state().is_ended = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so.
+            // The panic of a thread was already reported.
             let _ = thread.join();
         }
     }
@@ -303,6 +303,6 @@ impl Drop for TensorStream {
 
 impl fmt::Debug for TensorStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arriving({} left)", self.left())
+        write!(f, "TensorStream({} left)", self.left())
     }
 }

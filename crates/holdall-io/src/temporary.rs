@@ -1,29 +1,29 @@
-//! Temporary folders, which go however the program ends.
+//! Temporary folders that are removed however the program ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// Those of this process that are there now.
+/// The temporary folders of this process that exist now.
 static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The list of them. Nothing in it is removed by [`remove_all`] as long as somebody has this.
+/// Locks the list of temporary folders. [`remove_all`] removes none of them while the lock is held.
 pub(crate) fn all() -> MutexGuard<'static, Vec<PathBuf>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A folder that is removed when this is dropped, or by [`remove_all`].
+/// A temporary folder that is removed on drop, or by [`remove_all`].
 #[derive(Debug)]
 pub struct Temporary(TempDir);
 
 impl Temporary {
-    /// That folder, which `remove_all` knows of from now on.
+    /// Registers the folder for [`remove_all`].
     pub fn new(dir: TempDir) -> Temporary {
         all().push(dir.path().to_owned());
         Temporary(dir)
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -35,20 +35,21 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes all temporary folders of this process, of targets that are being filled and of models that are loaded: for programs that
-/// end by a signal, right before they do. Who uses such a folder, or gives it its name meanwhile, does not get to the end.
+/// Removes all temporary folders of this process, such as targets that are being filled and models that are loaded. For
+/// programs to call right before they end because of a signal. Another thread that creates,
+/// publishes or drops such a folder blocks from then on.
 pub fn remove_all() {
     let all = all();
     all.iter().for_each(|path| remove(path));
-    // Nobody finishes what is half gone.
+    // The lock is never released, so that no thread publishes a partly removed folder.
     std::mem::forget(all);
 }
 
-/// Removes a folder with all that is in it.
+/// Removes a folder with everything in it.
 pub fn remove(path: &Path) {
-    // Files may still be written into it by another thread.
+    // Another thread may still be writing files into it.
     for _ in 0..10 {
-        // What is protected cannot be deleted.
+        // Read-only files and folders cannot be removed.
         let _ = set_read_only(path, false);
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
             break;
@@ -56,10 +57,10 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// Files and folders below `path`, for reading only or not. Links are left alone.
+/// Makes all files and folders below `path` read-only or writable. Links are ignored.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {

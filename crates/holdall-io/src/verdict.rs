@@ -1,23 +1,23 @@
-//! What a verification comes to, of a file or of a package.
+//! The result of verifying a file or a package.
 
 use crate::error::ODD;
 use holdall_core::{Error, Warning};
 
-/// What a verification comes to.
+/// The overall result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Nothing is wrong with what the file lets one check.
+    /// Everything was checked, and no problem was found.
     Sound,
-    /// Nothing is wrong with what was checked, but a limit, or what this version cannot do, kept it
-    /// from checking the rest.
+    /// No problem was found, but a part could not be checked because of a limit or because this version does not
+    /// support it.
     Incomplete,
-    /// Something is wrong.
+    /// At least one problem was found.
     Bad,
 }
 
 impl Verdict {
-    /// The name that `--json` output uses.
+    /// Returns the name used in `--json` output.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Sound => "sound",
@@ -27,18 +27,18 @@ impl Verdict {
     }
 }
 
-/// What warnings come to in a verification.
+/// How a verification treats warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strictness {
-    /// They are told.
+    /// Warnings are reported, and do not affect the verdict.
     #[default]
     Usual,
-    /// Each of them is a finding, and so makes the file bad.
+    /// Each warning is a finding, and so makes the verdict [`Verdict::Bad`].
     Strict,
 }
 
 impl Strictness {
-    /// The findings that warnings are.
+    /// Returns the warnings as findings: all of them if strict, else none.
     pub fn findings(self, warnings: &[Warning]) -> Vec<Error> {
         match self {
             Strictness::Usual => Vec::new(),
@@ -47,8 +47,8 @@ impl Strictness {
     }
 }
 
-/// A warning as a finding, which has a place for the names of tensor and component. Where its code is a rule's, that
-/// is the rule that is broken.
+/// Converts a warning to an error that names the tensor and the component. If the code of the warning is that of a
+/// rule, the error has that rule.
 fn odd(warning: &Warning) -> Error {
     let more = match warning.count {
         0 | 1 => String::new(),

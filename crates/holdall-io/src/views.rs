@@ -1,4 +1,4 @@
-//! What a tensor's components mean together: dense, sparse and quantized views.
+//! Views of a tensor's components together: dense, sparse and quantized.
 
 use crate::buffer::Buffer;
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
@@ -17,23 +17,23 @@ use holdall_core::{DType, Error, Layout, Limits, Remedy, Result, Role, TensorInf
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Elements that a thread works out at a time: whole blocks of every type, whose f32 are a huge page. Of two threads that first write to
-/// the same page at once both clear one, and one is thrown away.
+/// The number of elements that a thread computes at a time: whole blocks of every type, whose f32 values fill one huge
+/// page. If two threads were the first to write to the same page, both would clear one, and one would be thrown away.
 const AT_A_TIME: usize = 1 << 19;
 
-/// The tensor as dense `f32`, worked out on all cores where there is much of it.
+/// Computes the tensor as dense `f32`, on all cores if it is large.
 fn on_all_cores(view: &dyn Computed, limits: &Limits) -> Result<Dense> {
     let len = view.dense_len(limits)? as usize;
     if len <= size_of::<f32>() * AT_A_TIME || cfg!(target_endian = "big") {
         return view.to_dense(limits);
     }
-    // Begins at a page.
+    // Aligned to a page.
     let mut out = Buffer::mapped(len)?;
     dequantize(view, 0, bytemuck::cast_slice_mut(out.as_mut()))?;
     Ok(Dense::new(DType::F32, None, view.shape().to_vec(), out.freeze()))
 }
 
-/// Elements from one on into all of `out`, worked out on all cores.
+/// Computes the elements from `first` on into `out`, on all cores.
 pub(crate) fn dequantize(view: &dyn Computed, first: u64, out: &mut [f32]) -> Result<()> {
     workers::for_each(
         workers::threads(None),
@@ -47,10 +47,10 @@ pub(crate) fn dequantize(view: &dyn Computed, first: u64, out: &mut [f32]) -> Re
 }
 
 impl Tensor {
-    /// A dense tensor's elements: a view, as [`Tensor::bytes`] is.
+    /// Returns the elements of a dense tensor: a view, like that of [`Tensor::bytes`].
     ///
     /// # Errors
-    /// Misuse for another layout; as [`Tensor::bytes`].
+    /// Misuse if the tensor has another layout; as [`Tensor::bytes`].
     pub fn dense(&self) -> Result<Dense> {
         self.sound()?;
         if *self.layout() != Layout::Dense {
@@ -61,11 +61,11 @@ impl Tensor {
         Ok(Dense::new(c.dtype, c.logical_type, self.shape().to_vec(), bytes))
     }
 
-    /// Rows `rows` of a dense tensor's first dimension, reading only their bytes (see
+    /// Returns the rows `rows` of a dense tensor's first dimension, reading only their bytes (see
     /// [`Tensor::bytes_range`]).
     ///
     /// # Errors
-    /// As [`Tensor::dense`]; Misuse for rows outside the shape.
+    /// As [`Tensor::dense`]; Misuse if the rows are outside the shape.
     pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
         self.sound()?;
         if *self.layout() != Layout::Dense {
@@ -82,17 +82,16 @@ impl Tensor {
         Ok(Dense::new(c.dtype, c.logical_type, shape, bytes))
     }
 
-    /// A sparse tensor in compressed rows, its indices checked.
+    /// Returns a sparse tensor as compressed rows (CSR), with checked indices.
     ///
     /// # Errors
-    /// Misuse for another layout, Malformed for indices that do not fit the shape; as
-    /// [`Tensor::bytes`].
+    /// Misuse if the tensor has another layout; Malformed if indices do not fit the shape; as [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
         let checked = self.checked();
         self.view(|info| Csr::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
-    /// A sparse tensor as coordinates, its indices checked.
+    /// Returns a sparse tensor as coordinates (COO), with checked indices.
     ///
     /// # Errors
     /// As [`Tensor::csr`].
@@ -101,7 +100,7 @@ impl Tensor {
         self.view(|info| Coo::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
-    /// A sparse tensor whose entries are arrays, its indices checked.
+    /// Returns a sparse tensor whose entries are arrays, with checked indices.
     ///
     /// # Errors
     /// As [`Tensor::csr`].
@@ -110,26 +109,26 @@ impl Tensor {
         self.view(|info| Tiles::from_tensor(info, |role| checked.bytes(role), self.file().limits()))
     }
 
-    /// A quantized tensor's words, scales and zero points.
+    /// Returns the packed words, scales and zero points of a quantized tensor.
     ///
     /// # Errors
-    /// Misuse for another layout, Malformed for lengths that do not fit, Unsupported for a packing
-    /// not known; as [`Tensor::bytes`].
+    /// Misuse if the tensor has another layout; Malformed if lengths do not fit; Unsupported if the packing is unknown;
+    /// as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
         let checked = self.checked();
         self.view(|info| Quantized::from_tensor(info, |role| checked.bytes(role)))
     }
 
-    /// A tensor in ggml's blocks.
+    /// Returns a tensor in ggml's block types.
     ///
     /// # Errors
-    /// Misuse for another layout; as [`Tensor::bytes`].
+    /// Misuse if the tensor has another layout; as [`Tensor::bytes`].
     pub fn blocks(&self) -> Result<Blocks> {
         let checked = self.checked();
         self.view(|info| Blocks::from_tensor(info, |role| checked.bytes(role)))
     }
 
-    /// The elements of a tensor whose layout [computes](Layout::is_computed) them.
+    /// Returns the elements of a tensor whose layout [computes](Layout::is_computed) them.
     ///
     /// # Errors
     /// As [`Tensor::quantized`] and [`Tensor::blocks`].
@@ -140,7 +139,8 @@ impl Tensor {
         })
     }
 
-    /// What the file was opened to take its layout for, where that has no meaning by itself.
+    /// Returns the description of the tensor's layout that the file was opened with, if Holdall does not know the
+    /// layout itself.
     pub fn description(&self) -> Option<&Arc<Description>> {
         match self.layout() {
             Layout::Other(name) => self.file().layouts().get(name),
@@ -148,23 +148,24 @@ impl Tensor {
         }
     }
 
-    /// A tensor of a layout that the file was opened with a [description](Tensor::description) of.
+    /// Returns a tensor whose layout has a [description](Tensor::description).
     ///
     /// # Errors
-    /// Misuse for another layout, Malformed for components that do not fit the description; as [`Tensor::bytes`].
+    /// Misuse if the tensor has another layout; Malformed if components do not fit the description; as
+    /// [`Tensor::bytes`].
     pub fn described(&self) -> Result<Described> {
         let checked = self.checked();
         let (layouts, limits) = (self.file().layouts(), self.file().limits());
         self.view(|info| Described::from_tensor(info, layouts, limits, |role| checked.bytes(role)))
     }
 
-    /// What is made of its components, where it has no fault; errors say which tensor it is.
+    /// Creates a view of the components if the tensor has no fault. Errors name the tensor and the file.
     pub(crate) fn view<V>(&self, of: impl FnOnce(&TensorInfo) -> Result<V>) -> Result<V> {
         self.sound()?;
         of(self.info()).map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
-    /// What the elements of its dense form are; nothing for a layout that has none.
+    /// Returns the element type of the tensor's dense form. `None` for a layout without a dense form.
     pub fn dense_type(&self) -> Option<ElementType> {
         if let Some(described) = self.description() {
             let of = described.dtype();
@@ -177,12 +178,14 @@ impl Tensor {
         }
     }
 
-    /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
-    /// as f32, described ones as the type that their description says. All bytes that it reads are compared with their digests, under the
-    /// policy that the file was opened with, also those of a dense tensor that is mapped.
+    /// Returns the tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones as f32,
+    /// described ones with the type in their description. The digests of all bytes that are read are checked, as the
+    /// file's [`Check`] says, also for a mapped dense tensor.
+    ///
+    /// [`Check`]: crate::Check
     ///
     /// # Errors
-    /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
+    /// As the view of the layout; Unsupported if the layout is unknown; Limit if the dense form has more bytes than
     /// `Limits::decoded_len`.
     pub fn to_dense(&self) -> Result<Dense> {
         self.sound()?;
@@ -216,13 +219,13 @@ impl Tensor {
         }
     }
 
-    /// Why a tensor of another layout has no elements.
+    /// Returns the error for a layout without elements.
     #[cold]
     fn no_elements(&self, layout: &Layout) -> Error {
         match self.other_value() {
             Some(what) => UNKNOWN_LAYOUT
-                .broken(format!("it is {what}, which has no elements of a number type"))
-                .with_hint("what it is made of is a value of the package, and read as one"),
+                .broken(format!("the tensor is {what}, which has no numeric elements"))
+                .with_hint("read it as a value of the package"),
             None => {
                 let layout = layout.as_str().shown();
                 UNKNOWN_LAYOUT
@@ -233,8 +236,8 @@ impl Tensor {
         }
     }
 
-    /// What the tensor is, in words, if its format has tensors that are not arrays of numbers and this is one: in a package,
-    /// texts, other tensors, or a file that is only linked to.
+    /// Returns a description in words if the tensor is not an array of numbers. In a package that is an array of texts,
+    /// a list of other tensors, or a file that is only linked to.
     pub fn other_value(&self) -> Option<&'static str> {
         let layout = self.layout().as_str();
         let mut known = holdall_formats::by_name(self.file().format())?.other_values.iter();

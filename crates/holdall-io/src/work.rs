@@ -1,4 +1,4 @@
-//! How an operation is done: on how many threads, who is told how far it is, whether it is still wanted.
+//! How an operation runs: number of threads, progress reports, cancellation.
 
 use crate::error::CANCELLED;
 use crate::workers;
@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How an operation is done: on how many threads, who is told how far it is, and whether it is still
-/// wanted. All operations that may take long accept one in their options, as `with_work`.
+/// How an operation runs: on how many threads, where it reports progress, and whether it was cancelled. All operations
+/// that may take long accept one in their options, with `with_work`.
 ///
-/// Clones count together: an operation that is given a clone adds to the same total, so one progress bar
-/// can follow several operations.
+/// Clones share their progress: an operation with a clone adds to the same total, so that one progress bar can follow
+/// several operations.
 ///
 /// ```
 /// use holdall_io::{Cancel, Work};
@@ -27,12 +27,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Default)]
 pub struct Work {
     threads: Option<usize>,
-    /// Any of them ends it.
+    /// The operation ends if any of these was cancelled.
     cancel: Vec<Cancel>,
     progress: Option<Arc<Progress>>,
 }
 
-/// Ends work that is no longer wanted, from any thread. Clones cancel the same work.
+/// Cancels operations, from any thread. Clones cancel the same operations.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -43,57 +43,57 @@ struct Progress {
 }
 
 impl Work {
-    /// One thread for each core; nobody is told, and nothing cancels it.
+    /// Returns the default: one thread for each core, no progress reports, not cancellable.
     pub fn new() -> Work {
         Work::default()
     }
 
-    /// Uses this many threads, from 1 to 256.
+    /// Sets the number of threads, from 1 to 256.
     pub fn with_threads(mut self, threads: usize) -> Work {
         self.threads = Some(threads);
         self
     }
 
-    /// Calls `tell` with the bytes that are done and all bytes of the operation, as far as they are known:
-    /// the total may grow. Any thread may call it, so a smaller number may come after a greater one. It
-    /// must return quickly.
+    /// Sets a function that is called with the number of processed bytes and the total number, as far as it is known:
+    /// the total may grow. It may be called on any thread, so a smaller number may follow a greater one. It must return
+    /// quickly.
     pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Work {
         let (done, total) = (AtomicU64::new(0), AtomicU64::new(0));
         self.progress = Some(Arc::new(Progress { done, total, tell: Box::new(tell) }));
         self
     }
 
-    /// Ends the operation soon after `cancel`, or another that was given before, was used, with `work/cancelled`, an error of kind Io.
-    /// It leaves behind what any other error leaves.
+    /// Ends the operation soon after `cancel`, or one that was set before, was cancelled, with the error
+    /// `work/cancelled` of kind Io. It leaves the same traces as any other error.
     pub fn with_cancel(mut self, cancel: &Cancel) -> Work {
         self.cancel.push(cancel.clone());
         self
     }
 
-    /// The same, ended by what ends `other` too.
+    /// Ends the operation also when `other` is cancelled.
     pub fn under(mut self, other: &Work) -> Work {
         self.cancel.extend_from_slice(&other.cancel);
         self
     }
 
-    /// The number of threads to use: at least 1.
+    /// Returns the number of threads to use, at least 1.
     pub fn threads(&self) -> usize {
         workers::threads(self.threads)
     }
 
-    /// As [`Work::threads`], where the operation has a number of its own for callers who gave none.
+    /// Returns the number of threads to use, by default `usual`.
     pub fn threads_or(&self, usual: usize) -> usize {
         self.threads.unwrap_or(usual).clamp(1, 256)
     }
 
-    /// This many more bytes will be handled.
+    /// Reports that `bytes` more bytes will be processed.
     pub fn begin(&self, bytes: u64) {
         let Some(p) = &self.progress else { return };
         let total = p.total.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         (p.tell)(p.done.load(Ordering::Relaxed), total);
     }
 
-    /// This many more bytes were handled.
+    /// Reports that `bytes` more bytes were processed.
     ///
     /// # Errors
     /// As [`Work::check`].
@@ -105,10 +105,10 @@ impl Work {
         self.check()
     }
 
-    /// Whether the work is still wanted.
+    /// Checks that the work was not cancelled.
     ///
     /// # Errors
-    /// `work/cancelled`, of kind Io, once it is not.
+    /// `work/cancelled`, of kind Io, if it was.
     pub fn check(&self) -> Result<()> {
         match self.cancel.iter().any(Cancel::is_cancelled) {
             true => Err(cancelled()),
@@ -116,11 +116,11 @@ impl Work {
         }
     }
 
-    /// Does all jobs on the threads of this work, each thread with a state of its own. Threads take jobs
-    /// in order. The first error stops the jobs that have not begun, and is returned.
+    /// Runs all jobs on the threads of this work. Each thread has its own state. Threads take jobs in order. The first
+    /// error stops the jobs that have not begun, and is returned.
     ///
     /// # Errors
-    /// What `run` returns.
+    /// Errors of `run`.
     pub fn for_each<J: Send, S>(
         &self,
         jobs: Vec<J>,
@@ -132,17 +132,17 @@ impl Work {
 }
 
 impl Cancel {
-    /// Nothing is cancelled yet.
+    /// Creates a flag that is not set.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Cancels the work that was given this.
+    /// Cancels all work with this flag.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`Cancel::cancel`] was called.
+    /// Returns `true` if [`Cancel::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -164,12 +164,12 @@ impl fmt::Debug for Work {
     }
 }
 
-/// Gives options that hold a `work` the method that sets it.
+/// Adds the method `with_work` to options with a field `work`.
 #[macro_export]
 macro_rules! with_work {
     ($($options:ty),+ $(,)?) => {$(
         impl $options {
-            /// How the work is done: threads, progress in bytes, cancellation.
+            /// Sets the number of threads, progress reports in bytes, and cancellation.
             pub fn with_work(mut self, work: $crate::Work) -> $options {
                 self.work = work;
                 self

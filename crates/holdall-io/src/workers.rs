@@ -1,18 +1,18 @@
-//! Work on several threads.
+//! Running jobs on several threads.
 
 use holdall_core::{Error, Result};
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
-/// The threads to use: what the caller wants, else one for each core.
+/// Returns the number of threads to use: `wanted`, by default one for each core.
 pub(crate) fn threads(wanted: Option<usize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     wanted.unwrap_or_else(cores).clamp(1, 256)
 }
 
-/// Does all jobs on up to `threads` threads, each with a state of its own, taking them in order. The
-/// first error stops the jobs that have not begun, and is returned. Where the system starts fewer
-/// threads, those do all of it: the caller's own always does its part.
+/// Runs all jobs on up to `threads` threads, in order. Each thread has its own state. The first error stops the jobs
+/// that have not begun, and is returned. If the system cannot start as many threads, fewer run all jobs: the caller's
+/// thread always takes part.
 pub fn for_each<J: Send, S>(
     threads: usize,
     jobs: Vec<J>,
@@ -29,7 +29,7 @@ pub fn for_each<J: Send, S>(
     let run = || {
         let mut state = state();
         loop {
-            // A thread that panicked poisons nothing worth protecting here.
+            // Poisoning is ignored: a panic leaves nothing inconsistent here.
             let job = queue.lock().unwrap_or_else(|p| p.into_inner()).next();
             let Some(job) = job else { return };
             if let Err(e) = work(&mut state, job) {
@@ -53,7 +53,8 @@ pub fn for_each<J: Send, S>(
     }
 }
 
-/// What each job comes to, in their order, done on up to `threads` threads. Of several that fail the first in that order is told.
+/// Runs all jobs on up to `threads` threads, and returns the results in the order of the jobs. If several jobs fail,
+/// returns the error of the first one in that order.
 pub(crate) fn map<J: Send, T: Send>(
     threads: usize,
     jobs: Vec<J>,
@@ -74,7 +75,7 @@ pub(crate) fn map<J: Send, T: Send>(
     );
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
-    // Whatever comes before one that failed was begun before it.
+    // Every job before a failed one was begun before it, so its result is present.
     let all = done.into_iter().map(|(_, found)| found).collect::<Result<Vec<_>>>()?;
     ended.map(|()| all)
 }

@@ -245,7 +245,7 @@ fn every_answer_has_the_validator_of_the_first() {
                 Ok(read) => assert!(same && read == bytes[..100], "{first:?} {later:?}"),
                 Err(e) => {
                     assert!(!same && e.code() == "http/changed", "{first:?} {later:?}: {e}");
-                    assert!(e.message().contains("first answer"), "{e}");
+                    assert!(e.message().contains("first response"), "{e}");
                 }
             }
             assert_eq!(server.seen().len(), 2);

@@ -91,7 +91,7 @@ fn what_is_refused_says_why_and_shows_no_secret() {
         (options("anon", "true"), &address, "stores/denied", "no credentials were found"),
         (options("anon", "false"), "s3://models/none", "stores/no-object", "`NoSuchKey`"),
         (options("anon", "false"), "s3://other/none", "stores/no-bucket", "`NoSuchBucket`"),
-        (options("anon", "false"), "s3://models/none/", "stores/no-object", "nothing below"),
+        (options("anon", "false"), "s3://models/none/", "stores/no-object", "no objects below"),
         (options("anon", "false"), "s3://id:hunter2@models/x", "stores/address", "bucket"),
         (options("endpoint_url", "http://[::"), &address, "http/url", "endpoint"),
     ] {

@@ -200,7 +200,10 @@ fn texts_and_nested_tensors_are_shown_as_what_they_are() {
         let error = holdall(args).ends_with(4).error();
         assert_eq!(error["code"], code);
         let message = error["message"].as_str().unwrap();
-        assert!(!message.contains("not known") && message.starts_with("it is a "), "{error}");
+        assert!(
+            !message.contains("not known") && message.starts_with("the tensor is a "),
+            "{error}"
+        );
     }
     let error = holdall(["extract", &at("b.carton"), "all", "-o", &at("t.npy"), "--json"]).error();
     assert_eq!(error["code"], "file/no-component");

@@ -1,4 +1,4 @@
-//! Sources that are waited for, as sources that block: for what is done with files on threads.
+//! Asynchronous sources as blocking ones, for operations on threads.
 
 use super::source::{ByteSource, read};
 use crate::source::ReadHints;
@@ -15,26 +15,26 @@ use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// Reads that threads wait for, until they are ended.
+/// Reads of asynchronous sources that other threads wait for, until they are ended.
 pub(super) struct Reads {
     runtime: Handle,
-    /// Those under way; nothing once they are ended.
+    /// The reads in progress. `None` once they are ended.
     tasks: Mutex<Option<JoinSet<()>>>,
 }
 
-/// A source whose reads a thread waits for. Not to be read on a thread of the runtime.
+/// An asynchronous source as a blocking one. It must not be read on a thread of the runtime.
 struct Bridge {
     source: Arc<dyn ByteSource>,
     reads: Arc<Reads>,
 }
 
 impl Reads {
-    /// Reads on the runtime that calls this.
+    /// Creates a set of reads on the current runtime.
     pub(super) fn here() -> Arc<Reads> {
         Arc::new(Reads { runtime: Handle::current(), tasks: Mutex::new(Some(JoinSet::new())) })
     }
 
-    /// A source as one that blocks.
+    /// Returns an asynchronous source as a blocking one.
     pub(super) fn bridge(
         self: &Arc<Reads>,
         source: Arc<dyn ByteSource>,
@@ -42,10 +42,10 @@ impl Reads {
         Arc::new(Bridge { source, reads: Arc::clone(self) })
     }
 
-    /// Ends reads that are under way, and those that come.
+    /// Ends reads in progress, and makes later ones fail.
     pub(super) fn end(&self) {
         let tasks = self.tasks().take();
-        // Whoever waits for one is told by what becomes of it.
+        // Threads that wait for a read get an error, because its channel is closed.
         drop(tasks);
     }
 
@@ -60,7 +60,7 @@ impl crate::ByteSource for Bridge {
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         let (source, ranges) = (Arc::clone(&self.source), ranges.to_vec());
         match &mut *self.reads.tasks() {
             None => return Err(cancelled()),
@@ -68,17 +68,17 @@ impl crate::ByteSource for Bridge {
                 while tasks.try_join_next().is_some() {}
                 let run = async move {
                     let found = caught(read(&*source, &ranges)).await;
-                    // Nobody waits any more where that fails.
-                    let _ = tell.send(found);
+                    // Fails if the reading thread no longer waits.
+                    let _ = sender.send(found);
                 };
                 tasks.spawn_on(run, &self.reads.runtime);
             }
         }
-        match told.recv() {
+        match receiver.recv() {
             Ok(Ok(found)) => found,
-            // Whoever waits for a source that panics panics as it does.
+            // A panic of the source continues on the thread that waits for it.
             Ok(Err(panic)) => resume_unwind(panic),
-            // A read that was ended tells nothing.
+            // The read was ended.
             Err(_) => Err(cancelled()),
         }
     }
@@ -88,7 +88,7 @@ impl crate::ByteSource for Bridge {
     }
 }
 
-/// What a future comes to, or what it panics with.
+/// Awaits a future, and returns its panic as an error.
 async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     let poll = poll_fn(|context| {

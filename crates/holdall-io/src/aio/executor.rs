@@ -1,4 +1,4 @@
-//! Plans carried out over sources that are waited for: reads in any order, parts decoded as they come.
+//! Executing plans over asynchronous sources: reads in any order, parts decoded as they arrive.
 
 use super::File;
 use super::source::read;
@@ -19,24 +19,25 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Stored bytes that are worth a thread of their own to decode.
+/// The number of stored bytes for which a separate decoding task is worthwhile.
 const LANE: u64 = 32 << 20;
-/// Reads under way at once, at least.
+/// The least number of reads in flight.
 const LEAST: usize = 4;
-/// Fetches whose stored and decoded bytes come to so many are decoded where they come: going to another thread costs more.
+/// Fetches with at most this many stored and decoded bytes are decoded on the current thread, because moving them to
+/// another one costs more.
 const SMALL: u64 = 128 << 10;
 
-/// Bytes of arrays in chunks that are read at once: all.
+/// The greatest length of one read of a chunked array: the whole array.
 const AS_ONE: u64 = (usize::MAX / 2) as u64;
 
-/// Does `job` on a thread that may block.
+/// Runs `job` on a thread that may block.
 pub(super) async fn apart<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     joined(tokio::task::spawn_blocking(job).await)
 }
 
-/// The decoded bytes of each wanted component, in order. Components that come to the same share them.
+/// Returns the decoded bytes of each want, in order. Wants with the same result share its bytes.
 pub(super) async fn load(
     file: &File,
     wants: Vec<Want>,
@@ -55,7 +56,7 @@ pub(super) async fn load(
     Ok(places.into_iter().map(|at| all[at].clone()).collect())
 }
 
-/// The decoded bytes of ranges of a component, which rise and do not overlap. No digest is checked.
+/// Returns the decoded bytes of ranges of a component, which must ascend without overlap, without checking a digest.
 pub(super) async fn ranges(
     file: &File,
     tensor: usize,
@@ -64,7 +65,7 @@ pub(super) async fn ranges(
 ) -> Result<Vec<Bytes>> {
     check_ranges(c, ranges, file.0.file.limits())?;
     if c.stored.chunked().is_some() {
-        // All of them at once, so that a chunk with bytes of several is decoded once.
+        // All ranges at once, so that a chunk that several of them need is decoded once.
         let (c, ranges) = (c.clone(), ranges.to_vec());
         let read = move |file: &Whole, _| {
             crate::executor::ranges(file.sources(), file.limits(), &c, &ranges)
@@ -79,16 +80,16 @@ pub(super) async fn ranges(
     let (Some(first), Some(last)) = (first, last) else {
         return Ok(vec![Bytes::new(); ranges.len()]);
     };
-    // What can only be decoded from its start is decoded once.
+    // A component that can only be decoded from its start is decoded once.
     let is_one = c.encoding != Encoding::Raw && of[0].table.is_none();
     let span = first..last;
     let asked = if is_one { std::slice::from_ref(&span) } else { ranges };
     let want = |range: &Range<u64>| of[0].clone().with_range(range.clone());
     let wants = asked.iter().filter(is_filled).map(want).collect();
-    // In order, so that nothing behind the last byte is decoded.
+    // In order, so that nothing after the last requested byte is decoded.
     let cut = FetchSizing { terms: file.0.file.sources().terms(), align: 1, whole: 0 };
     let all = carry_out(file, wants, cut, Checksums::Compare, &Work::default()).await?;
-    let mut came = all.iter();
+    let mut received = all.iter();
     let mut part = |range: &Range<u64>| {
         let bytes = match () {
             () if range.is_empty() => Bytes::new(),
@@ -96,7 +97,7 @@ pub(super) async fn ranges(
                 let at = |n: u64| ((n - first) as usize).min(all[0].len());
                 all[0].slice(at(range.start)..at(range.end))
             }
-            () => came.next().cloned().unwrap_or_default(),
+            () => received.next().cloned().unwrap_or_default(),
         };
         match bytes.len() as u64 {
             found if found < range.end - range.start => Err(too_short(c, range, found)),
@@ -106,7 +107,7 @@ pub(super) async fn ranges(
     ranges.iter().map(&mut part).collect()
 }
 
-/// Finds out where the frames are of those wants that may have a table of them.
+/// Reads the seek tables of the wants that may have one, and stores them in the wants.
 async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
     let components: Vec<&Component> = wants.iter().map(|want| &want.component).collect();
     let mut tables = Tables::for_components(&components);
@@ -122,7 +123,7 @@ async fn find_tables(file: &File, wants: &mut [Want]) -> Result<()> {
     Ok(())
 }
 
-/// Carries out the plan of all wants, on several threads where there is much to decode.
+/// Executes the plan of all wants, on several threads if there is much to decode.
 async fn carry_out(
     file: &File,
     wants: Vec<Want>,
@@ -137,7 +138,7 @@ async fn carry_out(
     for (numbers, wants) in divided(wants, work.threads()) {
         let mut cut = cut;
         if wants.iter().any(is_chunked) {
-            // Of an array each chunk is decoded once where all of it is one read, for which there is memory anyway.
+            // Reading a whole array at once decodes each chunk only once, and its memory is needed anyway.
             cut.terms.piece = AS_ONE;
         }
         let plan = Plan::new(wants, cut);
@@ -154,8 +155,8 @@ async fn carry_out(
     Ok(out)
 }
 
-/// Wants with their numbers, in the order of their bytes, in as many runs as are worth threads of their own. Those that share
-/// bytes stay together, and arrays in chunks are apart from all else.
+/// Divides wants, with their indices and sorted by offset, into as many groups as are worth separate tasks. Wants that
+/// share bytes stay together, and chunked arrays are in groups of their own.
 fn divided(wants: Vec<Want>, threads: usize) -> Vec<(Vec<usize>, Vec<Want>)> {
     let total = wants.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
     let most = (total / threads.max(1) as u64).max(LANE);
@@ -182,12 +183,12 @@ fn divided(wants: Vec<Want>, threads: usize) -> Vec<(Vec<usize>, Vec<Want>)> {
     out
 }
 
-/// Whether it is of an array that is put together of chunks.
+/// Returns `true` if the want's component is an array assembled from chunks.
 fn is_chunked(want: &Want) -> bool {
     want.component.stored.chunked().is_some()
 }
 
-/// What carries out one plan; several share the number of reads that may be under way.
+/// A task that executes one plan. All tasks share the bound on the number of reads in flight.
 struct Lane {
     file: File,
     permits: Arc<Semaphore>,
@@ -196,23 +197,24 @@ struct Lane {
     work: Work,
 }
 
-/// What came, and where it belongs.
+/// The received bytes of a plan, and their destinations.
 struct Filling {
     assembly: Assembly,
-    /// Of each want, where what is wanted of it starts, how many bytes that are where it is known, and what came.
+    /// For each want: the offset of its first requested byte, the number of requested bytes if known, and the received
+    /// bytes.
     slots: Vec<(u64, Option<u64>, Slot)>,
-    /// Whether nothing but ranges is wanted, which are all there is to find out.
+    /// Whether all wants are ranges, so that no digests need to be checked.
     ranges: bool,
 }
 
-/// The decoded bytes of a want, as far as they came.
+/// The decoded bytes of a want, as far as they were received.
 enum Slot {
     Empty,
-    /// All of them, where they came in one piece.
+    /// All bytes, received as one piece.
     Whole(Bytes),
-    /// Memory of their length, and how many came.
+    /// Memory for all bytes, and the number of bytes received.
     Part(Buffer, usize),
-    /// Of which nothing told how many there are; they come in order.
+    /// Bytes of unknown length, which arrive in order.
     Growing(Vec<u8>),
 }
 
@@ -220,7 +222,7 @@ impl Lane {
     async fn run(self, plan: Plan, checksums: Checksums) -> Result<Vec<Bytes>> {
         let mut filling = self.filling(plan, checksums)?;
         let mut to_come = 0..filling.assembly.plan().fetches().len();
-        // Fetches that came and wait for those before them, which are under way.
+        // Fetches that have arrived but must wait for earlier ones, which are in flight.
         let mut held: Vec<usize> = Vec::new();
         let mut reads = JoinSet::new();
         loop {
@@ -231,7 +233,7 @@ impl Lane {
                 let extents: Vec<Extent> = plan.fetches()[now].iter().map(|f| f.extent).collect();
                 let (file, permits) = (self.file.clone(), Arc::clone(&self.permits));
                 reads.spawn(async move {
-                    // Held until the bytes are taken. It is never closed.
+                    // Held until the bytes are processed. The semaphore is never closed.
                     let permit = permits.acquire_owned().await.ok();
                     Ok((first, fetch(file, &extents).await?, permit))
                 });
@@ -272,12 +274,12 @@ impl Lane {
 }
 
 impl Filling {
-    /// Whether what a fetch holds is little, decoded too.
+    /// Returns `true` if a fetch has few bytes, also when decoded.
     fn is_small(&self, number: usize) -> bool {
         let plan = self.assembly.plan();
         let fetch = &plan.fetches()[number];
         let decoded = |part: &FetchPart| match part.purpose {
-            // It may be what others wait for.
+            // Other fetches may be waiting for this one.
             Purpose::Next => u64::MAX,
             _ => part.decoded.end.saturating_sub(part.decoded.start),
         };
@@ -285,7 +287,7 @@ impl Filling {
         parts.fold(fetch.extent.len(), |n, part| n.saturating_add(decoded(part))) <= SMALL
     }
 
-    /// Takes the bytes of a fetch.
+    /// Decodes the bytes of a fetch.
     fn push(mut self, number: usize, bytes: Bytes) -> Result<Filling> {
         let Filling { assembly, slots, .. } = &mut self;
         assembly.push(number, 0, bytes, |DecodedPart { want, offset, bytes }| {
@@ -295,12 +297,12 @@ impl Filling {
         Ok(self)
     }
 
-    /// Whether all that is wanted came.
+    /// Returns `true` if all requested bytes were received.
     fn is_full(&self) -> bool {
         self.slots.iter().all(|(_, len, slot)| *len == Some(slot.len() as u64))
     }
 
-    /// All of it, when every digest is right.
+    /// Returns all bytes, after checking the digests.
     fn finish(self) -> Result<Vec<Bytes>> {
         if !self.ranges || !self.is_full() {
             self.assembly.finish()?;
@@ -309,7 +311,7 @@ impl Filling {
     }
 }
 
-/// How many decoded bytes are wanted, where that is known.
+/// Returns the number of requested decoded bytes, if known.
 fn len(want: &Want) -> Option<u64> {
     match &want.range {
         Some(range) => Some(range.end - range.start),
@@ -319,7 +321,7 @@ fn len(want: &Want) -> Option<u64> {
 }
 
 impl Slot {
-    /// Takes bytes that begin at `at`, of `len` in all.
+    /// Stores bytes that begin at `at`, of `len` in all.
     fn take(&mut self, at: u64, len: Option<u64>, bytes: Bytes) -> Result<()> {
         if len == Some(bytes.len() as u64) {
             *self = Slot::Whole(bytes);
@@ -355,33 +357,33 @@ impl Slot {
         match self {
             Slot::Empty => Bytes::new(),
             Slot::Whole(bytes) => bytes,
-            // Of what decodes to less than was wanted, they are the first.
+            // If the component decodes to fewer bytes than requested, returns those.
             Slot::Part(buffer, came) => buffer.freeze().slice(..came),
             Slot::Growing(all) => all.into(),
         }
     }
 }
 
-/// The bytes of extents of one source, wherever it is; one where it is not of a file.
+/// Reads extents of one source. Stated bytes and chunked arrays are read one extent at a time.
 async fn fetch(file: File, extents: &[Extent]) -> Result<Vec<Bytes>> {
     let Some(&first) = extents.first() else { return Ok(Vec::new()) };
     if first.is_stated() {
         return Ok(vec![file.0.file.sources().read(first)?]);
     }
     if first.chunked().is_some() {
-        // What chunks are, and keeping those that are needed again, is one matter for both executors.
+        // Decoding and caching chunks is shared with the blocking executor.
         return Ok(vec![file.run(move |file, _| file.sources().read(first)).await?]);
     }
     let ranges: Vec<Range<u64>> = extents.iter().map(Extent::range).collect();
     read(file.source(first.source), &ranges).await
 }
 
-/// What a task came to.
+/// Returns the result of a task, or continues its panic.
 fn joined<T>(done: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     match done {
         Ok(done) => done,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        // The runtime ends.
+        // The runtime is shutting down.
         Err(_) => Err(crate::work::cancelled()),
     }
 }

@@ -1,11 +1,10 @@
-//! Files for programs that wait for many things at once, on `tokio`: the second executor of the same
-//! [plans](holdall_core::read).
+//! Files for asynchronous programs on `tokio`: the second executor of the same [plans](holdall_core::read).
 //!
-//! What to fetch and what it decodes to is decided where it always is; here bytes are waited for instead of read, and
-//! decoded on threads that may compute. A future that is dropped ends what it began: reads that are waited for are
-//! dropped with it, one that a thread has begun runs to its end and is forgotten.
+//! Planning and decoding are shared with the blocking executor. Here, bytes are awaited instead of read, and decoded on
+//! threads for computation. Dropping a future ends what it has started: awaited reads are dropped with it; a read that
+//! is already running on a thread completes, and its result is ignored.
 //!
-//! All of it is called from inside a runtime of `tokio`.
+//! All functions must be called from a `tokio` runtime.
 
 mod bridge;
 mod executor;
@@ -26,7 +25,7 @@ use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Opens a file of the file system or at an address.
+/// Opens a local file or one at an address.
 ///
 /// # Errors
 /// As [`crate::OpenOptions::open`].
@@ -35,7 +34,7 @@ pub async fn open_with(path: impl Into<PathBuf>, options: &OpenOptions) -> Resul
     executor::apart(move || options.open(&path)).await.map(File::from)
 }
 
-/// Opens whatever `source` gives; `name` stands for it in errors.
+/// Opens the file that `source` reads. `name` is its name in errors.
 ///
 /// # Errors
 /// As [`crate::OpenOptions::open_source`].
@@ -52,19 +51,19 @@ pub async fn open_source(
     Ok(File(Arc::new(Inner { file, sources: vec![source], waits: true })))
 }
 
-/// An open file whose bytes are waited for. Cheap to clone.
+/// An open file with asynchronous reads. Cheap to clone.
 #[derive(Clone)]
 pub struct File(Arc<Inner>);
 
 struct Inner {
     file: Whole,
-    /// By the numbers that the index gives them.
+    /// The sources, indexed by the source numbers of the index.
     sources: Vec<Arc<dyn ByteSource>>,
-    /// Whether they are sources that are waited for, rather than such that threads read.
+    /// Whether the sources are asynchronous, as opposed to blocking ones that are read on threads.
     waits: bool,
 }
 
-/// Reads of an open file on the threads that `tokio` has for what blocks.
+/// Reads an open file on `tokio`'s threads for blocking operations.
 impl From<Whole> for File {
     fn from(file: Whole) -> File {
         let blocking = |source: &Arc<dyn crate::ByteSource>| {
@@ -76,26 +75,26 @@ impl From<Whole> for File {
 }
 
 impl File {
-    /// The table of contents.
+    /// Returns the index.
     pub fn index(&self) -> &Index {
         self.0.file.index()
     }
 
-    /// The name it was opened under.
+    /// Returns the name under which the file was opened.
     pub fn name(&self) -> &str {
         self.0.file.name()
     }
 
-    /// Tensors in the file's own order.
+    /// Returns the tensors, in file order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + use<> {
         let file = self.clone();
         self.0.file.tensors().map(move |of| Tensor { of, file: file.clone() })
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor called `name`.
     ///
     /// # Errors
-    /// NotFound, with the nearest name there is.
+    /// NotFound if there is none, with the most similar name as a hint.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         Ok(Tensor { of: self.0.file.tensor(name)?, file: self.clone() })
     }
@@ -108,8 +107,8 @@ impl File {
         self.load_tensors(self.index().tensors().collect(), options).await
     }
 
-    /// Loads these tensors into memory of their own, decoded and checked. Reads are under way for as many bytes as the source
-    /// says are good; decoding is done on as many threads as `options` allow.
+    /// Loads the tensors called `names` into new memory, decoded and checked. As many reads are in flight as the
+    /// source's read hints say; decoding uses as many threads as `options` allow.
     ///
     /// # Errors
     /// As [`crate::File::load`].
@@ -122,8 +121,8 @@ impl File {
         self.load_tensors(tensors, options).await
     }
 
-    /// The source of that number. A number that no source has stands for the first: an index is checked against its sources when
-    /// they come together.
+    /// Returns the source with this number. An unknown number returns the first source; it cannot occur, because an
+    /// index is checked against its sources when both are combined.
     fn source(&self, number: u32) -> &dyn ByteSource {
         let at = usize::try_from(number).ok().filter(|at| *at < self.0.sources.len());
         &*self.0.sources[at.unwrap_or(0)]
@@ -139,7 +138,7 @@ impl File {
             let check = options.check.unwrap_or(file.check());
             let wants = match check == Check::All && file.checksums().next().is_some() {
                 true => {
-                    // Checksums of more than a component are compared on a thread that may wait.
+                    // Checksums of more than one component are compared on a thread that may block.
                     let (of_them, options) = (tensors.clone(), options.clone());
                     let own = self.clone();
                     own.run(move |file: &Whole, _| all_of(file, &of_them, &options)).await?
@@ -152,12 +151,12 @@ impl File {
         Ok(Loaded::new(file, tensors, bytes))
     }
 
-    /// Does what threads do with an open file: records, verification, comparison, conversion, whatever takes one. `job` is run on a thread
-    /// that may block, with this file, whose reads are waited for, and with the [`Work`] that it is to hand on: when the future is
-    /// dropped, that is cancelled, and reads of a [`ByteSource`] that is waited for fail.
+    /// Runs any blocking operation with an open file: records, verification, comparison, conversion. `job` runs on a
+    /// thread that may block, with this file, and with a [`Work`] that it should pass on. Dropping the future cancels
+    /// that work, and makes reads of asynchronous sources fail.
     ///
     /// # Errors
-    /// What `job` fails with.
+    /// Errors of `job`.
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Whole, Work) -> Result<T> + Send + 'static,
@@ -183,7 +182,7 @@ impl fmt::Debug for File {
     }
 }
 
-/// Ends what a future has begun on threads, when it is dropped.
+/// Ends the operations of a future on other threads when it is dropped.
 struct Ended {
     cancel: Cancel,
     reads: Option<Arc<Reads>>,
@@ -198,7 +197,8 @@ impl Drop for Ended {
     }
 }
 
-/// One tensor of an open file. Everything about it is there ([`TensorInfo`], to which it derefs); its bytes are waited for.
+/// A tensor of an open file. It derefs to its description ([`TensorInfo`]), which is in memory; its bytes are read
+/// asynchronously.
 #[derive(Clone)]
 pub struct Tensor {
     of: Info,
@@ -206,7 +206,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The decoded bytes of a component: little-endian, elements in row-major order.
+    /// Returns the decoded bytes of a component: little-endian, elements in row-major order.
     ///
     /// # Errors
     /// As [`crate::Tensor::bytes`].
@@ -218,7 +218,7 @@ impl Tensor {
         Ok(all.pop().unwrap_or_default())
     }
 
-    /// The decoded bytes `range` of a component, reading and decoding no more than it must.
+    /// Returns the decoded bytes `range` of a component, reading and decoding no more than necessary.
     ///
     /// # Errors
     /// As [`crate::Tensor::bytes_range`].
@@ -227,7 +227,7 @@ impl Tensor {
         Ok(all.pop().unwrap_or_default())
     }
 
-    /// The decoded bytes of several ranges of a component, which rise and do not overlap.
+    /// Returns the decoded bytes of several ranges of a component, which must ascend without overlap.
     ///
     /// # Errors
     /// As [`crate::Tensor::bytes_ranges`].

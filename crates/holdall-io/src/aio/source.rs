@@ -1,4 +1,4 @@
-//! Where bytes come from that are waited for.
+//! Asynchronous sources.
 
 use super::executor::apart;
 use crate::error::SOURCE_LEN;
@@ -9,37 +9,37 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A read under way. Dropped, it ends.
+/// A read in progress. Dropping it cancels the read.
 pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
 
-/// Bytes that are read by position and waited for; what an implementation keeps is what [`crate::ByteSource`] asks for, but that
-/// reads end when they are dropped.
+/// Bytes that are read asynchronously at offsets. The requirements for implementations are those of
+/// [`crate::ByteSource`]; in addition, dropping a read must cancel it.
 pub trait ByteSource: Send + Sync {
-    /// Bytes in all; never changes.
+    /// Returns the length in bytes, which never changes.
     fn len(&self) -> u64;
 
-    /// The bytes of each range, in the order of `ranges`.
+    /// Reads the bytes of each range, in the order of `ranges`.
     ///
     /// # Errors
-    /// Io, when any of them cannot be had in full.
+    /// Io if a range cannot be read completely.
     fn read<'a>(&'a self, ranges: &'a [Range<u64>]) -> Reading<'a>;
 
-    /// Whether there are no bytes.
+    /// Returns `true` if the source has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a read costs, and how large a read is good.
+    /// Returns the cost of a read and the best length of one. By default [`ReadHints::REMOTE`].
     fn terms(&self) -> ReadHints {
         ReadHints::REMOTE
     }
 }
 
-/// A source that blocks, read on the threads that `tokio` has for that: a file, an address, whatever [`crate::ByteSource`] there is.
+/// A blocking source, such as a file or an address, that is read on `tokio`'s threads for blocking operations.
 pub struct Blocking(Arc<dyn crate::ByteSource>);
 
 impl Blocking {
-    /// Reads `source` on other threads.
+    /// Creates an asynchronous source that reads `source` on other threads.
     pub fn new(source: Arc<dyn crate::ByteSource>) -> Blocking {
         Blocking(source)
     }
@@ -60,7 +60,7 @@ impl ByteSource for Blocking {
     }
 }
 
-/// The bytes of each range, which are as many as they should be.
+/// Reads the bytes of each range, and checks that the source returned as many as requested.
 pub(super) async fn read(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     ranges.iter().try_for_each(|range| check_range(range, source.len()))?;
     let all = source.read(ranges).await?;
@@ -69,8 +69,9 @@ pub(super) async fn read(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Resu
     if found != wanted {
         let at = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
         let at = at.unwrap_or(found.len().min(wanted.len()));
-        let told = |all: &[u64]| all.get(at).map_or("no".to_owned(), u64::to_string);
-        let message = format!("the source gave {} bytes for {}", told(&found), told(&wanted));
+        let count = |all: &[u64]| all.get(at).map_or("no".to_owned(), u64::to_string);
+        let message =
+            format!("the source returned {} bytes, expected {}", count(&found), count(&wanted));
         let e = SOURCE_LEN.broken(message);
         return Err(ranges.get(at).map_or(e.clone(), |range| e.at(range.clone())));
     }

@@ -1,7 +1,7 @@
-//! Carrying out [plans](holdall_core::read) over blocking sources: in any order on several threads
+//! Executing [plans](holdall_core::read) over blocking sources: in any order on several threads
 //! ([`Executor`]), in order and in bounded memory ([`Pieces`]), or a few bytes at a time ([`range`]).
 //!
-//! Everything that reads components goes through here: loading, conversion, verification, comparison, statistics,
+//! Everything that reads components uses this module: loading, conversion, verification, comparison, statistics,
 //! records, and the files of packages.
 
 mod pieces;

@@ -1,4 +1,4 @@
-//! A component's decoded bytes from the first to the last, in bounded memory.
+//! Reading a component's decoded bytes from the first to the last, in bounded memory.
 
 use crate::buffer::Buffer;
 use crate::executor::{Sources, table_of};
@@ -14,55 +14,55 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stored bytes that are read at a time of what is compressed.
+/// The number of stored bytes read at a time from a compressed component.
 const FETCH_LEN: u64 = 1 << 20;
-/// Decoded bytes of frames that are decoded at the same time.
+/// The number of decoded bytes of frames that are decoded at the same time.
 const WINDOW_LEN: u64 = 16 << 20;
 
 /// The decoded bytes of one component, in order: pieces of up to 4 MiB, each a whole number of elements except
-/// perhaps the last. Memory is a piece or two and what the encoding looks back at; of a component in many frames
-/// 16 MiB of them, which are decoded on all cores; of a source far away as many of its reads as it has under way at once.
+/// perhaps the last. Memory use is a piece or two plus the codec's window; for a component with many frames, which are
+/// decoded on all cores, 16 MiB of decoded bytes; for a remote source as many of its reads as are in flight at once.
 ///
-/// After an error there are no more pieces. A digest that does not match is an error in place of the end, so bytes
-/// are to be trusted only when the iterator has ended without one.
+/// After an error there are no more pieces. If the digest differs, the error comes after the last piece, so the bytes
+/// can only be trusted once the iterator has ended without an error.
 pub struct Pieces {
     sources: Sources,
     limits: Limits,
     context: ErrorContext,
     component: Component,
     way: Decoding,
-    /// Stored bytes fetched so far.
+    /// The number of stored bytes fetched so far.
     fetched: u64,
-    /// Stored bytes that were fetched and not decoded yet.
+    /// Stored bytes that were fetched and are not decoded yet.
     waiting: VecDeque<Bytes>,
-    /// The decoded bytes that are wanted, and where the next piece starts.
+    /// The requested range of decoded bytes. The next piece starts at `at`.
     range: Range<u64>,
     at: u64,
     done: bool,
 }
 
-/// How a component is decoded.
+/// The way a component is decoded.
 enum Decoding {
-    /// From the start.
+    /// As a stream, from the start.
     Stream(Box<ComponentDecoder>),
-    /// Frames, many at once.
+    /// By frames, many at once.
     Frames(Box<Frames>),
 }
 
 struct Frames {
     table: Arc<SeekTable>,
-    /// Frames that are done.
+    /// The number of frames that are decoded.
     done: usize,
     hasher: Option<Hasher>,
     ready: VecDeque<Bytes>,
 }
 
-/// The tensor and the file that errors name; by default none.
+/// The tensor and the file that errors name. The default names none.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorContext(Option<(String, String)>);
 
 impl ErrorContext {
-    /// Errors name this tensor of this file.
+    /// Creates the context for errors about this tensor of this file.
     pub fn new(tensor: impl Into<String>, file: impl Into<String>) -> ErrorContext {
         ErrorContext(Some((tensor.into(), file.into())))
     }
@@ -79,10 +79,10 @@ impl ErrorContext {
 }
 
 impl Pieces {
-    /// Returns the pieces of a component, which are checked against this digest, if there is one.
+    /// Returns the pieces of a component, checked against the digest of this algorithm if given.
     ///
     /// # Errors
-    /// Io, from reading the table of its frames; Limit, when it decodes to more than is allowed.
+    /// Io if the table of its frames cannot be read; Limit if it decodes to more bytes than allowed.
     pub fn new(
         sources: Sources,
         limits: Limits,
@@ -90,17 +90,17 @@ impl Pieces {
         component: Component,
         digest: Option<Algorithm>,
     ) -> Result<Pieces> {
-        // Over a network the frames come one after the other anyway.
+        // Over a network the frames arrive one after the other anyway.
         let table = match sources.terms().is_remote() {
             true => None,
-            // A CRC-32 of what it decodes to is computed in order.
+            // A CRC-32 of the decoded bytes must be computed in order.
             false if component.decoded_crc().is_some() => None,
             false => table_of(&sources, &component).map_err(|e| context.add_to(e, &component))?,
         };
         Pieces::with_table(sources, limits, context, component, digest, table)
     }
 
-    /// Pieces of any component of any sources.
+    /// Returns the pieces of a component whose seek table, if any, was already read.
     pub fn with_table(
         sources: Sources,
         limits: Limits,
@@ -111,7 +111,7 @@ impl Pieces {
     ) -> Result<Pieces> {
         let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
             .map_err(|e| context.add_to(e, &component))?;
-        // A digest of decoded bytes is the decoder's.
+        // The stream decoder computes digests of decoded bytes.
         let way = match table.filter(|_| !digest.is_some_and(Algorithm::is_of_decoded)) {
             Some(table) => Decoding::Frames(Box::new(Frames {
                 table: Arc::new(table),
@@ -126,8 +126,8 @@ impl Pieces {
         Ok(Pieces { sources, limits, context, component, way, fetched, waiting, range, at, done })
     }
 
-    /// Pieces of the decoded bytes `range`: of raw bytes only those are read, of frames only those that hold them, of
-    /// all else what comes before them too. No digest is checked.
+    /// Returns the pieces of the decoded bytes `range`, without checking a digest. Of a raw component only those bytes
+    /// are read, with a seek table only the frames that contain them, otherwise everything from the start.
     ///
     /// # Errors
     /// As [`Pieces::new`].
@@ -157,7 +157,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// The next piece, cut to what is wanted.
+    /// Returns the next piece, cut to the requested range.
     fn wanted(&mut self) -> Result<Option<Bytes>> {
         while self.at < self.range.end {
             let Some(piece) = self.piece()? else { return Ok(None) };
@@ -172,7 +172,7 @@ impl Pieces {
         Ok(None)
     }
 
-    /// The component they are of.
+    /// Returns the component whose bytes these are.
     pub fn component(&self) -> &Component {
         &self.component
     }
@@ -196,7 +196,7 @@ impl Pieces {
         }
     }
 
-    /// The next stored bytes; none at the end.
+    /// Returns the next stored bytes; empty at the end.
     fn stored(&mut self) -> Result<Bytes> {
         if let Some(bytes) = self.waiting.pop_front() {
             return Ok(bytes);
@@ -228,7 +228,7 @@ impl Pieces {
         Ok(self.waiting.pop_front().unwrap_or_default())
     }
 
-    /// The next decoded bytes of a component whose frames are known.
+    /// Returns the next decoded bytes of a component with a seek table.
     fn of_frames(&mut self) -> Result<Option<Bytes>> {
         let Decoding::Frames(frames) = &mut self.way else { return Ok(None) };
         if let Some(bytes) = frames.ready.pop_front() {
@@ -263,7 +263,7 @@ impl Pieces {
         Ok(frames.ready.pop_front())
     }
 
-    /// The table belongs to the stored bytes, and so to their digest.
+    /// Checks the digest at the end. The seek table is part of the stored bytes, and so of their digest.
     fn end_of_frames(&mut self) -> Result<()> {
         let Decoding::Frames(frames) = &mut self.way else { return Ok(()) };
         let Some(mut hasher) = frames.hasher.take() else { return Ok(()) };
@@ -278,7 +278,7 @@ impl Pieces {
     }
 }
 
-/// Decodes frames on all cores. `stored` starts where the first of them does, `out` too.
+/// Decodes frames on all cores. `stored` and `out` both begin with the first frame.
 fn decode(
     limits: &Limits,
     want: &Want,
@@ -322,9 +322,9 @@ impl Iterator for Pieces {
     }
 }
 
-/// The stored bytes of a component, decoded on the way to find out whether they can be: who passes them on
-/// undecoded would carry damage along that no digest tells of. Each item is a run of stored bytes and the number of
-/// bytes that could be decoded when it came. As with [`Pieces`], an error stands in place of the end.
+/// The stored bytes of a component, which are also decoded to check that they can be. For copying compressed bytes
+/// without re-encoding them: damage that no digest covers would be copied unnoticed. Each item is a chunk of stored
+/// bytes and the number of bytes that were decoded from it. As with [`Pieces`], an error ends the iteration.
 pub(crate) struct StoredPieces(Pieces);
 
 impl StoredPieces {

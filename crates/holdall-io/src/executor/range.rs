@@ -1,4 +1,4 @@
-//! A range of a component's decoded bytes, fetching and decoding no more than it must.
+//! Reading ranges of a component's decoded bytes, fetching and decoding no more than necessary.
 
 use crate::buffer::Buffer;
 use crate::executor::{DecodedBytes, ErrorContext, Executor, FetchTarget, Pieces, Sources};
@@ -11,12 +11,12 @@ use holdall_core::{Component, Encoding, Error, Limits, Result, window};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Stored bytes read at a time of a frame of which only the start may be wanted.
+/// The number of stored bytes read at a time from a frame of which possibly only the start is needed.
 const STEP_LEN: u64 = 128 << 10;
-/// Up to this many frames are decoded one after the other, the last no further than it must.
+/// Up to this many frames are decoded one after the other, the last only as far as needed.
 const FEW_FRAMES: usize = 2;
 
-/// The decoded bytes `range` of a component.
+/// Returns the decoded bytes `range` of a component.
 pub fn range(
     sources: &Sources,
     limits: &Limits,
@@ -24,7 +24,7 @@ pub fn range(
     range: Range<u64>,
 ) -> Result<Bytes> {
     check_inside(c, &range)?;
-    // Swapping needs whole elements, or blocks.
+    // Swapping byte order needs whole elements, or whole blocks.
     let width = c.turned_len();
     let whole = range.start / width * width..range.end.next_multiple_of(width);
     let mut bytes = match c.encoding {
@@ -43,17 +43,20 @@ pub fn range(
     Ok(bytes.slice(from..from + (range.end - range.start) as usize))
 }
 
-/// Checks that a component has decoded bytes.
+/// Checks that a range lies within the decoded bytes of a component.
 pub(crate) fn check_inside(c: &Component, range: &Range<u64>) -> Result<()> {
     if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
         let len = c.decoded_len.unwrap_or(0);
-        let message = format!("decoded bytes {}..{} of {len}", range.start, range.end);
+        let message = format!(
+            "the requested range {}..{} is outside the {len} decoded bytes",
+            range.start, range.end
+        );
         return Err(window::OUTSIDE.broken(message));
     }
     Ok(())
 }
 
-/// Checks that a component has decoded bytes, and that they are not too many.
+/// Checks that ranges lie within the decoded bytes of a component, and that each is within the limits.
 pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits) -> Result<()> {
     for range in ranges {
         check_inside(c, range)?;
@@ -64,16 +67,16 @@ pub(crate) fn check_ranges(c: &Component, ranges: &[Range<u64>], limits: &Limits
     Ok(())
 }
 
-/// The error for a component that decodes to `found` bytes of a range, and no more.
+/// Returns the error for a component that decodes to only `found` bytes of a range.
 #[cold]
 pub(crate) fn too_short(c: &Component, range: &Range<u64>, found: u64) -> Error {
     let at = range.start + found;
-    let message = format!("decodes to {at} bytes, {} were asked for", range.end);
+    let message = format!("decodes to {at} bytes, expected at least {}", range.end);
     c.encoding.length_rule().broken(message)
 }
 
-/// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
-/// everything up to them.
+/// Returns decoded bytes of a compressed component. With a seek table only the frames that contain them are decoded,
+/// otherwise everything from the start up to their end.
 fn compressed(
     sources: &Sources,
     limits: &Limits,
@@ -95,8 +98,8 @@ fn compressed(
     Ok(out.into())
 }
 
-/// The decoded bytes of several ranges of a component, which rise and do not overlap: raw ones in one read, frames that
-/// hold any of them once, all else by decoding it once.
+/// Returns the decoded bytes of several ranges of a component, which must ascend without overlap. Raw ranges are read
+/// in one call, each frame is decoded at most once, and a component without a seek table is decoded once.
 pub(crate) fn ranges(
     sources: &Sources,
     limits: &Limits,
@@ -108,7 +111,7 @@ pub(crate) fn ranges(
     }
     check_ranges(c, all, limits)?;
     if c.encoding == Encoding::Raw {
-        // Turning needs whole elements, or blocks.
+        // Swapping byte order needs whole elements, or whole blocks.
         let width = c.turned_len();
         let whole = |r: &Range<u64>| r.start / width * width..r.end.next_multiple_of(width);
         let extents: Vec<Extent> = all.iter().map(|r| c.stored.part(whole(r))).collect();
@@ -147,7 +150,8 @@ pub(crate) fn ranges(
     all.iter().zip(out).map(whole).collect()
 }
 
-/// The decoded bytes of several ranges of a component with a seek table, which rise and do not overlap: each frame is decoded once.
+/// Returns the decoded bytes of several ranges of a component with a seek table. The ranges must ascend without
+/// overlap; each frame is decoded once.
 fn framed(
     sources: &Sources,
     limits: &Limits,
@@ -155,7 +159,7 @@ fn framed(
     table: &Arc<SeekTable>,
     all: &[Range<u64>],
 ) -> Result<Vec<Bytes>> {
-    // One want for those that have frames in common.
+    // Ranges that have a frame in common become one want.
     let mut stretches: Vec<(Range<u64>, u64)> = Vec::new();
     for range in all.iter().filter(|range| !range.is_empty()) {
         let frames = table.covering(range.clone());
@@ -195,8 +199,8 @@ fn framed(
     Ok(out.into_iter().map(Buffer::freeze).collect())
 }
 
-/// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many
-/// whole on all cores.
+/// Returns the decoded bytes `range` of a component with a seek table. A few frames are decoded one after the other,
+/// only up to the last byte needed; many frames are decoded whole, on all cores.
 pub fn frames_range(
     sources: &Sources,
     limits: &Limits,
@@ -218,7 +222,7 @@ pub fn frames_range(
             Want::new(0, c.clone()).with_range(range.clone()).with_table(Some(table.clone()));
         let mut terms = sources.terms();
         if !terms.is_remote() {
-            // Each frame on its own, so that no core waits for another.
+            // One fetch for each frame, so that no core waits for another.
             terms.piece = FRAME_LEN;
         }
         let plan = Plan::new(vec![want], terms);
@@ -242,7 +246,7 @@ pub fn frames_range(
     Ok(out.freeze().slice(from..from + (range.end - range.start) as usize))
 }
 
-/// Decodes frames from the first one's start until `out` is full, reading no more than that takes.
+/// Decodes frames from the start of the first one until `out` is full, and reads no more than that needs.
 fn few_frames(
     sources: &Sources,
     limits: &Limits,
@@ -253,13 +257,13 @@ fn few_frames(
     let (Some(start), Some(end)) = (frames.first(), frames.last()) else { return Ok(()) };
     let stored = c.stored.part(start.stored.start..end.stored.end);
     let source = sources.at(stored.source);
-    let mut at_hand = None;
+    let mut fetched = None;
     match source.local() {
-        // The system reads on while what has come is decoded.
+        // The system reads ahead while earlier bytes are decoded.
         Some(local) if local.is_cold(stored.range()) => local.fetch_ahead(stored.range()),
         Some(_) => {}
-        // One round trip, however little of them is wanted.
-        None => at_hand = Some(sources.read(stored)?),
+        // One request for all frames, even if only a small part of them is needed.
+        None => fetched = Some(sources.read(stored)?),
     }
     let mut filled = 0;
     for frame in frames {
@@ -268,7 +272,7 @@ fn few_frames(
         filled += out.len();
         let is_whole = wanted == frame.decoded.end - frame.decoded.start;
         let len = frame.stored.end - frame.stored.start;
-        let next = |from: u64| match &at_hand {
+        let next = |from: u64| match &fetched {
             Some(bytes) => {
                 let start = frame.stored.start - start.stored.start;
                 Ok(bytes.slice((start + from) as usize..(start + len) as usize))
@@ -280,15 +284,15 @@ fn few_frames(
             }
         };
         let stream = c.encoding.stream(c.dtype.width(), limits);
-        // Only what a codec decodes has frames.
+        // Only encodings with a codec have frames.
         let Some(stream) = stream else { return Ok(()) };
         frame_start(c.encoding, stream, len, next, out, is_whole)?;
     }
     Ok(())
 }
 
-/// Decodes the first bytes of a frame of `len` stored bytes, which are all of it if `is_whole`; `next` gives stored
-/// bytes from some number of them on.
+/// Decodes the first bytes of a frame of `len` stored bytes, or the whole frame if `is_whole`. `next` returns stored
+/// bytes of the frame from an offset on.
 fn frame_start(
     encoding: Encoding,
     mut stream: Box<dyn StreamDecoder>,
@@ -315,10 +319,13 @@ fn frame_start(
         }
         let wanted = out.len();
         return if filled < wanted {
-            let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
+            let found = format!(
+                "decodes to {filled} bytes, expected at least {wanted} according to its seek table"
+            );
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else if !input.is_empty() {
-            let found = format!("decodes to more than the {wanted} bytes its seek table says");
+            let found =
+                format!("decodes to more than {wanted} bytes, the length in its seek table");
             Err(encoding.length_rule().broken(format!("a frame {found}")))
         } else {
             stream.end()
@@ -327,13 +334,13 @@ fn frame_start(
     Ok(())
 }
 
-/// The seek table of a component, if it has one that fits it.
+/// Reads the seek table of a component. Returns `None` if it has none, or one that does not match the component.
 pub fn table_of(sources: &Sources, c: &Component) -> Result<Option<SeekTable>> {
     Ok(tables_of(sources, std::slice::from_ref(&c))?.pop().flatten())
 }
 
-/// The seek tables of components; all that may have one are asked for in one read, and in another where tables are
-/// longer than most.
+/// Reads the seek tables of components. One read requests the ends of all components that may have a table, and a
+/// second one the rest of tables that are longer than most.
 pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Option<SeekTable>>> {
     let mut tables = Tables::for_components(components);
     while let Some(extents) = tables.extents() {
@@ -346,10 +353,10 @@ pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Opt
     Ok(tables.found())
 }
 
-/// A search for the seek tables of components, for every kind of reader.
+/// A search for the seek tables of components, independent of how bytes are read.
 pub(crate) struct Tables {
     found: Vec<Option<SeekTable>>,
-    /// Components whose ends are to be looked at, and those.
+    /// Components whose table is still to be read, with the range to read.
     asked: Vec<(usize, Extent)>,
 }
 
@@ -360,13 +367,13 @@ impl Tables {
         Tables { found: components.iter().map(|_| None).collect(), asked }
     }
 
-    /// What is to be read next; nothing where all are found.
+    /// Returns the ranges to read next, or `None` if the search is complete.
     pub(crate) fn extents(&self) -> Option<Vec<Extent>> {
         let extents = self.asked.iter().map(|(_, extent)| *extent);
         (!self.asked.is_empty()).then(|| extents.collect())
     }
 
-    /// Takes what was read.
+    /// Processes the bytes of the ranges that [`Tables::extents`] returned.
     pub(crate) fn take(&mut self, components: &[&Component], ends: Vec<Bytes>) {
         for ((i, _), end) in std::mem::take(&mut self.asked).into_iter().zip(ends) {
             match components[i].seek_table(&end) {
@@ -376,13 +383,13 @@ impl Tables {
         }
     }
 
-    /// The tables that were found.
+    /// Returns the tables: one entry for each component, `None` if it has no table.
     pub(crate) fn found(self) -> Vec<Option<SeekTable>> {
         self.found
     }
 }
 
-/// Finds out where the frames are of those wants that may have a table of them.
+/// Reads the seek tables of the wants that may have one, and stores them in the wants.
 pub(crate) fn find_tables(sources: &Sources, wants: &mut [Want]) -> Result<()> {
     let components: Vec<&Component> = wants.iter().map(|want| &want.component).collect();
     let tables = tables_of(sources, &components)?;
@@ -390,7 +397,7 @@ pub(crate) fn find_tables(sources: &Sources, wants: &mut [Want]) -> Result<()> {
     Ok(())
 }
 
-/// Tells wants where their frames are, as far as that was found.
+/// Stores the seek tables in the wants.
 pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
     for (want, table) in wants.iter_mut().zip(tables) {
         if let Some(table) = table {
@@ -399,10 +406,10 @@ pub(crate) fn give_tables(wants: &mut [Want], tables: Vec<Option<SeekTable>>) {
     }
 }
 
-/// The plan for `wants` in the order of their groups, and in each group in that of their bytes.
+/// Returns the plan for `wants`, ordered by group, and within a group by offset.
 ///
 /// # Errors
-/// Io, from reading the tables of frames of a file at hand.
+/// Io if the seek tables of a local file cannot be read.
 pub fn plan(sources: &Sources, mut wants: Vec<Want>) -> Result<Plan> {
     let terms = sources.terms();
     if !terms.is_remote() {

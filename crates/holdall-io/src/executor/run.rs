@@ -1,4 +1,4 @@
-//! Plans carried out in any order, on several threads.
+//! Executing plans in any order, on several threads.
 
 use crate::executor::Sources;
 use crate::work::Work;
@@ -11,62 +11,61 @@ use holdall_core::read::{
 use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes read at a time into memory where they are digested: few enough that the digest finds them in the
-/// processor's cache.
+/// The number of bytes read at a time if they are digested: few enough to still be in the processor's cache then.
 const STEP: usize = 128 << 10;
-/// What reads past the system's cache want offsets and lengths to be multiples of.
+/// The alignment in bytes that direct reads (`O_DIRECT`) require of offsets and lengths.
 const PAGE: u64 = 4096;
-/// Reads under way for each thread when they go past the system's cache, to keep the disk busy.
+/// The number of direct reads in flight for each thread, to keep the disk busy.
 const DIRECT_DEPTH: usize = 4;
 
-/// Where the bytes of one fetch go.
+/// The destination of the bytes of one fetch.
 #[derive(Default)]
 pub enum FetchTarget<'m> {
-    /// Into memory, as they are stored: for plain bytes. The memory may be longer than the fetch, where it is read past
-    /// the system's cache.
+    /// The fetch's stored bytes are read into this memory; for plain bytes only. With direct reads the memory may be
+    /// longer than the fetch.
     Stored(&'m mut [u8]),
-    /// What each part decodes to into memory of its own. What is decoded in order goes into the memory that its first
-    /// fetch has.
+    /// Each part is decoded into its own memory. A component that is decoded in order goes into the memory of its first
+    /// fetch.
     Parts(Vec<&'m mut [u8]>),
-    /// Nowhere: they are looked at and forgotten.
+    /// The bytes are only shown to the visitor.
     #[default]
     Nowhere,
 }
 
-/// Decoded bytes, as a visitor sees them.
+/// Decoded bytes that are passed to a visitor.
 pub struct DecodedBytes<'v> {
-    /// The number of the want.
+    /// The index of the want.
     pub number: u32,
-    /// Where they start in the component's decoded bytes.
+    /// The offset of the bytes in the component's decoded bytes.
     pub at: u64,
-    /// The bytes, or why there are none.
+    /// The bytes, or the error of decoding them.
     pub decoded: Result<&'v [u8]>,
 }
 
-/// Carries out plans over the sources of a model.
+/// Executes plans over the sources of a model.
 pub struct Executor<'a> {
     sources: &'a Sources,
     limits: &'a Limits,
     work: &'a Work,
     threads: usize,
-    /// Whether reads go past the system's cache.
+    /// Whether reads bypass the system's page cache.
     direct: bool,
-    /// Whether frames without a digest are compared with their codec's own checksums.
+    /// Whether the codec's own checksums are compared for frames without a digest.
     checksums: Checksums,
-    /// Whether digests are computed at all.
+    /// Whether digests are computed.
     sums: bool,
 }
 
-/// What one thread does without another: a fetch, several that are read together, or all of a component that is decoded
-/// in order.
+/// A unit of work for one thread: a fetch, several fetches that are read together, or all fetches of a component that
+/// is decoded in order.
 struct Job<'p, 'o, 'm> {
     fetches: &'p [Fetch],
-    /// Where each goes, or nothing where all of them go nowhere.
+    /// The destination of each fetch. Empty if nothing is stored.
     outs: &'o mut [FetchTarget<'m>],
     in_order: bool,
 }
 
-/// What a thread keeps between jobs.
+/// State that a thread reuses between jobs.
 struct ThreadState {
     decoder: PartDecoder,
     stored: Vec<u8>,
@@ -75,7 +74,7 @@ struct ThreadState {
 }
 
 impl<'a> Executor<'a> {
-    /// Reads components of these sources under these limits, on as many threads as `work` allows.
+    /// Creates an executor for these sources and limits, on as many threads as `work` allows.
     pub fn new(sources: &'a Sources, limits: &'a Limits, work: &'a Work) -> Executor<'a> {
         Executor {
             sources,
@@ -88,29 +87,30 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Computes no digests, whatever is wanted: where nothing is, not even that is to be found out.
+    /// Sets whether digests are computed. With `false`, digests that the wants request are ignored.
     pub(crate) fn sums(mut self, sums: bool) -> Executor<'a> {
         self.sums = sums;
         self
     }
 
-    /// Reads past the system's cache, where that is possible.
+    /// Sets whether reads bypass the system's page cache if possible.
     pub(crate) fn direct(mut self, direct: bool) -> Executor<'a> {
         self.direct = direct;
         self
     }
 
-    /// What is done with codecs' own checksums.
+    /// Sets whether codecs' own checksums are compared.
     pub(crate) fn checksums(mut self, checksums: Checksums) -> Executor<'a> {
         self.checksums = checksums;
         self
     }
 
-    /// Fetches everything, once, hands it to where `outs` say (one for each fetch; none at all for
-    /// [`Out::Nowhere`]) and shows it to `visit`. Answers the digests that were wanted, which are not compared.
+    /// Executes all fetches of a plan, each once. Stores their bytes in `outs` (one for each fetch, or empty to store
+    /// nothing, as with [`FetchTarget::Nowhere`]) and passes them to `visit`. Returns the requested digests, without
+    /// comparing them.
     ///
     /// # Errors
-    /// Io; what decoding fails with, unless `visit` takes it; what `visit` fails with.
+    /// Io; errors of decoding, unless `visit` handles them; errors of `visit`.
     pub fn run<'m>(
         &self,
         plan: &Plan,
@@ -125,12 +125,12 @@ impl<'a> Executor<'a> {
         Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Fetches everything, once, in the order of the plan, and shows it to `visit`, as [`Executor::run`] does. Tells
-    /// `done` of each want as soon as all of it was shown, with the digest of its stored bytes where that was wanted: it is
-    /// not compared.
+    /// Executes all fetches of a plan, each once and in order, and passes their bytes to `visit`, as [`Executor::run`]
+    /// does. As soon as all bytes of a want have been visited, calls `done` with its index and, if requested, the
+    /// digest of its stored bytes, which is not compared.
     ///
     /// # Errors
-    /// As [`Executor::run`]; what `done` fails with.
+    /// As [`Executor::run`]; errors of `done`.
     pub fn run_each(
         &self,
         plan: &Plan,
@@ -162,7 +162,7 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Does all jobs on threads, and hands on what each found out of digests.
+    /// Runs all jobs on threads, and passes the digests that each job computed to `after`.
     fn run_jobs(
         &self,
         plan: &Plan,
@@ -198,7 +198,7 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Cuts a plan into jobs, in its order; of one group each, where one is to come after the other.
+    /// Divides a plan into jobs, in its order. With `by_group`, no job has fetches of more than one group.
     fn jobs<'p, 'o, 'm>(
         &self,
         plan: &'p Plan,
@@ -228,8 +228,7 @@ impl<'a> Executor<'a> {
         jobs
     }
 
-    /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
-    /// something.
+    /// Processes the wants without stored bytes: they may have a digest all the same, or claim to decode to something.
     fn without_bytes(
         &self,
         plan: &Plan,
@@ -249,7 +248,7 @@ impl<'a> Executor<'a> {
         Ok(sums)
     }
 
-    /// Reads one fetch, to where it goes or to where it lies.
+    /// Reads one fetch, into its destination or into reused memory.
     fn fetch(
         &self,
         kept: &mut ThreadState,
@@ -268,7 +267,8 @@ impl<'a> Executor<'a> {
         });
         kept.stored = memory;
         match read {
-            // Chunks that cannot be decoded are not errors of reading.
+            // An error of decoding chunks goes to the visitor, as other decoding errors do; only reading errors end the
+            // run.
             Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
                 for part in plan.parts_of(fetch) {
                     let decoded = Err(e.clone());
@@ -281,7 +281,7 @@ impl<'a> Executor<'a> {
         self.work.advance(fetch.extent.len())
     }
 
-    /// Sums, decodes and shows the bytes of a fetch.
+    /// Digests, decodes and visits the bytes of a fetch.
     fn take(
         &self,
         kept: &mut ThreadState,
@@ -321,7 +321,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Decodes a part into its memory, or into `scratch`; plain bytes that go nowhere stay where they are.
+    /// Decodes a part into its memory, or into `scratch`. Plain bytes without a destination are returned as they are.
     fn decode<'b>(
         &self,
         decoder: &mut PartDecoder,
@@ -346,12 +346,12 @@ impl<'a> Executor<'a> {
         Ok(out)
     }
 
-    /// Frames need not be checked against their codec's checksums where a digest vouches for them.
+    /// Disables the codec's checksums for wants whose digest is checked anyway.
     fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
         decoder.set_checksums(if want.is_vouched() { Checksums::Ignore } else { self.checksums });
     }
 
-    /// Reads plain bytes into memory, taking their shares of digests while they are in the processor's cache.
+    /// Reads plain bytes into memory, and digests them while they are in the processor's cache.
     fn fill(&self, sums: &mut Sums, plan: &Plan, fetch: &Fetch, out: &mut [u8]) -> Result<()> {
         let Extent { source, start, .. } = fetch.extent;
         let source = self.sources.at(source);
@@ -363,7 +363,7 @@ impl<'a> Executor<'a> {
             self.sum(sums, plan, parts, start, out);
             return Ok(());
         }
-        // A fetch that was to be read direct may reach past the end of the source.
+        // A direct fetch may reach past the end of the source.
         let len = source.len().saturating_sub(start).min(fetch.extent.len()) as usize;
         let out = &mut out[..len];
         if !self.sums {
@@ -388,7 +388,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Takes the shares that parts have of the digests of `bytes`, which start at `offset` of the source.
+    /// Adds `bytes`, which start at `offset` of the source, to the digests of the parts that they belong to.
     fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[FetchPart], offset: u64, bytes: &[u8]) {
         if !self.sums {
             return;
@@ -422,7 +422,7 @@ impl<'a> Executor<'a> {
         let terms = self.sources.terms();
         let mut visits = Stream { want, number, at: 0, failed: false, visit };
         match out {
-            // Plain bytes are where they belong once they are read.
+            // Plain bytes are read directly to their destination.
             Some(FetchTarget::Stored(mut out)) => {
                 for fetch in fetches {
                     let (own, rest) = out.split_at_mut(fetch.extent.len() as usize);
@@ -445,7 +445,7 @@ impl<'a> Executor<'a> {
                         local.populate(one.extent.range());
                     }
                     if visits.failed && !want.digests.any() {
-                        // Nothing more can be found out.
+                        // After a decoding error, only digests would need the rest.
                         self.work.advance(batch.iter().map(|f| f.extent.len()).sum())?;
                         continue;
                     }
@@ -467,7 +467,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Hands the bytes of an extent to `work`, from where they lie or read into `memory`.
+    /// Passes the bytes of an extent to `work`, borrowed from the source or read into `memory`.
     pub(crate) fn with_bytes<T>(
         &self,
         extent: Extent,
@@ -491,15 +491,15 @@ impl<'a> Executor<'a> {
 struct Stream<'v, V> {
     want: &'v Want,
     number: u32,
-    /// Bytes decoded so far.
+    /// The number of bytes decoded so far.
     at: u64,
-    /// Whether what is compressed is broken, and its stored bytes are read for digests alone.
+    /// Whether decoding has failed, so that the rest is only read for digests.
     failed: bool,
     visit: &'v V,
 }
 
 impl<V: Fn(DecodedBytes<'_>) -> Result<()>> Stream<'_, V> {
-    /// Takes what can be decoded now.
+    /// Decodes and visits everything that can be decoded from the bytes so far.
     fn drain(&mut self, decoder: &mut ComponentDecoder, out: &mut Option<&mut [u8]>) -> Result<()> {
         loop {
             let found = match decoder.next() {
@@ -525,8 +525,8 @@ impl<V: Fn(DecodedBytes<'_>) -> Result<()>> Stream<'_, V> {
     }
 }
 
-/// What is decoded in order comes first, the longest before the others, because no other thread can help with it; then
-/// everything else in its order.
+/// Sorts jobs so that components that are decoded in order come first, the longest first, because other threads cannot
+/// help with them. The others keep their order.
 fn longest_first<'p, 'o, 'm>(mut jobs: Vec<Job<'p, 'o, 'm>>) -> Vec<Job<'p, 'o, 'm>> {
     let len = |own: &[Fetch]| own.iter().map(|f| f.extent.len()).sum::<u64>();
     jobs.sort_by_key(|job| match job.in_order {

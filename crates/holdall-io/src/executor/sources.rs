@@ -7,18 +7,18 @@ use holdall_core::{Index, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The sources of a model, by the numbers that its index gives them. Cheap to clone.
+/// The sources of a model, indexed by the source numbers of its index. Cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
     all: Arc<[Arc<dyn ByteSource>]>,
-    /// What the index itself states: [`Extent::STATED`].
+    /// Bytes that the index itself states: source [`Extent::STATED`].
     stated: MemorySource,
-    /// Those put together of chunks: from [`Extent::CHUNKED`] on.
+    /// Arrays assembled from chunks: sources from [`Extent::CHUNKED`] on.
     chunked: Arc<[ChunkedSource]>,
 }
 
 impl Sources {
-    /// The sources of the model that `index` is of.
+    /// Creates the sources of the model that `index` describes.
     pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>, index: &Index) -> Sources {
         let all: Arc<[Arc<dyn ByteSource>]> = sources.into();
         let array = |array: &Arc<Chunked>| ChunkedSource::new(all.clone(), array.clone());
@@ -26,20 +26,20 @@ impl Sources {
         Sources { stated: MemorySource::new(index.stated().clone()), chunked, all }
     }
 
-    /// The same over other sources of the same bytes.
+    /// Returns the same model over other sources of the same bytes.
     pub(crate) fn over(&self, sources: Vec<Arc<dyn ByteSource>>) -> Sources {
         let all: Arc<[Arc<dyn ByteSource>]> = sources.into();
         let chunked = self.chunked.iter().map(|array| array.over(all.clone())).collect();
         Sources { stated: self.stated.clone(), chunked, all }
     }
 
-    /// All of them, in order.
+    /// Returns the sources in order, without stated bytes and chunked arrays.
     pub(crate) fn all(&self) -> &[Arc<dyn ByteSource>] {
         &self.all
     }
 
-    /// The source of that number. A number that no source has stands for the first: an index is checked against its
-    /// sources when they come together.
+    /// Returns the source with this number. An unknown number returns the first source; it cannot occur, because an
+    /// index is checked against its sources when both are combined.
     pub fn at(&self, number: u32) -> &dyn ByteSource {
         if number == Extent::STATED {
             return &self.stated;
@@ -52,13 +52,13 @@ impl Sources {
         &*self.all[at]
     }
 
-    /// What reading from them costs: of several, from the one farthest away.
+    /// Returns the read hints for all sources together: those of the most remote one.
     pub fn terms(&self) -> ReadHints {
         let terms = self.all.iter().map(|source| source.terms());
         terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(ReadHints::MEMORY)
     }
 
-    /// The bytes of an extent.
+    /// Reads the bytes of an extent.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
@@ -66,7 +66,7 @@ impl Sources {
         self.at(extent.source).read_range(extent.range())
     }
 
-    /// The bytes of each extent; those of one source in one call.
+    /// Reads the bytes of each extent. Adjacent extents of one source are read in one call.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
@@ -80,7 +80,7 @@ impl Sources {
     }
 }
 
-/// One source, and nothing stated.
+/// One source, without stated bytes.
 impl From<Arc<dyn ByteSource>> for Sources {
     fn from(source: Arc<dyn ByteSource>) -> Sources {
         Sources {

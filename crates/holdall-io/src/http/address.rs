@@ -1,4 +1,4 @@
-//! Which IP addresses are public: those that a stranger's link may make us connect to.
+//! Public IP addresses: those that untrusted URLs may make this process connect to.
 
 #[cfg(feature = "quic")]
 use super::Hosts;
@@ -10,10 +10,10 @@ use holdall_core::Result;
 use std::net::SocketAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses of a host that may be connected to.
+/// Resolves a host, and returns the addresses that may be connected to.
 ///
 /// # Errors
-/// [`PRIVATE_HOST`]; `net/failed`, where the host is not found.
+/// [`PRIVATE_HOST`] if none of them is allowed; `net/failed` if the host is not found.
 #[cfg(feature = "quic")]
 pub(crate) fn resolve(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketAddr>> {
     use std::net::ToSocketAddrs as _;
@@ -32,8 +32,8 @@ pub(crate) fn resolve(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketA
     }
 }
 
-/// Whether the address belongs to the public internet. What is not is the machine itself, networks behind
-/// it, ranges without owners, and ways to write such an address as another.
+/// Returns `true` if the address belongs to the public internet. Not public are the machine itself, private networks,
+/// unassigned ranges, and notations that embed such an address in another.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -50,7 +50,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !NOT_PUBLIC_V4.iter().any(inside)
 }
 
-/// Networks and the lengths of their prefixes, from the registry of special-purpose addresses.
+/// Networks with their prefix lengths, from the IANA registries of special-purpose addresses.
 const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),       // "this network", unspecified
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -72,14 +72,14 @@ const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 15] = [
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let s = address.segments();
     match s {
-        // Translation of IPv4 by a provider (NAT64): as public as the address within.
+        // Translated IPv4 (NAT64): as public as the embedded address.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
         }
-        // All else that is public is in 2000::/3: not loopback, unspecified, unique local, link-local,
-        // site-local or multicast, and no IPv4 address in disguise (`::ffff:0:0/96`, `::/96`).
+        // All other public addresses are in 2000::/3. That excludes loopback, unspecified, unique local, link-local,
+        // site-local and multicast addresses, and embedded IPv4 addresses (`::ffff:0:0/96`, `::/96`).
         _ if s[0] & 0xe000 != 0x2000 => false,
-        // Protocol assignments (Teredo and others), documentation, 6to4 with an IPv4 address within,
+        // Protocol assignments (Teredo and others), documentation, 6to4 with an embedded IPv4 address,
         // documentation again.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x2002, ..] => false,

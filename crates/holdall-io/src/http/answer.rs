@@ -1,4 +1,4 @@
-//! Answers, and what is believed of them.
+//! Responses, and their validation.
 
 use super::client::{broken, failure};
 use super::header::date;
@@ -14,34 +14,36 @@ use std::sync::Arc;
 use std::time::Instant;
 use ureq::http::HeaderMap;
 
-/// An answer whose body is still to come.
+/// A response whose body has not been read yet.
 pub struct Answer {
-    /// Where it came from, redirects followed.
+    /// The URL of the response, after redirects.
     pub(crate) url: Url,
-    /// The status.
+    /// The status code.
     pub status: u16,
     pub(super) headers: HeaderMap,
-    /// The bytes, as they come.
+    /// The body.
     pub body: Body,
-    /// What signed the request, where that was done.
+    /// The service that signed the request, if one did.
     pub(super) service: Option<Arc<dyn Service>>,
 }
 
 impl Answer {
-    /// The text of a header, where it is there and is text; the first where it is there more than once.
+    /// Returns the value of a header if it is valid text. Of repeated headers, returns the first.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
 
-    /// The text of a header on which it depends what the bytes are.
+    /// Returns the value of a header that determines the meaning of the body.
     ///
     /// # Errors
-    /// [`ANSWER`], where it is there more than once, or is not text.
+    /// [`ANSWER`] if the header is repeated or is not text.
     fn single(&self, name: &str) -> Result<Option<&str>> {
         let mut all = self.headers.get_all(name).iter();
         let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };
         if more.is_some() {
-            return Err(ANSWER.broken(format!("the answer has the header `{name}` more than once")));
+            return Err(
+                ANSWER.broken(format!("the response has the header `{name}` more than once"))
+            );
         }
         match value.to_str() {
             Ok(text) => Ok(Some(text.trim())),
@@ -49,15 +51,15 @@ impl Answer {
         }
     }
 
-    /// Bytes of the body as the server states them.
+    /// Returns the length of the body in bytes, as the server states it.
     pub fn content_len(&self) -> Option<u64> {
         self.header("content-length")?.parse().ok()
     }
 
-    /// `Content-Range`, read.
+    /// Returns the parsed `Content-Range` header, or `None` without one.
     ///
     /// # Errors
-    /// [`ANSWER`], where it makes no sense, or is there more than once.
+    /// [`ANSWER`] if the header is invalid or repeated.
     pub fn content_range(&self) -> Result<Option<ContentRange>> {
         let Some(text) = self.single("content-range")? else { return Ok(None) };
         match ContentRange::parse(text) {
@@ -69,10 +71,10 @@ impl Answer {
         }
     }
 
-    /// The one content encoding that is not `identity`, in lowercase.
+    /// Returns the content encoding in lowercase, or `None` for `identity`.
     ///
     /// # Errors
-    /// [`ENCODING`], where there are several.
+    /// [`ENCODING`] if several encodings are applied on top of each other.
     pub fn encoding(&self) -> Result<Option<String>> {
         let mut found = None;
         for value in self.headers.get_all("content-encoding") {
@@ -83,7 +85,7 @@ impl Answer {
                 }
                 if let Some(first) = found.replace(one.to_owned()) {
                     let e = format!(
-                        "the content encodings are `{first}` and `{one}`, one on the other"
+                        "expected at most one content encoding, found `{first}` and `{one}`"
                     );
                     return Err(ENCODING.broken(e));
                 }
@@ -92,10 +94,10 @@ impl Answer {
         Ok(found)
     }
 
-    /// What tells this version of the file from others.
+    /// Returns the headers that identify this version of the file.
     ///
     /// # Errors
-    /// [`ANSWER`], where there are several such headers of one name.
+    /// [`ANSWER`] if one of these headers is repeated.
     pub fn validator(&self) -> Result<Validator> {
         let text = |name| Ok(self.single(name)?.filter(|text| !text.is_empty()).map(str::to_owned));
         let (etag, modified) = (text("etag")?, text("last-modified")?);
@@ -107,7 +109,7 @@ impl Answer {
         Ok(Validator { etag, modified, is_past })
     }
 
-    /// The start of the body, up to so many bytes.
+    /// Reads the start of the body, up to `at_most` bytes.
     pub(crate) fn text(&mut self, at_most: usize) -> Vec<u8> {
         let mut out = vec![0; at_most];
         let len = self.body.fill(&mut out).unwrap_or_else(|(len, _)| len);
@@ -115,7 +117,7 @@ impl Answer {
         out
     }
 
-    /// The failure that this answer is: it does not bring what was asked for.
+    /// Converts this response to an error, because it is not the requested file.
     pub fn refused(&mut self) -> FailedTry {
         if let Some(service) = self.service.clone() {
             let body = self.text(MAX_REFUSAL);
@@ -127,8 +129,8 @@ impl Answer {
         let says = match status {
             401 | 403 => ": access is denied",
             404 | 410 => ": there is no such file",
-            408 | 425 | 429 => ": it asks to come back later",
-            500..=599 => ": the server is in trouble",
+            408 | 425 | 429 => ": the server asks to try again later",
+            500..=599 => ": server error",
             _ => "",
         };
         let error: Error =
@@ -143,7 +145,7 @@ impl Answer {
             None => error,
         };
         let error = match status {
-            401 if !self.url.has_credentials() => error.with_hint(WHO),
+            401 if !self.url.has_credentials() => error.with_hint(CREDENTIALS_HINT),
             _ => error,
         };
         let again = match status {
@@ -156,33 +158,33 @@ impl Answer {
     }
 }
 
-/// What helps where a server wants to know who asks, and the address does not say it.
-const WHO: &str = "who asks stands before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
-/// The most bytes of a refusal that are looked at.
+/// The hint for a server that requires credentials, if the URL has none.
+const CREDENTIALS_HINT: &str = "put the credentials before the host: `https://USER:PASSWORD@host/…`, or `TOKEN@` for `holdall serve`";
+/// The greatest number of bytes of an error response that are read.
 const MAX_REFUSAL: usize = 64 << 10;
 
-/// What tells one version of a file on a server from another: `ETag` and `Last-Modified`.
+/// The headers that identify a version of a file on a server: `ETag` and `Last-Modified`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validator {
     etag: Option<String>,
     modified: Option<String>,
-    /// Whether `Last-Modified` was over by a second when the answer was made: what is changed later has another.
+    /// Whether `Last-Modified` is before the time of the response (`Date`): a later change then gets another time.
     is_past: bool,
 }
 
 impl Validator {
-    /// What `If-Range` takes: a strong `ETag`, else `Last-Modified`.
+    /// Returns the value for `If-Range`: a strong `ETag`, else `Last-Modified`.
     pub fn condition(&self) -> Option<&str> {
         self.strong().or(self.modified.as_deref())
     }
 
-    /// The `ETag`, where two files of which it is the same are the same byte for byte.
+    /// Returns the `ETag` if it is strong: files with the same strong `ETag` are equal byte for byte.
     pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|tag| tag.starts_with('"'))
     }
 
-    /// Whether another answer is of the same version, as far as can be told. It has the same strong `ETag`; where
-    /// there is none, all that there is, and nothing that was not there.
+    /// Returns `true` if another response is of the same version, as far as headers can tell. It must have the same
+    /// strong `ETag`, or, if there is none, the same headers with the same values.
     pub(crate) fn fits(&self, other: &Validator) -> bool {
         match self.strong() {
             Some(tag) => other.strong() == Some(tag),
@@ -190,16 +192,16 @@ impl Validator {
         }
     }
 
-    /// Why another version may go unnoticed; `None` where it cannot.
+    /// Returns why a change of the file may go unnoticed, or `None` if it cannot.
     pub(crate) fn weakness(&self) -> Option<&'static str> {
         match (&self.etag, &self.modified) {
             _ if self.strong().is_some() || self.is_past && self.etag.is_none() => None,
             (Some(_), _) => Some(
-                "the server's `ETag` is weak (`W/…`): if the file is replaced while it is open, by one of the same \
-                 length for which the server keeps its `ETag` and its time, parts of both may be read",
+                "the server's `ETag` is weak (`W/…`): if the file is replaced while it is open by one of the same \
+                 length, and the server keeps its `ETag` and `Last-Modified`, parts of both may be read",
             ),
             (None, Some(_)) => Some(
-                "the server sends no `ETag`, and a `Last-Modified` that was not over when it answered: if the file is \
+                "the server sends no `ETag`, and a `Last-Modified` that is not before the time of its response: if the file is \
                  replaced in the same second by one of the same length, parts of both may be read",
             ),
             (None, None) => Some(
@@ -210,7 +212,7 @@ impl Validator {
     }
 }
 
-/// As the headers that it came from.
+/// Shows the headers with their values.
 impl fmt::Display for Validator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |name: &str, value: &Option<String>| {
@@ -224,22 +226,22 @@ impl fmt::Display for Validator {
     }
 }
 
-/// The body of an answer as it comes: its bytes as sent, content encodings and all.
+/// The body of a response as it is received, with content encodings still applied.
 pub struct Body {
     from: ureq::BodyReader<'static>,
-    /// The way to its bytes that leads past the library, where it is known how many they are and not all have come.
+    /// Direct access to the socket that bypasses the library. Only while the length is known and bytes are missing.
     door: Option<Door>,
     len: u64,
-    /// Whether bytes came by that way: then all that follow do.
+    /// Whether bytes were read directly from the socket; all later ones are then, too.
     is_past: bool,
-    /// Whether another answer may come over the connection.
+    /// Whether the connection can be reused for another request.
     lasts: bool,
     patience: Timeouts,
     begun: Instant,
     received: u64,
 }
 
-/// Shorter reads are left to the library.
+/// Reads shorter than this go through the library.
 const LONG: usize = 64 << 10;
 
 impl Body {
@@ -258,15 +260,15 @@ impl Body {
         Body { from, door, len, is_past, lasts, patience, begun, received: 0 }
     }
 
-    /// Bytes that came so far.
+    /// Returns the number of bytes received so far.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// The next bytes; none at the end.
+    /// Reads the next bytes of the body, and returns how many; 0 at the end.
     pub fn next(&mut self, out: &mut [u8]) -> Result<usize, FailedTry> {
         let stall = self.patience.stall.as_secs_f64();
-        let late = |e: io::Error| broken(e, format!("nothing came for {stall} s"));
+        let late = |e: io::Error| broken(e, format!("no data received for {stall} s"));
         let n = self.read(out).map_err(|e| match ureq::Error::from(e) {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::TimedOut => late(e),
             ureq::Error::Io(e) => broken(e, "receiving"),
@@ -307,7 +309,7 @@ impl Body {
         if n == 0 && most > 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n) }
     }
 
-    /// Fills `out` as far as the body goes; how far.
+    /// Fills `out` as far as the body reaches, and returns the number of bytes.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> Result<usize, (usize, FailedTry)> {
         let mut done = 0;
         while done < out.len() {

@@ -1,4 +1,4 @@
-//! Requests.
+//! Sending requests.
 
 use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
@@ -17,17 +17,17 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector};
 use ureq::{Agent, Timeout};
 
-/// Asks servers under a policy. Cheap to clone; shared by threads, which share its connections.
+/// An HTTP client with a policy. Cheap to clone; clones, also on other threads, share its connections.
 #[derive(Clone, Default)]
 pub struct Client {
-    /// Made when it is asked for the first time, and of the process that made it: one that was forked from that must not share its
-    /// connections, on which the answers of both would come.
+    /// Created with the first request, together with the id of the process that created it. A process forked from that
+    /// one must not share its connections, because the responses for both would be mixed up.
     agent: Arc<Mutex<Option<(u32, Agent)>>>,
     policy: Arc<Policy>,
     service: Option<Arc<dyn Service>>,
 }
 
-/// Connections that are kept though nobody uses them now: as many as files of a model are opened at once.
+/// The number of idle connections that are kept: as many as files of a model are opened in parallel.
 pub(super) const IDLE: usize = 32;
 
 impl fmt::Debug for Client {
@@ -36,78 +36,78 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What stands behind an address that is asked over HTTP and wants more than HTTP says: an object store, a hub.
+/// A service that is accessed over HTTP but needs more than plain HTTP: an object store, a hub.
 pub trait Service: Send + Sync + fmt::Debug {
-    /// Puts into a request what proves who asks, and says whether the request goes to the service at all. One to
-    /// somebody else's host gets nothing, so that a redirect takes no secret along.
+    /// Adds credentials to a request. Returns `true` if the request goes to this service. A request to another host
+    /// must get no credentials, so that a redirect cannot leak them.
     ///
     /// # Errors
-    /// Where there are credentials that cannot be used.
+    /// If there are credentials that cannot be used.
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry>;
 
-    /// Takes note of an answer to what it signed; where what was asked for rather is, if that is elsewhere.
+    /// Learns from the response to a signed request. Returns the URL to use instead if the service has moved the file.
     fn heard(&self, answer: &Answer) -> Option<Url> {
         let _ = answer;
         None
     }
 
-    /// The failure that an answer is, told by its status and the start of its body.
+    /// Converts a response to an error, by its status and the start of its body. Returns `None` for the default error.
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry>;
 
-    /// The header that asks for the version of a file that an answer has, where `If-Range` is not the one.
+    /// Returns the header, as `(name, value)`, that pins later requests to the version of a response, or `None`.
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)>;
 
-    /// Whether it knows ranges from the end.
+    /// Returns `true` if the service supports ranges from the end.
     fn has_ends(&self) -> bool {
         true
     }
 }
 
-/// A request as it goes out.
+/// A request to be sent.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
     /// `GET`, `HEAD`, `PUT`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// Where it goes.
+    /// The URL.
     pub url: Url,
-    /// Names in lowercase, with values.
+    /// The headers, with names in lowercase.
     pub headers: Vec<(&'static str, String)>,
-    /// Empty where the method has none.
+    /// The body. Empty for methods without one.
     pub body: &'a [u8],
 }
 
 impl<'a> HttpRequest<'a> {
-    /// A request without headers.
+    /// Creates a request without headers.
     pub fn new(method: &'static str, url: Url, body: &'a [u8]) -> HttpRequest<'a> {
         HttpRequest { method, url, headers: Vec::new(), body }
     }
 
-    /// The same with a header more.
+    /// Adds a header.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpRequest<'a> {
         self.headers.push((name, value.into()));
         self
     }
 }
 
-/// What is asked for.
+/// Options of a `GET` request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GetOptions<'a> {
-    /// The bytes that are wanted; all of them without.
+    /// The requested byte range. `None` for the whole file.
     pub part: Option<RequestedRange>,
-    /// A header by which the answer is of the version that was seen, or none: `if-range` with a validator.
+    /// A header, as `(name, value)`, that makes the server return only the pinned version: `if-range` with a validator.
     pub condition: Option<(&'static str, &'a str)>,
-    /// The content encodings that are understood; `identity` where there are none.
+    /// The accepted content encodings. `None` for `identity` only.
     pub encodings: Option<&'static str>,
 }
 
-/// A part of a file.
+/// A byte range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestedRange {
-    /// Bytes from the first to the end, half-open; not empty.
+    /// From the first offset to the second, half-open; not empty.
     Range(u64, u64),
-    /// All from this byte on.
+    /// From this offset to the end.
     From(u64),
-    /// So many bytes at the end.
+    /// This number of bytes at the end.
     Last(u64),
 }
 
@@ -120,7 +120,7 @@ impl From<&Range<u64>> for RequestedRange {
 impl fmt::Display for RequestedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The header counts the last byte in.
+            // In the header, the last byte is inclusive.
             RequestedRange::Range(start, end) => {
                 write!(f, "bytes={start}-{}", end.saturating_sub(1))
             }
@@ -131,7 +131,7 @@ impl fmt::Display for RequestedRange {
 }
 
 impl Client {
-    /// One that keeps to `policy`.
+    /// Creates a client with this policy.
     pub fn new(policy: &Policy) -> Client {
         Client { policy: Arc::new(policy.clone()), ..Client::default() }
     }
@@ -145,24 +145,23 @@ impl Client {
         }
     }
 
-    /// The same, asking for this service.
+    /// Sets the service that requests are sent to.
     pub fn with_service(mut self, service: Arc<dyn Service>) -> Client {
         self.service = Some(service);
         self
     }
 
-    /// What it asks for.
+    /// Returns the service that requests are sent to.
     pub(crate) fn service(&self) -> Option<&dyn Service> {
         self.service.as_deref()
     }
 
-    /// What it keeps to.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The answer to one request, redirects followed. It may have any other status, and its body is still
-    /// to come.
+    /// Sends a `GET` request and follows redirects. Returns the response whatever its status, before its body is read.
     pub fn get(&self, url: &Url, ask: &GetOptions<'_>) -> Result<Answer, FailedTry> {
         let mut request = HttpRequest::new("GET", url.clone(), &[]);
         request = request.with("accept-encoding", ask.encodings.unwrap_or("identity"));
@@ -175,7 +174,8 @@ impl Client {
         self.send(&request)
     }
 
-    /// The same of any request. One that brings bytes is redirected with them only where the server says so.
+    /// Sends any request and follows redirects. A request with a body is only redirected if the server says to send the
+    /// body again.
     pub fn send(&self, request: &HttpRequest<'_>) -> Result<Answer, FailedTry> {
         let mut url = request.url.clone();
         self.policy.check(&url)?;
@@ -203,7 +203,7 @@ impl Client {
                 (None, None) => {
                     let status = answer.status;
                     let e = REDIRECT.broken(format!(
-                        "the server redirects with status {status} but names no target"
+                        "the server redirects with status {status}, without a `Location` header"
                     ));
                     return Err(e.into());
                 }
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// The answer to a request at `url`.
+    /// Sends a request to `url`, without following redirects.
     fn once(
         &self,
         request: &HttpRequest<'_>,
@@ -243,7 +243,7 @@ impl Client {
             "PUT" | "POST" => self.agent().run(builder.body(out.body).map_err(wrong)?),
             _ => self.agent().run(builder.body(()).map_err(wrong)?),
         };
-        // Bytes of TLS are not those of the body.
+        // Over TLS, the socket has encrypted bytes, not those of the body.
         let door = socket::asked().filter(|_| !out.url.is_secure());
         let response = response.map_err(|e| {
             let failed = self.failed(&out.url, e);
@@ -286,21 +286,21 @@ impl Client {
                 waited("is not found", patience.connect.as_secs_f64())
             }
             ureq::Error::Timeout(Timeout::Connect) => {
-                waited("takes no connection", patience.connect.as_secs_f64())
+                waited("does not accept a connection", patience.connect.as_secs_f64())
             }
-            ureq::Error::Timeout(_) => waited("does not answer", patience.stall.as_secs_f64()),
-            ureq::Error::Io(e) => broken(e, format!("asking {host}")),
+            ureq::Error::Timeout(_) => waited("does not respond", patience.stall.as_secs_f64()),
+            ureq::Error::Io(e) => broken(e, format!("request to {host}")),
             e => failure(e),
         }
     }
 }
 
-/// What makes connections under `policy`, and keeps those that nobody uses now.
+/// Creates the library's agent for `policy`, which makes connections and keeps idle ones.
 fn agent(policy: &Policy) -> Agent {
     let patience = &policy.patience;
     let config = Config::builder()
         .http_status_as_error(false)
-        // Redirects are followed here, each under the policy.
+        // This module follows redirects itself, and checks each against the policy.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
@@ -320,7 +320,7 @@ fn agent(policy: &Policy) -> Agent {
     Agent::with_parts(config, connector, resolver)
 }
 
-/// A failure at `url`, which a server named, not the caller.
+/// Adds to an error that it concerns `url`, to which a server redirected.
 #[cold]
 fn redirected(failed: FailedTry, url: &Url) -> FailedTry {
     let FailedTry { error, again } = failed;
@@ -328,7 +328,7 @@ fn redirected(failed: FailedTry, url: &Url) -> FailedTry {
     FailedTry { error: error.within(format!("redirected to {}", to.shown())), again }
 }
 
-/// Who may vouch for a server.
+/// Returns the certificate authorities to trust.
 fn roots(policy: &Policy) -> RootCerts {
     if policy.authorities.is_empty() {
         return RootCerts::WebPki;
@@ -337,33 +337,33 @@ fn roots(policy: &Policy) -> RootCerts {
     RootCerts::new_with_certs(&own.collect::<Vec<_>>())
 }
 
-/// An error of the network while doing `what`.
+/// Converts a network error that happened while doing `what`.
 pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> FailedTry {
     use io::ErrorKind as E;
     let kind = e.kind();
-    // Never as a broken pipe: that is what a reader of our output causes.
-    let told = |e: io::Error| FAILED.broken(format!("{what}: {e}"));
+    // Never reported as a broken pipe: callers take that for a closed standard output.
+    let described = |e: io::Error| FAILED.broken(format!("{what}: {e}"));
     match kind {
         E::UnexpectedEof | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => {
             let error = match kind {
                 E::UnexpectedEof => FAILED.broken(format!("{what}: the connection was cut off")),
-                _ => told(e),
+                _ => described(e),
             };
             FailedTry::passing(error.with_cause(io::Error::from(E::ConnectionReset)))
         }
         E::TimedOut | E::WouldBlock | E::Interrupted => {
-            FailedTry::passing(told(e).with_cause(io::Error::from(E::TimedOut)))
+            FailedTry::passing(described(e).with_cause(io::Error::from(E::TimedOut)))
         }
         _ => FAILED.broken(what.to_string()).because(e).into(),
     }
 }
 
-/// What the HTTP library makes of an answer, where that cannot name the URL.
+/// Converts an error of the HTTP library that cannot name the URL.
 pub(super) fn failure(e: ureq::Error) -> FailedTry {
     let error: Error = match e {
-        ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
+        ureq::Error::Protocol(e) => ANSWER.broken("the response is not valid HTTP").because(e),
         ureq::Error::LargeResponseHeader(..) => {
-            ANSWER.broken("the headers of the answer are too long")
+            ANSWER.broken("the headers of the response are too long")
         }
         ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
         ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),
@@ -372,8 +372,8 @@ pub(super) fn failure(e: ureq::Error) -> FailedTry {
     error.into()
 }
 
-/// Finds hosts, and keeps only addresses that may be connected to. The connection is made to one of
-/// those, and the name is not looked up again.
+/// A resolver that returns only addresses that may be connected to. The connection uses one of them, and the name is
+/// not looked up again.
 #[derive(Debug)]
 struct PublicOnly {
     hosts: Hosts,
@@ -407,7 +407,7 @@ impl Resolver for PublicOnly {
     }
 }
 
-/// The address that was refused.
+/// The address that the policy refused.
 #[derive(Debug)]
 struct Refused(String);
 
@@ -419,7 +419,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What the system says of a host that it does not find.
+/// The system's message for a host that was not found.
 #[derive(Debug)]
 struct NotFound(String);
 

@@ -1,19 +1,19 @@
-//! Values of headers, read without a request: they come from the other side.
+//! Parsing values of response headers, which are untrusted.
 
 use std::time::Duration;
 
-/// `Content-Range`: the bytes that an answer holds, half-open, and the length of the whole file.
+/// A `Content-Range` header: the byte range of the response, half-open, and the length of the whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
-    /// `None` where the server says that there are none such.
+    /// The range. `None` if the server states that the requested range does not exist.
     pub bytes: Option<(u64, u64)>,
-    /// `None` where the server does not say.
+    /// The length of the file. `None` if the server does not state it.
     pub total: Option<u64>,
 }
 
 impl ContentRange {
-    /// Reads the value of the header: `bytes 0-9/100`, `bytes 0-9/*` or `bytes */100`. `None` where it is none of
-    /// these, or contradicts itself.
+    /// Parses the value of the header: `bytes 0-9/100`, `bytes 0-9/*` or `bytes */100`. Returns `None` if it has
+    /// another form or contradicts itself.
     pub fn parse(text: &str) -> Option<ContentRange> {
         let (unit, rest) = text.split_once(' ')?;
         let (bytes, total) = rest.trim().split_once('/')?;
@@ -40,18 +40,18 @@ impl ContentRange {
     }
 }
 
-/// `Retry-After`: how long to wait before the next try, where that is a number of seconds. A date is not read.
+/// Parses `Retry-After`, the time to wait before the next try. Only a number of seconds is supported, not a date.
 pub fn retry_after(text: &str) -> Option<Duration> {
     text.parse().ok().map(Duration::from_secs)
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits only.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// A date of HTTP in the form that servers must send (`Sat, 21 Nov 2026 10:00:00 GMT`), in seconds of a count in
-/// which later ones are greater.
+/// Parses an HTTP date in the form that servers must send (`Sat, 21 Nov 2026 10:00:00 GMT`). The result only orders
+/// dates: a later date has a greater number.
 pub(super) fn date(text: &str) -> Option<u64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let (_, rest) = text.split_once(", ")?;
@@ -64,7 +64,7 @@ pub(super) fn date(text: &str) -> Option<u64> {
     let is_date = zone == "GMT" && end.is_none() && parts.next().is_none();
     let is_date = is_date && (1..=31).contains(&day) && year < 10_000;
     let is_date = is_date && hours < 24 && minutes < 60 && seconds <= 60;
-    // Days of a calendar with 31 in each month: in their order.
+    // As if every month had 31 days: that keeps the order.
     let days = (year * 12 + month) * 31 + day;
     is_date.then_some(((days * 24 + hours) * 60 + minutes) * 61 + seconds)
 }

@@ -1,4 +1,4 @@
-//! Where requests may go, and how long they may take.
+//! The policy for requests: allowed hosts, schemes and redirects, and timeouts.
 
 use super::Url;
 use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, REDIRECT_TARGET, SCHEME};
@@ -6,44 +6,44 @@ use holdall_core::error::Shown as _;
 use holdall_core::{Remedy, Result};
 use std::time::Duration;
 
-/// Which hosts may be asked.
+/// The hosts that requests may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
-    /// Those with public addresses. The machine itself, private networks, link-local, shared (CGNAT),
-    /// multicast, unspecified and reserved addresses are refused, and IPv4 addresses in the form of IPv6
-    /// ones.
+    /// Hosts with public addresses. Refused are loopback, private, link-local, shared (CGNAT), multicast, unspecified
+    /// and reserved addresses, also if they are written as an IPv6 address with an embedded IPv4 address.
     #[default]
     Public,
-    /// All.
+    /// All hosts.
     Any,
 }
 
-/// Which schemes may be used.
+/// The allowed schemes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Schemes {
     /// Only https.
     #[default]
     Https,
-    /// Also http, where anyone on the way can read and change what is sent.
+    /// https and http. With http, anyone on the network path can read and change the data.
     HttpToo,
 }
 
-/// How long a request may take, and how often it is tried.
+/// Timeouts of a request, and the number of tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// For finding a host, and for connecting to it.
+    /// The timeout for resolving a host, and for connecting to it. Default: 10 s.
     pub connect: Duration,
-    /// For the next byte of an answer.
+    /// The timeout for the next byte of a response. Default: 30 s.
     pub stall: Duration,
-    /// Bytes in a second that an answer must bring on average, once it took longer than `stall`.
+    /// The least average rate of a response in bytes per second, checked once it took longer than `stall`. Default:
+    /// 1024.
     pub slowest: u64,
-    /// How often a request is tried in all when it fails in a way that may pass.
+    /// The total number of tries for failures that may be temporary. Default: 4.
     pub tries: u32,
-    /// The pause before the second try; each further one is twice as long. What a server asks for by
-    /// `Retry-After` counts instead, up to `longest_pause`.
+    /// The pause before the second try, doubled for each further one. `Retry-After` of the server takes precedence, up
+    /// to `longest_pause`. Default: 250 ms.
     pub pause: Duration,
-    /// The longest pause.
+    /// The longest pause. Default: 20 s.
     pub longest_pause: Duration,
 }
 
@@ -60,15 +60,15 @@ impl Default for Timeouts {
     }
 }
 
-/// Where requests may go, and how long they may take. The default is what a link from a stranger may do.
+/// The policy for requests: allowed hosts, schemes and redirects, and timeouts. The default is safe for untrusted URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) hosts: Hosts,
     pub(crate) schemes: Schemes,
     pub(crate) redirects: u32,
-    /// How long is waited.
+    /// The timeouts.
     pub patience: Timeouts,
-    /// Certificates of authorities (DER); Mozilla's where there are none.
+    /// Certificates of the authorities to trust (DER). If empty, those of Mozilla's list.
     pub(crate) authorities: Vec<Vec<u8>>,
 }
 
@@ -85,40 +85,40 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// https to public hosts, at most 8 redirects, and the default [`Patience`].
+    /// Returns the default policy: https to public hosts, at most 8 redirects, and the default [`Timeouts`].
     pub fn new() -> Policy {
         Policy::default()
     }
 
-    /// Asks these hosts.
+    /// Sets the allowed hosts.
     pub fn with_hosts(mut self, hosts: Hosts) -> Policy {
         self.hosts = hosts;
         self
     }
 
-    /// Uses these schemes.
+    /// Sets the allowed schemes.
     pub fn with_schemes(mut self, schemes: Schemes) -> Policy {
         self.schemes = schemes;
         self
     }
 
-    /// Follows at most so many redirects of one request.
+    /// Sets the greatest number of redirects of one request.
     pub fn with_redirects(mut self, redirects: u32) -> Policy {
         self.redirects = redirects;
         self
     }
 
-    /// Waits so long.
+    /// Sets the timeouts.
     pub fn with_patience(mut self, patience: Timeouts) -> Policy {
         self.patience = patience;
         self
     }
 
-    /// Trusts the authorities whose certificates are in `pem`, instead of those on Mozilla's list: for
-    /// servers of a house that has its own.
+    /// Trusts the authorities whose certificates are in `pem`, instead of those on Mozilla's list: for servers of
+    /// organisations with their own certificate authority.
     ///
     /// # Errors
-    /// Misuse, if the PEM text contains no certificate, or an invalid one.
+    /// Misuse if the PEM text contains no certificate, or an invalid one.
     pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
         self.authorities.clear();
         for item in ureq::tls::parse_pem(pem) {
@@ -127,7 +127,7 @@ impl Policy {
                     self.authorities.push(one.der().to_vec());
                 }
                 Ok(_) => {}
-                Err(e) => return Err(CERTIFICATES.broken("the PEM text is broken").because(e)),
+                Err(e) => return Err(CERTIFICATES.broken("the PEM text is invalid").because(e)),
             }
         }
         if self.authorities.is_empty() {
@@ -136,7 +136,7 @@ impl Policy {
         Ok(self)
     }
 
-    /// Checks a URL against the policy. Hosts are checked later, when their addresses are known.
+    /// Checks the scheme of a URL. Hosts are checked later, when their addresses are known.
     pub fn check(&self, url: &Url) -> Result<()> {
         if url.is_secure() || self.schemes == Schemes::HttpToo {
             return Ok(());
@@ -144,13 +144,13 @@ impl Policy {
         Err(SCHEME.broken("the scheme is `http`").with_remedy(Remedy::AllowHttp))
     }
 
-    /// The URL that the redirect numbered `count` (from 1) from `from` to `location` leads to.
+    /// Returns the target of redirect number `count` (from 1), from `from` to `location`, if the policy allows it.
     pub(crate) fn redirect(&self, from: &Url, location: &str, count: u32) -> Result<Url> {
         if count > self.redirects {
             let limit = self.redirects;
             return Err(REDIRECT.broken(format!("the server redirects more than {limit} times")));
         }
-        // The server says what is none, not the caller.
+        // An invalid target is the server's fault, not the caller's, so the error has another rule.
         let to = from.join(location).map_err(|e| {
             let (from, to) = (from.to_string(), super::url::shown(location));
             let (from, to) = (from.shown(), to.shown());

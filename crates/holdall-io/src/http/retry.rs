@@ -1,4 +1,4 @@
-//! Trying again what may pass.
+//! Retrying requests after temporary failures.
 
 use super::Timeouts;
 use holdall_core::{Error, Result};
@@ -6,19 +6,19 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-/// A try that failed.
+/// A failed try.
 #[derive(Debug)]
 pub struct FailedTry {
     pub(crate) error: Error,
     pub(crate) again: Retry,
 }
 
-/// Whether another try may help.
+/// Whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It would end in the same way.
+    /// A retry would fail in the same way.
     Never,
-    /// It may; after this pause, where the server names one.
+    /// A retry may succeed, after this pause if the server stated one.
     Later(Option<Duration>),
 }
 
@@ -29,16 +29,16 @@ impl From<Error> for FailedTry {
 }
 
 impl FailedTry {
-    /// A failure that may pass.
+    /// Creates a failure that may be temporary.
     pub fn passing(error: Error) -> FailedTry {
         FailedTry { error, again: Retry::Later(None) }
     }
 }
 
-/// Calls `attempt` until it succeeds, fails for good, or was called often enough.
+/// Calls `attempt` until it succeeds, fails permanently, or has been called `patience.tries` times.
 ///
 /// # Errors
-/// The last failure, which says how often it was tried.
+/// The last failure, with the number of tries if there were several.
 pub fn retrying<T>(
     patience: &Timeouts,
     mut attempt: impl FnMut() -> Result<T, FailedTry>,
@@ -58,7 +58,7 @@ pub fn retrying<T>(
     }
 }
 
-/// The error of the last of `tried` tries.
+/// Adds the number of tries to the error of the last one.
 fn after(error: Error, tried: u32) -> Error {
     if tried == 1 {
         return error;
@@ -66,12 +66,12 @@ fn after(error: Error, tried: u32) -> Error {
     error.within(format!("after {tried} tries"))
 }
 
-/// The pause after `tried` tries: doubled each time, a little uneven so that many clients do not come back
-/// all at once.
+/// Returns the pause after `tried` tries: doubled each time, and randomly longer by up to a quarter, so that many
+/// clients do not retry at the same time.
 fn pause(patience: &Timeouts, tried: u32, wanted: Option<Duration>) -> Duration {
     let doubled = patience.pause.saturating_mul(1 << (tried - 1).min(16));
     let pause = wanted.unwrap_or(doubled).min(patience.longest_pause);
-    // Keys of hash maps are the randomness that the standard library has.
+    // The keys of hash maps are the only source of randomness in the standard library.
     let uneven = RandomState::new().build_hasher().finish() % 256;
     pause + pause.mul_f64(uneven as f64 / 1024.0)
 }

@@ -1,8 +1,9 @@
-//! Connections over plain TCP, and bodies that are read past the HTTP library.
+//! Connections over plain TCP, and reading bodies directly from the socket.
 //!
-//! The library copies every body out of a buffer of its own and looks at it piece by piece, which costs as much as receiving it where the
-//! line is fast. The bytes of a long body are received into the memory that they are for instead. The library never learns that
-//! they came, and gives its half of the connection up; when all are here, the next request to that address gets it.
+//! The HTTP library copies every body through its own buffer and inspects it piece by piece, which on a fast line costs
+//! as much as receiving it. Therefore long bodies are received directly into their destination. The library does not
+//! notice, and drops its half of the connection; once the body is complete, the next request to the same address reuses
+//! the connection.
 
 use super::client::IDLE;
 use std::cell::RefCell;
@@ -16,17 +17,17 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// Connects to the addresses that the resolver has kept, by a connection that is there where there is one.
+/// A connector for the addresses that the resolver returned. It reuses an idle connection if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     idle: Arc<Idle>,
 }
 
-/// Connections whose last answer came past the library, and that nobody uses now: since when.
+/// Idle connections whose last response was read directly from the socket, with the time since when they are idle.
 #[derive(Debug, Default)]
 struct Idle(Mutex<Vec<(Instant, Arc<TcpStream>)>>);
 
-/// A connection, as the library has it.
+/// A connection, as the HTTP library uses it.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
@@ -34,44 +35,45 @@ pub(super) struct Socket {
     idle: Arc<Idle>,
 }
 
-/// The buffers of the library, which tell how many bytes are in them.
+/// The HTTP library's buffers, with a count of the bytes in them.
 #[derive(Debug)]
 struct Counted {
     inner: LazyBuffers,
     held: Arc<AtomicUsize>,
 }
 
-/// A way to the bytes of a body that leads past the library.
+/// Direct access to the bytes of a body, bypassing the HTTP library.
 pub(super) struct Door {
     stream: Arc<TcpStream>,
-    /// Bytes in the library's buffer.
+    /// The number of bytes in the library's buffer.
     held: Arc<AtomicUsize>,
     idle: Arc<Idle>,
 }
 
 thread_local! {
-    /// The connection over which this thread's last request went.
+    /// The connection of this thread's last request.
     static ASKED: RefCell<Option<Door>> = const { RefCell::new(None) };
 }
 
-/// The connection over which this thread's last request went, once.
+/// Takes the connection of this thread's last request.
 pub(super) fn asked() -> Option<Door> {
     ASKED.take()
 }
 
 impl Door {
-    /// Whether the library has bytes of the body, which come before those of the socket.
+    /// Returns `true` if the library still has bytes of the body, which come before those in the socket.
     pub(super) fn is_shut(&self) -> bool {
         self.held.load(Ordering::Relaxed) > 0
     }
 
-    /// Receives what there is, and something unless the connection has ended. The library must not be asked for the body from then on.
+    /// Receives available bytes into `out`, at least one unless the connection has ended. The library must not be used
+    /// to read the body afterwards.
     pub(super) fn read(&self, out: &mut [u8], patience: Duration) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(patience))?;
         receive(&self.stream, out, patience)
     }
 
-    /// The answer has come to its end, and the next request may go over the connection.
+    /// Returns the connection to the idle ones, after the response was read completely.
     pub(super) fn keep(self) {
         let mut idle = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() == IDLE {
@@ -82,7 +84,7 @@ impl Door {
 }
 
 impl Idle {
-    /// A connection to one of these addresses that was used within `age`, and is still one.
+    /// Takes an idle connection to one of these addresses that was used within `age` and is still open.
     fn take(&self, addresses: &[SocketAddr], age: Duration) -> Option<Arc<TcpStream>> {
         let is_wanted =
             |stream: &TcpStream| stream.peer_addr().is_ok_and(|peer| addresses.contains(&peer));
@@ -100,7 +102,7 @@ impl Idle {
     }
 }
 
-/// Whether there is a connection on which nothing has come: nothing is to come before it is asked for.
+/// Returns `true` if the connection is open and has received nothing: a server must not send before a request.
 fn is_quiet(stream: &TcpStream) -> bool {
     let look = || -> io::Result<bool> {
         stream.set_nonblocking(true)?;
@@ -111,7 +113,7 @@ fn is_quiet(stream: &TcpStream) -> bool {
     look().unwrap_or(false)
 }
 
-/// One read, which a signal does not end.
+/// Reads once, and continues after a signal.
 fn receive(mut stream: &TcpStream, out: &mut [u8], patience: Duration) -> io::Result<usize> {
     let begun = Instant::now();
     loop {
@@ -148,7 +150,7 @@ impl Connector<()> for Sockets {
     }
 }
 
-/// A connection to the first of these that takes one. Each has its share of the time that is left.
+/// Connects to the first of these addresses that accepts. Each gets an equal share of the remaining time.
 fn connect(all: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, Error> {
     let until = timeout.not_zero().map(|left| Instant::now() + *left);
     let mut last = Error::Io(io::ErrorKind::ConnectionRefused.into());
@@ -175,7 +177,7 @@ fn is_passing(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What is told of an error of the socket.
+/// Converts an error of the socket to one of the HTTP library.
 fn socket_error(e: io::Error, timeout: NextTimeout) -> Error {
     if is_passing(&e) { Error::Timeout(timeout.reason) } else { Error::Io(e) }
 }

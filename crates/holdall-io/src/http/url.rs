@@ -1,34 +1,34 @@
-//! Addresses on the web.
+//! Web addresses.
 
 use super::rules::{SCHEME, URL};
 use holdall_core::{Error, Result};
 use std::fmt;
 
-/// An address on the web: `https://HOST:PORT/PATH?QUERY`.
+/// A web address: `https://HOST:PORT/PATH?QUERY`.
 ///
-/// Printing one leaves out what may be secret: a user name and password, and the query, which is where
-/// signed links carry their signature.
+/// Displaying one omits parts that may be secret: the user name and password, and the query, in which signed links have
+/// their signature.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     secure: bool,
-    /// As they stand before the `@`, percent-encoded.
+    /// The text before the `@`, percent-encoded.
     credentials: Option<String>,
-    /// Lowercase; an IPv6 address in brackets.
+    /// The host, in lowercase. An IPv6 address has brackets.
     host: String,
     port: u16,
-    /// Path and query; begins with a slash.
+    /// The path and query, which begin with a slash.
     target: String,
 }
 
 impl Url {
-    /// Reads an address. A fragment (`#…`) is dropped; characters that may not stand in one as they are,
-    /// spaces for example, are percent-encoded.
+    /// Parses an address. Drops the fragment (`#…`), and percent-encodes characters that are not allowed in a URL, such
+    /// as spaces.
     ///
     /// # Errors
-    /// [`URL`] for text that is not a URL, [`SCHEME`] for another scheme than http and https.
+    /// [`URL`] if the text is not a URL; [`SCHEME`] if its scheme is neither http nor https.
     pub fn parse(text: &str) -> Result<Url> {
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(URL.broken("it does not start with a scheme, such as `https:`"));
+            return Err(URL.broken("the address does not start with a scheme, such as `https:`"));
         };
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -43,7 +43,7 @@ impl Url {
             return Err(URL.broken("the scheme is not followed by `//`"));
         };
         if rest.contains('\\') {
-            return Err(URL.broken("it contains a backslash"));
+            return Err(URL.broken("the address contains a backslash"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
@@ -64,23 +64,23 @@ impl Url {
         })
     }
 
-    /// Whether the scheme is https.
+    /// Returns `true` if the scheme is https.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// The host: a name, or an address, in brackets where it is an IPv6 one.
+    /// Returns the host: a name or an IP address; an IPv6 address has brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether there is a user name or password in it.
+    /// Returns `true` if the address contains a user name or password.
     pub fn has_credentials(&self) -> bool {
         self.credentials.is_some()
     }
 
-    /// The address that a redirect from here to `location` leads to. Credentials go along to the same scheme, host
-    /// and port only.
+    /// Returns the target of a redirect from this address to `location`. The credentials are kept only if the target
+    /// has the same scheme, host and port.
     ///
     /// # Errors
     /// As [`Url::parse`].
@@ -101,7 +101,7 @@ impl Url {
             return Ok(url);
         }
         if location.contains('\\') {
-            return Err(URL.broken("it contains a backslash"));
+            return Err(URL.broken("the address contains a backslash"));
         }
         let location = encoded(location.split('#').next().unwrap_or_default())?;
         let path = self.target.split('?').next().unwrap_or_default();
@@ -118,18 +118,18 @@ impl Url {
         Ok(Url { target: without_dots(&target), ..self.clone() })
     }
 
-    /// What goes to the HTTP library: everything but the credentials.
+    /// Returns the address for the HTTP library: everything except the credentials.
     pub(crate) fn to_request(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}{}{}", self.host, self.shown_port(), self.target)
     }
 
-    /// Everything, credentials and query too: never to be printed.
+    /// Returns the whole address, including credentials and query. It must never be displayed.
     pub fn secret_text(&self) -> String {
         format!("{} {}", self.to_request(), self.credentials.as_deref().unwrap_or_default())
     }
 
-    /// The value of the `Authorization` header for its credentials.
+    /// Returns the value of the `Authorization` header for the credentials, or `None` without them.
     pub(super) fn authorization(&self) -> Option<String> {
         let credentials = self.credentials.as_deref()?;
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -145,35 +145,35 @@ impl Url {
     }
 }
 
-/// What those need who sign requests.
+/// Access to parts of the address, for signing requests.
 #[cfg(feature = "stores")]
 impl Url {
-    /// Host and port, as the header `Host` has them.
+    /// Returns host and port, as in the `Host` header.
     pub(crate) fn authority(&self) -> String {
         format!("{}{}", self.host, self.shown_port())
     }
 
-    /// The path, percent-encoded; begins with a slash.
+    /// Returns the path, percent-encoded, which begins with a slash.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// The query, without its question mark.
+    /// Returns the query, without the question mark.
     pub(crate) fn query(&self) -> &str {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }
 
-    /// Path and query, percent-encoded.
+    /// Returns path and query, percent-encoded.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }
 
-    /// Whether both have the same scheme, host and port.
-    pub(crate) fn is_beside(&self, other: &Url) -> bool {
+    /// Returns `true` if both addresses have the same scheme, host and port.
+    pub(crate) fn has_same_origin(&self, other: &Url) -> bool {
         (self.secure, &self.host, self.port) == (other.secure, &other.host, other.port)
     }
 
-    /// The same with another path and query, percent-encoded.
+    /// Returns the same address with another path and query, which must be percent-encoded.
     pub(crate) fn with_target(&self, target: impl Into<String>) -> Url {
         Url { target: target.into(), ..self.clone() }
     }
@@ -196,12 +196,12 @@ impl fmt::Debug for Url {
     }
 }
 
-/// Any text that should be a URL, as it may be printed: without what may be secret.
+/// Returns a text that should be a URL in a form that may be displayed, without parts that may be secret.
 pub(crate) fn shown(text: &str) -> String {
     match Url::parse(text) {
         Ok(url) => url.to_string(),
         Err(_) => {
-            // Not even the host can be told apart: what stands before the last `@` may be a password.
+            // The text before the last `@` may be a password, and no host can be recognised.
             let rest = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
             let rest = rest.split(['?', '#']).next().unwrap_or_default();
             rest.chars().take(100).collect::<String>().escape_debug().to_string()
@@ -209,7 +209,7 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// Host and port.
+/// Splits a text into host and port.
 fn split_port(text: &str) -> Result<(&str, Option<u16>)> {
     let after_bracket = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text[after_bracket..].find(':').map(|at| after_bracket + at) else {
@@ -236,21 +236,22 @@ fn check_host(host: &str) -> Result<()> {
     }
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.is_empty() {
-        return Err(URL.broken("it has no host"));
+        return Err(URL.broken("the address has no host"));
     }
     if !host.chars().all(fine) || host.len() > 253 {
-        let e: Error = URL.broken("the host may have letters, digits, `.`, `-` and `_` only");
+        let e: Error =
+            URL.broken("the host has other characters than letters, digits, `.`, `-` and `_`");
         return Err(e.with_hint("write names in other scripts in their ASCII form, `xn--…`"));
     }
     Ok(())
 }
 
-/// A path and query in which everything that must be percent-encoded is.
+/// Percent-encodes everything in a path and query that must be.
 fn encoded(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     for &byte in text.as_bytes() {
         match byte {
-            0..=0x1f | 0x7f => return Err(URL.broken("it contains a control character")),
+            0..=0x1f | 0x7f => return Err(URL.broken("the address contains a control character")),
             b' ' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}' | 0x80.. => {
                 out.push_str(&format!("%{byte:02X}"));
             }
@@ -260,7 +261,7 @@ fn encoded(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The bytes that percent-encoded text stands for.
+/// Decodes percent-encoded text to bytes.
 pub(crate) fn decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -280,7 +281,7 @@ pub(crate) fn decoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// A path and query without the segments `.` and `..` in its path.
+/// Resolves the segments `.` and `..` in the path of a target.
 fn without_dots(target: &str) -> String {
     let (path, query) = match target.find('?') {
         Some(at) => target.split_at(at),

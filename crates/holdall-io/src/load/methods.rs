@@ -1,4 +1,4 @@
-//! Loads as methods of files and tensors.
+//! Methods of files and tensors that load components.
 
 use super::{LoadOptions, Loaded, LoadedMemory};
 use crate::buffer::Buffer;
@@ -9,8 +9,8 @@ use holdall_core::{Plan, Result, Role};
 use std::ops::Range;
 
 impl File {
-    /// Loads every tensor into memory of its own: see [`File::load`]. A tensor with a
-    /// [fault](holdall_core::TensorInfo::fault) is an error; loading by name leaves it out.
+    /// Loads every tensor into new memory, as [`File::load`] does. Fails if a tensor has a
+    /// [fault](holdall_core::TensorInfo::fault); to skip such a tensor, load the others by name.
     ///
     /// # Errors
     /// As [`File::load`].
@@ -18,11 +18,11 @@ impl File {
         super::load(self, self.index().tensors().collect(), &LoadOptions::new())
     }
 
-    /// Loads these tensors into memory of their own, decoded and checked, on several threads.
+    /// Loads the tensors called `names` into new memory, decoded and checked, on several threads.
     ///
     /// # Errors
-    /// NotFound, Io, Integrity (digests, under the file's [`Check`](crate::Check)), Malformed (compressed bytes),
-    /// Limit.
+    /// NotFound if there is no tensor of one of the names; Io; Integrity if a digest differs (under the file's
+    /// [`Check`](crate::Check)); Malformed if compressed bytes cannot be decoded; Limit.
     pub fn load<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -31,8 +31,8 @@ impl File {
         super::load(self, self.named(names)?, options)
     }
 
-    /// What [`File::load`] of these tensors would fetch: which bytes of which sources, in what order, and what each
-    /// of them is for. Nothing is read but the seek tables of compressed components.
+    /// Returns the fetches that [`File::load`] of these tensors would do: their byte ranges, sources and order, and
+    /// what each range is for. Only the seek tables of compressed components are read.
     ///
     /// # Errors
     /// NotFound, Io.
@@ -44,8 +44,8 @@ impl File {
         super::plan(self, &self.named(names)?, options).map_err(|e| e.in_source(self.name()))
     }
 
-    /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory
-    /// that is the caller's to write to.
+    /// Loads the tensors at these positions (in the file's order) as [`File::load`] does, into memory that the caller
+    /// may write to.
     ///
     /// # Errors
     /// As [`File::load`].
@@ -59,11 +59,11 @@ impl File {
         super::load_memory(self, wanted, options)
     }
 
-    /// Decodes many components into the caller's memory, each buffer exactly as long as its component,
-    /// in the order of the file and on several threads.
+    /// Decodes many components into the caller's memory, in file order and on several threads. Each buffer must have
+    /// exactly the decoded length of its component.
     ///
     /// # Errors
-    /// As [`File::load`]; Misuse for a buffer of another length.
+    /// As [`File::load`]; Misuse if a buffer has another length.
     pub fn load_into<'a>(
         &self,
         buffers: impl IntoIterator<Item = (&'a str, Role, &'a mut [u8])>,
@@ -79,11 +79,11 @@ impl File {
 }
 
 impl Tensor {
-    /// The decoded bytes of a component: little-endian, elements in row-major order. A view into the
-    /// map for raw components of a mapped file, fresh memory for all others.
+    /// Returns the decoded bytes of a component: little-endian, elements in row-major order. For a raw component of a
+    /// mapped file this is a view into the map, for all others new memory.
     ///
-    /// A view is not touched, so its digest is only compared under [`Check::All`]: [`Checked::bytes`](crate::Checked::bytes) returns
-    /// the same after comparing it.
+    /// Creating a view does not read its bytes, so the digest is only checked under [`Check::All`].
+    /// [`Checked::bytes`](crate::Checked::bytes) returns the same bytes after checking the digest.
     ///
     /// # Errors
     /// NotFound, Io, Integrity, Malformed, Limit.
@@ -97,8 +97,8 @@ impl Tensor {
         }
     }
 
-    /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to
-    /// write to, and where in it they lie.
+    /// Returns the decoded bytes of a component, as [`Tensor::bytes`] does, in a buffer that the caller may write to,
+    /// with their range in that buffer.
     ///
     /// # Errors
     /// As [`Tensor::bytes`].
@@ -108,10 +108,10 @@ impl Tensor {
             .map_err(|e| self.in_context(e, &c))
     }
 
-    /// Decodes a component into `out`, which has exactly its decoded length.
+    /// Decodes a component into `out`, which must have exactly its decoded length.
     ///
     /// # Errors
-    /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
+    /// As [`Tensor::bytes`]; Misuse if the buffer has another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
         let c = self.require(role)?;
         super::component_into(self.file(), self.position(), &c, out)

@@ -1,9 +1,9 @@
 //! Loading many components into memory at once: planned in offset order, on several threads, decoded
 //! and checked in the same pass.
 //!
-//! Plain components that lie near each other become one *region*: a stretch of the file read as it is
-//! into one buffer, of which each component is a slice. All others (compressed, big-endian) get
-//! memory of their own to decode into.
+//! Plain components that lie near each other are merged into one *region*: a range of the file that is read unchanged
+//! into one buffer, of which each component is a slice. All other components (compressed, big-endian) are decoded
+//! into separate memory.
 
 mod methods;
 
@@ -24,19 +24,19 @@ use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, Tens
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Components farther apart than this are not read in one region.
+/// The greatest distance between two components in bytes at which they are still merged into one region.
 const MERGE_GAP: u64 = 64 << 10;
-/// Components of at least this many bytes are regions of their own, so that dropping one frees it; no region of
-/// several is longer.
+/// The length in bytes from which a component gets a region to itself, so that dropping the component frees its memory.
+/// Also the greatest length of a region that has several components.
 const OWN_REGION: u64 = 8 << 20;
-/// From this many bytes on, a load of a file that is not in the system's cache goes past it.
+/// The total length in bytes from which a load bypasses the system's page cache if the file is not in that cache.
 const DIRECT_MIN: u64 = 64 << 20;
-/// What direct reads want offsets and addresses to be multiples of.
+/// The alignment in bytes that direct reads (`O_DIRECT`) require of offsets and addresses.
 const PAGE: u64 = 4096;
-/// What memory that is read into starts at a multiple of, in the file too, so that elements are aligned.
+/// The alignment in bytes of the start of each region, in the file and in memory, so that elements are aligned.
 const LINE: u64 = 64;
 
-/// What a caller chooses about a load.
+/// Options for loading tensors.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     pub(crate) check: Option<Check>,
@@ -44,12 +44,12 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// One thread for each core, the digests that the file was opened with, no progress.
+    /// Returns the default options: one thread for each core, the file's own [`Check`], no progress reports.
     pub fn new() -> LoadOptions {
         LoadOptions::default()
     }
 
-    /// Checks these digests.
+    /// Sets which digests are checked, in place of the file's own [`Check`].
     pub fn with_check(mut self, check: Check) -> LoadOptions {
         self.check = Some(check);
         self
@@ -58,19 +58,19 @@ impl LoadOptions {
 
 with_work!(LoadOptions);
 
-/// Tensors in memory, decoded, little-endian.
+/// Loaded tensors: their components in memory, decoded, in little-endian order.
 pub struct Loaded {
     index: Index,
     tensors: Vec<TensorInfo>,
-    /// Where each tensor's components start in `bytes`.
+    /// For each tensor, the index in `bytes` of its first component.
     first: Vec<u32>,
     bytes: Vec<Bytes>,
-    /// The place in `tensors` of each position in the file; `None` when they are the same.
+    /// The index in `tensors` by position in the file. `None` if all tensors were loaded in file order.
     places: Option<HashMap<usize, usize>>,
 }
 
 impl Loaded {
-    /// Tensors of `file` with the bytes of their components, one tensor after the other.
+    /// Creates the result of a load. `bytes` has the components of all tensors, in order.
     pub(crate) fn new(file: &File, tensors: Vec<TensorInfo>, bytes: Vec<Bytes>) -> Loaded {
         let mut first = Vec::with_capacity(tensors.len());
         let mut count = 0;
@@ -84,27 +84,27 @@ impl Loaded {
         Loaded { index: file.index().clone(), tensors, first, bytes, places }
     }
 
-    /// How many tensors were loaded.
+    /// Returns the number of loaded tensors.
     pub fn len(&self) -> usize {
         self.tensors.len()
     }
 
-    /// Whether none were.
+    /// Returns `true` if no tensors were loaded.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
     }
 
-    /// The tensors, in the order asked for.
+    /// Returns the loaded tensors, in the order of the request.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LoadedTensor<'_>> {
         (0..self.tensors.len()).map(|at| LoadedTensor { loaded: self, at })
     }
 
-    /// Number `at` of them, which there is.
+    /// Returns the tensor at index `at` of the request. Using it panics if `at` is out of range.
     pub(crate) fn at(&self, at: usize) -> LoadedTensor<'_> {
         LoadedTensor { loaded: self, at }
     }
 
-    /// The tensor of that name, if it was loaded.
+    /// Returns the tensor called `name`, or `None` if it was not loaded.
     pub fn get(&self, name: &str) -> Option<LoadedTensor<'_>> {
         let position = self.index.position(name)?;
         let at = match &self.places {
@@ -123,15 +123,15 @@ pub struct LoadedTensor<'a> {
 }
 
 impl<'a> LoadedTensor<'a> {
-    /// What is known about it.
+    /// Returns the tensor's description.
     pub fn info(&self) -> &'a TensorInfo {
         &self.loaded.tensors[self.at]
     }
 
-    /// The decoded bytes of a component. They stay valid after the [`Loaded`] is gone.
+    /// Returns the decoded bytes of a component. They stay valid after the [`Loaded`] is dropped.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound if the tensor has no component in this role.
     pub fn bytes(&self, role: &Role) -> Result<&'a Bytes> {
         let at = self.info().components().position(|c| c.role == *role).ok_or_else(|| {
             NO_COMPONENT
@@ -142,10 +142,10 @@ impl<'a> LoadedTensor<'a> {
     }
 }
 
-/// All components of tensors, under the digests that are to be checked.
+/// Returns a want for each component of `tensors`, with the digest that is to be checked.
 ///
 /// # Errors
-/// The fault of a tensor that has one.
+/// The first fault, if any of the tensors has one.
 pub(crate) fn all_of(
     file: &File,
     tensors: &[TensorInfo],
@@ -166,13 +166,13 @@ pub(crate) fn all_of(
     Ok(all.map(|(at, c)| wanted(at, c, check)).collect())
 }
 
-/// A component of tensor number `tensor`, under the digest that is to be checked.
+/// Returns the want for a component of the tensor at position `tensor`, with the digest that is to be checked.
 pub(crate) fn wanted(tensor: usize, component: Component, check: Check) -> Want {
     let digest = check.algorithm(&component);
     Want::new(tensor as u32, component).with_digests(digest)
 }
 
-/// Loads `tensors` whole.
+/// Loads all components of `tensors`.
 pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions) -> Result<Loaded> {
     let bytes = all_of(file, &tensors, options)
         .and_then(|wants| components(file, wants, options))
@@ -180,21 +180,22 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
     Ok(Loaded::new(file, tensors, bytes))
 }
 
-/// The bytes of a component in a map, if they can be borrowed from one. Nothing is compared.
+/// Returns the bytes of a component as a slice of the memory map, without checking a digest. Returns `None` if the
+/// component is encoded or its source is not mapped.
 pub(crate) fn borrowed(file: &File, c: &Component) -> Option<Result<Bytes>> {
     let is_plain = Want::new(0, c.clone()).is_plain();
     let is_mapped = || file.sources().at(c.stored.source).terms().access == Access::Borrowed;
     (is_plain && is_mapped()).then(|| file.sources().read(c.stored))
 }
 
-/// One component of tensor number `tensor`, loaded.
+/// Loads one component of the tensor at position `tensor`.
 pub(crate) fn component(file: &File, tensor: usize, c: &Component, check: Check) -> Result<Bytes> {
     let wants = vec![wanted(tensor, c.clone(), check)];
     let options = LoadOptions::new().with_check(check);
     Ok(components(file, wants, &options)?.pop().unwrap_or_default())
 }
 
-/// One component into the caller's memory.
+/// Decodes one component into the caller's memory.
 pub(crate) fn component_into(
     file: &File,
     tensor: usize,
@@ -204,7 +205,7 @@ pub(crate) fn component_into(
     load_into(file, vec![(tensor, c.clone(), out)], &LoadOptions::new())
 }
 
-/// Many components into the caller's memory.
+/// Decodes many components into the caller's memory.
 pub(crate) fn load_into(
     file: &File,
     mut buffers: Vec<(usize, Component, &mut [u8])>,
@@ -239,26 +240,26 @@ pub(crate) fn load_into(
 #[cold]
 fn wrong_len(out: &[u8], len: u64) -> Error {
     let found = out.len();
-    BUFFER_LEN.broken(format!("the buffer has {found} bytes, the component {len}"))
+    BUFFER_LEN.broken(format!("expected a buffer of {len} bytes, found {found}"))
 }
 
-/// The decoded bytes of each wanted component, in order.
+/// Loads the wanted components and returns their decoded bytes, in the order of `wants`.
 fn components(file: &File, wants: Vec<Want>, options: &LoadOptions) -> Result<Vec<Bytes>> {
     let Memory { buffers, places } = in_memory(file, wants, options)?;
     let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
     Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
 }
 
-/// Where a component lies in the memory that was taken for a load.
+/// The location of a component in the memory that a load allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferRange {
-    /// Number of its buffer.
+    /// The index of the buffer.
     pub buffer: usize,
-    /// Its bytes in that buffer, half-open.
+    /// The component's bytes in that buffer, half-open.
     pub range: Range<usize>,
 }
 
-/// Memory that was filled, and where each wanted component lies in it.
+/// Loaded memory, with the location of each wanted component in it.
 struct Memory {
     buffers: Vec<Buffer>,
     places: Vec<BufferRange>,
@@ -279,7 +280,7 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     let mut buffers =
         regions.chain(slabs.iter().map(|s| Buffer::new(end(s)))).collect::<Result<Vec<_>>>()?;
 
-    // Of each region, then of each component that is decoded.
+    // The memory of each region, followed by that of each decoded component.
     let mut memory: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
     let of_slabs = memory.split_off(layout.regions.len());
     for (slab, mut rest) in slabs.iter().zip(of_slabs) {
@@ -314,7 +315,7 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     for (at, first) in same {
         places[at as usize] = places[first as usize].clone();
     }
-    // What has no bytes was read by nobody.
+    // Components without bytes were not read: they get an empty buffer.
     let nowhere = buffers.len();
     if places.iter().any(Option::is_none) {
         buffers.push(Buffer::new(0)?);
@@ -324,28 +325,28 @@ fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result
     Ok(Memory { buffers, places })
 }
 
-/// Stored bytes of all components.
+/// Returns the total number of stored bytes of all components.
 fn stored_len(wants: &[Want]) -> u64 {
     wants.iter().fold(0, |n, w| n.saturating_add(w.component.stored_len()))
 }
 
-/// What a load is made of, before anything is read. Components are named by their numbers among those wanted.
+/// The memory layout of a load, computed before anything is read. Components are given as indices into the wants.
 struct Layout {
-    /// Stretches of sources that are read as they are.
+    /// Ranges of sources that are read unchanged.
     regions: Vec<Extent>,
-    /// Components of regions, in the order of their bytes. Their groups are the numbers of their regions.
+    /// Components in regions, in the order of their bytes. The `group` of each is the index of its region.
     plain: Vec<u32>,
     /// Components that are decoded.
     decoded: Vec<u32>,
-    /// Components of which nothing tells how long they decode to.
+    /// Compressed components whose decoded length is not known in advance.
     unknown: Vec<u32>,
-    /// Components that are the same as another, and which.
+    /// Pairs of a component and an earlier component that decodes to the same bytes.
     same: Vec<(u32, u32)>,
-    /// Where each component lies, as far as that is known.
+    /// The location of each component, `None` until it is known.
     places: Vec<Option<BufferRange>>,
 }
 
-/// Components that lie in one memory to be decoded into, and where.
+/// Components that are decoded into one buffer, each with its range in that buffer.
 type Slab = Vec<(u32, Range<usize>)>;
 
 impl Layout {
@@ -394,7 +395,7 @@ impl Layout {
             if stored.is_empty() {
                 continue;
             }
-            // What is digested from its start to its end, and what is worth being freed on its own, is kept apart.
+            // Components with a sequential digest, and those large enough to be freed separately, get their own region.
             let is_big = stored.len() >= OWN_REGION;
             let is_apart = want.digests.is_sequential();
             let joins = layout.regions.last().is_some_and(|last| {
@@ -405,7 +406,7 @@ impl Layout {
                 region_is_open && !is_apart && last.source == stored.source && fits
             });
             if !joins {
-                // What is digested whole is read from its first byte on.
+                // A component with a sequential digest is read from its first byte.
                 let align = if is_apart { 1 } else { align };
                 layout.regions.push(Extent { start: stored.start / align * align, ..stored });
                 region_is_open = !is_apart;
@@ -421,7 +422,7 @@ impl Layout {
         layout
     }
 
-    /// Memory for components that are decoded: big ones alone, small ones together.
+    /// Assigns memory to the decoded components: each large one has a slab to itself, small ones share slabs.
     fn slabs(&self, file: &File, wants: &[Want]) -> Result<Vec<Slab>> {
         let of = |at: &u32| &wants[*at as usize].component;
         let (mut stored, mut decoded) = (0u64, 0u64);
@@ -445,7 +446,7 @@ impl Layout {
         Ok(slabs)
     }
 
-    /// What is to be read, by number: regions first.
+    /// Returns the components to be read: those in regions first, then the decoded ones.
     fn order(&mut self) -> Vec<u32> {
         let mut order = std::mem::take(&mut self.plain);
         order.extend_from_slice(&self.decoded);
@@ -453,7 +454,7 @@ impl Layout {
     }
 }
 
-/// What a load of `tensors` fetches.
+/// Returns the plan of a load of `tensors`, without reading them.
 pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
     let mut wants = all_of(file, tensors, options)?;
     let direct = go_direct(file, &wants, stored_len(&wants));
@@ -461,18 +462,18 @@ pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -
     planned(file, wants, &order, if direct { PAGE } else { LINE })
 }
 
-/// The plan for those of `wants` that `order` names. Those of one group are one stretch of memory.
+/// Plans the fetches for the wants whose indices are in `order`. Wants of one group fill one contiguous memory.
 fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Result<Plan> {
     let mut terms = file.sources().terms();
     if terms.is_remote() {
-        // Whoever waits for an answer wants small neighbours in one.
+        // For a remote source each request costs a round trip, so small neighbours share one.
         let decoded = wants.iter_mut().filter(|want| !want.is_plain());
         decoded.for_each(|want| want.group = u32::MAX);
     } else {
         find_tables(file.sources(), &mut wants)?;
     }
     terms.gap = terms.gap.max(MERGE_GAP);
-    // A read that is longer than a gap has bytes of a component, which tell the memory that it fills.
+    // A fetch longer than the gap always has bytes of a component, so the memory that it fills is known.
     terms.piece = terms.piece.max(terms.gap.saturating_add(1));
     Ok(Plan::for_subset(
         wants,
@@ -481,8 +482,8 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
     ))
 }
 
-/// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain
-/// components of one memory fill it together, one stretch of a source.
+/// Fetches the wants whose indices are in `order` into `memory`. The `group` of each want is the index of its memory.
+/// Plain components of one group fill their memory together, from one contiguous range of a source.
 fn fill(
     file: &File,
     wants: Vec<Want>,
@@ -507,7 +508,7 @@ fn fill(
             own
         };
         if first.purpose == Purpose::Next {
-            // All of it goes to where its first bytes go.
+            // The memory of the first fetch also receives the bytes of the following ones.
             if streamed.replace(first.want) == Some(first.want) {
                 return FetchTarget::Nowhere;
             }
@@ -545,18 +546,18 @@ fn in_context(file: &File, want: &Want, e: Error) -> Error {
     want.in_context(e).in_source(file.name())
 }
 
-/// Tensors in memory that belongs to the caller alone and may be written to, decoded, little-endian.
-/// Components that have the same bytes in the file are at the same place.
+/// Loaded tensors in memory that only the caller has and may write to: decoded, in little-endian order.
+/// Components that share their bytes in the file also share them in memory.
 pub struct LoadedMemory {
-    /// The tensors, in the order asked for.
+    /// The tensors, in the order of the request.
     pub tensors: Vec<TensorInfo>,
-    /// The memory. Large components have a buffer of their own, small neighbours share one.
+    /// The memory. Each large component has its own buffer, small neighbours share one.
     pub buffers: Vec<Buffer>,
-    /// Where each tensor's components lie, one tensor after the other, each in the file's own order.
+    /// The location of each component: tensor by tensor, each tensor's components in the order of the file.
     pub places: Vec<BufferRange>,
 }
 
-/// Loads `tensors` whole, as [`load`] does, into memory that is not shared yet.
+/// Loads all components of `tensors`, as [`load`] does, into memory that the caller owns exclusively.
 pub(crate) fn load_memory(
     file: &File,
     tensors: Vec<TensorInfo>,
@@ -568,7 +569,7 @@ pub(crate) fn load_memory(
     Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
 }
 
-/// One component in memory that is not shared yet.
+/// Loads one component into memory that the caller owns exclusively.
 pub(crate) fn component_memory(
     file: &File,
     tensor: usize,
@@ -582,7 +583,7 @@ pub(crate) fn component_memory(
     }
 }
 
-/// Whether to read past the system's cache.
+/// Returns `true` if the load should bypass the system's page cache.
 fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
     match file.wanted_io() {
         Io::Direct => true,
@@ -595,7 +596,7 @@ fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
     }
 }
 
-/// A compressed component of which nothing tells how long it decodes to.
+/// Decodes a compressed component whose decoded length is not known in advance.
 fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
     let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
     let c = want.component.clone();

@@ -1,4 +1,4 @@
-//! Archives and packages as folders of files.
+//! Archives and packages as containers of files.
 
 use super::{Location, cuts};
 use crate::options::{Io, OpenOptions};
@@ -14,7 +14,7 @@ pub(crate) enum Container {
     Package(Box<crate::package::PackageReader>),
 }
 
-/// The bytes of a file, how the file is called in errors, and how its bytes are fetched.
+/// The bytes of a file, its name in errors, and how its bytes are fetched.
 pub(crate) struct FoundFile {
     pub(crate) source: Arc<dyn ByteSource>,
     pub(crate) name: String,
@@ -22,7 +22,7 @@ pub(crate) struct FoundFile {
 }
 
 impl FoundFile {
-    /// Returns a file whose bytes `source` has; they are mapped if they can be borrowed.
+    /// Creates the result for a source. Its bytes are mapped if they can be borrowed.
     pub(crate) fn new(source: Arc<dyn ByteSource>, name: String) -> FoundFile {
         let io = match source.terms().access {
             Access::Borrowed => Io::Map,
@@ -32,25 +32,25 @@ impl FoundFile {
     }
 }
 
-/// A path in a container, which may be inside of others.
+/// A path in a container, which may be nested in other containers.
 pub(crate) struct Member {
     pub(crate) container: Arc<Container>,
-    /// How the container is called in errors.
+    /// The container's name in errors.
     pub(crate) name: String,
-    /// Leads from the outermost container to this one. Empty, or ends in `!/`.
+    /// The path from the outermost container to this one. Empty, or ends with `!/`.
     pub(crate) way: String,
     /// The path in this container.
     pub(crate) path: String,
 }
 
-/// The number of archives that may be in one another.
+/// The greatest number of nested archives.
 const MOST_NESTED: usize = 8;
 
 impl Member {
-    /// Finds a path in a package or an archive, or in an archive that is in it: `b.zip!/c.npy` in `a.tar`.
+    /// Finds a path in a package or an archive, or in an archive nested in it: `b.zip!/c.npy` in `a.tar`.
     ///
     /// # Errors
-    /// What is wrong with an archive; `archive/no-archive`.
+    /// Errors of an archive; `archive/no-archive` if it is none, or nested too deep.
     pub(crate) fn locate(options: &OpenOptions, archive: &Location, path: &str) -> Result<Member> {
         let mut name = archive.to_string();
         let container = Container::open(options, archive)?;
@@ -65,7 +65,8 @@ impl Member {
         Member::locate_in(options, container, name, path, open)
     }
 
-    /// The same, of packages that are opened as the zips that they are: no hashes are checked, no links are followed.
+    /// Finds a path as [`Member::locate`] does, but opens packages as plain zip archives: hashes are not checked and
+    /// links not followed.
     pub(crate) fn locate_plain(
         options: &OpenOptions,
         archive: &Location,
@@ -81,7 +82,7 @@ impl Member {
         Member::locate_in(options, container, name, path, open)
     }
 
-    /// Finds a path in a container; `open` opens those inside, of which it is given the bytes, the way to them and their names.
+    /// Finds a path in a container. `open` opens a nested container from its bytes, its path and its name.
     fn locate_in(
         options: &OpenOptions,
         mut container: Container,
@@ -132,7 +133,7 @@ impl Container {
         })
     }
 
-    /// Opens the package or archive at a location inside another, which has these bytes.
+    /// Opens the package or archive at a location inside another archive, from its bytes.
     fn open_nested(
         source: Arc<dyn ByteSource>,
         location: &Location,
@@ -150,12 +151,12 @@ impl Container {
         Container::of_source(source, options)
     }
 
-    /// Reads the archive that a source holds.
+    /// Reads the archive in a source.
     fn of_source(source: Arc<dyn ByteSource>, options: &OpenOptions) -> Result<Container> {
         crate::archive::Archive::read(source, options.limits()).map(Container::Archive)
     }
 
-    /// Returns how a package is called in errors; archives do not know.
+    /// Returns the name of a package for errors. Archives do not have one.
     fn own_name(&self) -> Option<&str> {
         match self {
             Container::Archive(_) => None,
@@ -164,7 +165,7 @@ impl Container {
         }
     }
 
-    /// Whether there is a file at that path.
+    /// Returns `true` if there is a file at this path.
     pub(crate) fn has(&self, path: &str) -> bool {
         match self {
             Container::Archive(archive) => archive.has(path),
@@ -173,7 +174,7 @@ impl Container {
         }
     }
 
-    /// Calls `each` with the paths of all files.
+    /// Calls `each` with the path of every file.
     fn for_each_path<'c>(&'c self, mut each: impl FnMut(&'c str)) {
         match self {
             Container::Archive(archive) => archive.for_each_path(&mut each),
@@ -184,10 +185,10 @@ impl Container {
         }
     }
 
-    /// Returns the file at that path; `name` is what the container is called in errors.
+    /// Returns the file at this path. `name` is the container's name in errors.
     ///
     /// # Errors
-    /// `archive/no-file`, `package/no-file`; what is wrong with the file or its entry.
+    /// `archive/no-file` or `package/no-file` if there is none; errors in the file or its entry.
     pub(crate) fn find(&self, path: &str, options: &OpenOptions, name: &str) -> Result<FoundFile> {
         match self {
             Container::Archive(archive) => {
@@ -203,14 +204,14 @@ impl Container {
 
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 impl Container {
-    /// Returns the paths of the files in and below a folder, from that folder on. `folder` is empty or ends in `/`.
+    /// Returns the paths of all files below a folder, relative to it. `folder` is empty or ends with `/`.
     pub(crate) fn below(&self, folder: &str) -> Vec<&str> {
         let mut all = Vec::new();
         self.for_each_path(|path| all.extend(path.strip_prefix(folder)));
         all
     }
 
-    /// Whether there are files in or below the folder at that path; an empty path is the container itself.
+    /// Returns `true` if there are files below the folder at this path. An empty path is the container itself.
     pub(crate) fn has_folder(&self, path: &str) -> bool {
         let mut has = false;
         self.for_each_path(|file| {
@@ -224,11 +225,11 @@ impl Container {
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 #[cold]
 fn too_deep(most: usize) -> Error {
-    let message = format!("more than {most} archives are in one another");
+    let message = format!("more than {most} archives are nested");
     crate::archive::NO_ARCHIVE.broken(message)
 }
 
-/// This build reads no archives.
+/// This build does not support archives.
 #[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
 impl Container {
     fn open(_: &OpenOptions, _: &Location) -> Result<Container> {

@@ -1,4 +1,4 @@
-//! The folder that the files of a model are in: on a disk, at an address, or inside a package or an archive.
+//! The folder that contains the files of a model: on a disk, at an address, or inside a package or an archive.
 
 use super::container::Member;
 use super::{Container, FoundFile, Location};
@@ -13,15 +13,15 @@ use holdall_formats::shards::SHARD_MISSING;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files at addresses that are opened at once: each takes a round trip or two.
+/// The number of files at addresses that are opened in parallel, because each takes one or two round trips.
 const AT_ONCE: usize = 32;
 
-/// A folder that files of a model are in. Lists and opens them.
+/// A folder that contains files of a model, which it can list and open.
 #[derive(Clone)]
 pub(crate) enum Folder {
-    /// A folder of the file system.
+    /// A local folder.
     Disk(PathBuf),
-    /// The folder that the file at this address is in. An address that ends in a slash is the folder itself.
+    /// The folder of the file at this address. An address that ends with a slash is the folder itself.
     Address(Location),
     /// A folder inside a package or an archive.
     Inside(Inside),
@@ -31,17 +31,17 @@ pub(crate) enum Folder {
 #[derive(Clone)]
 pub(crate) struct Inside {
     container: Arc<Container>,
-    /// How the container is called in errors.
+    /// The container's name in errors.
     name: String,
     /// The outermost container.
     archive: Location,
-    /// Leads from that to the container. Empty, or ends in `!/`.
+    /// The path from the outermost container to this one. Empty, or ends with `!/`.
     way: String,
-    /// The path of the folder. Empty, or ends in `/`.
+    /// The path of the folder in the container. Empty, or ends with `/`.
     path: String,
 }
 
-/// A file or folder that is to be opened: where it is, and the folder around it.
+/// A file or folder to be opened: its location, and the folder that contains it.
 pub(crate) struct Site {
     pub(crate) location: Location,
     pub(crate) folder: Folder,
@@ -50,10 +50,10 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Finds the folder that `location` is in. Archives are opened for that, files are not.
+    /// Finds the folder that contains `location`. This opens archives, but not files.
     ///
     /// # Errors
-    /// What is wrong with an archive; Misuse for bytes, which have no folder.
+    /// Errors of an archive; Misuse for bytes in memory, which have no folder.
     pub(crate) fn new(options: &OpenOptions, location: &Location) -> Result<Site> {
         let own = location.clone();
         match location {
@@ -73,7 +73,7 @@ impl Site {
         }
     }
 
-    /// Returns the file or folder at a path of a container.
+    /// Creates the site of a path in a container.
     pub(crate) fn in_container(archive: Location, member: Member) -> Site {
         let Member { container, name: shown, way, path } = member;
         let (folder, name) = match path.rsplit_once('/') {
@@ -85,10 +85,10 @@ impl Site {
         Site { location: folder.locate(&name), folder, name }
     }
 
-    /// Returns the bytes of the file, without asking what else belongs to it.
+    /// Returns the bytes of the file alone, without other files of its model.
     ///
     /// # Errors
-    /// Io; `archive/no-file`, `package/no-file`.
+    /// Io; `archive/no-file` or `package/no-file` if it does not exist.
     pub(crate) fn find(&self, options: &OpenOptions) -> Result<FoundFile> {
         match &self.folder {
             Folder::Inside(inside) => inside.find(&self.name, options),
@@ -99,7 +99,7 @@ impl Site {
         }
     }
 
-    /// Returns the folder that this is, if it is one.
+    /// Returns the folder at this location, if there is one.
     pub(crate) fn as_folder(&self) -> Option<Folder> {
         match &self.folder {
             Folder::Disk(_) => {
@@ -127,7 +127,7 @@ impl Folder {
         Folder::Address(Location::Store(format!("{}/", address.trim_end_matches('/'))))
     }
 
-    /// Returns where the file of that name is.
+    /// Returns the location of the file with this name.
     pub(crate) fn locate(&self, name: &str) -> Location {
         match self {
             Folder::Disk(folder) => Location::Path(folder.join(name)),
@@ -139,7 +139,7 @@ impl Folder {
         }
     }
 
-    /// Returns the locations of the files in and below a folder inside an archive; empty for others.
+    /// Returns the locations of all files below a folder inside an archive. Empty for other folders.
     pub(crate) fn below(&self) -> Vec<Location> {
         match self {
             Folder::Inside(inside) => inside.below().iter().map(|name| self.locate(name)).collect(),
@@ -147,7 +147,7 @@ impl Folder {
         }
     }
 
-    /// Returns how the folder is called in errors.
+    /// Returns the folder's name for errors.
     pub(crate) fn shown(&self) -> String {
         match self {
             Folder::Disk(folder) if folder.as_os_str().is_empty() => ".".to_owned(),
@@ -159,7 +159,7 @@ impl Folder {
         }
     }
 
-    /// Whether there is a file of that name; `None` where only opening it tells.
+    /// Returns `true` if there is a file of this name, or `None` if that is only known by opening it.
     pub(crate) fn has(&self, name: &str) -> Option<bool> {
         match self {
             Folder::Disk(folder) => Some(folder.join(name).is_file()),
@@ -168,10 +168,10 @@ impl Folder {
         }
     }
 
-    /// Returns the names of the files in the folder, sorted, with those of folders inside that are part of its model.
+    /// Returns the names of the files in the folder, sorted, including those in subfolders that belong to its model.
     ///
     /// # Errors
-    /// Io; what a store refuses.
+    /// Io; errors of the store.
     pub(crate) fn names(&self, options: &OpenOptions) -> Result<Vec<String>> {
         match self {
             Folder::Disk(folder) => shards::files(folder),
@@ -192,10 +192,10 @@ impl Folder {
         }
     }
 
-    /// Returns the bytes of the file of that name; if `is_many`, it is opened anew for each read.
+    /// Returns the bytes of the file with this name. If `is_many`, the file is reopened for each read, to save handles.
     ///
     /// # Errors
-    /// `shards/missing`; Io.
+    /// `shards/missing` if it does not exist; Io.
     pub(crate) fn find(
         &self,
         options: &OpenOptions,
@@ -225,11 +225,12 @@ impl Folder {
         Ok(FoundFile { source, name: shown, io })
     }
 
-    /// Refuses files that symbolic links take out of the folder, where the file `entry` in it names them; their names are relative
-    /// paths without `..`. Files that are links into one other folder, as `entry` is, are fine: caches keep the files of a model so.
+    /// Checks that the files that the file `entry` names are not symbolic links out of the folder. Their names are
+    /// relative paths without `..`. Links into the folder to which `entry` itself links are allowed, because caches
+    /// store models so.
     ///
     /// # Errors
-    /// `rule`.
+    /// `rule` if there is such a link.
     pub(crate) fn check_links(
         &self,
         entry: &str,
@@ -246,8 +247,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Does the same for each of several files and returns what comes of each, in their order: one for each core at once; many where
-    /// each is waited for.
+    /// Calls `open` for each of several files in parallel, and returns the results in order: one thread for each core,
+    /// or more if each file is a network request.
     pub(crate) fn each<J: Send, T: Send>(
         &self,
         files: Vec<J>,
@@ -262,18 +263,18 @@ impl Folder {
 }
 
 impl Inside {
-    /// Returns the bytes of a file in or below the folder.
+    /// Returns the bytes of a file below the folder.
     pub(crate) fn find(&self, name: &str, options: &OpenOptions) -> Result<FoundFile> {
         self.container.find(&format!("{}{name}", self.path), options, &self.name)
     }
 
-    /// Returns the paths of the files in and below the folder.
+    /// Returns the paths of all files below the folder.
     pub(crate) fn below(&self) -> Vec<&str> {
         self.container.below(&self.path)
     }
 }
 
-/// Returns the names of what an object store has below an address.
+/// Returns the names of the objects directly below an address of an object store.
 #[cfg(feature = "stores")]
 fn names_at(options: &OpenOptions, address: &Location, folder: &Folder) -> Result<Vec<String>> {
     if !matches!(address, Location::Store(_)) {
@@ -286,7 +287,7 @@ fn names_at(options: &OpenOptions, address: &Location, folder: &Folder) -> Resul
     };
     let all = options.list(&base)?;
     if all.is_empty() {
-        let message = "there is nothing below this address";
+        let message = "there are no objects below this address";
         return Err(crate::stores::rules::NO_OBJECT.broken(message).in_source(&base));
     }
     Ok(all.iter().filter_map(own).collect())
@@ -297,14 +298,14 @@ fn names_at(_: &OpenOptions, _: &Location, _: &Folder) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// Whether a file is in a folder, or in the one in which the file `entry` is, links followed.
+/// Returns `true` if a file, after following links, is in the folder or in that of the file `entry`.
 fn is_inside(path: &Path, folder: &Path, entry: &str, name: &str) -> bool {
     if !name.contains('/') && !path.is_symlink() {
         return true;
     }
     let real = |path: &Path| path.canonicalize().ok();
     let around = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // What is not there is told of by opening it.
+    // A missing file is reported when it is opened.
     let Some(path) = real(path) else { return true };
     let home = (!entry.is_empty()).then(|| real(&folder.join(entry))).flatten();
     real(around).is_some_and(|folder| path.starts_with(folder))

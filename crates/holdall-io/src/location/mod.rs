@@ -1,4 +1,4 @@
-//! Where files are: what the user named, parsed once, and the files beside it.
+//! Locations of files: parsing what the user named, and finding the other files in its folder.
 
 mod container;
 mod folder;
@@ -9,15 +9,15 @@ pub(crate) use folder::{Folder, Site};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The place of a file or folder that is opened: a path, an address, or a path inside an archive.
+/// The location of a file or folder: a path, an address, or a path inside an archive.
 ///
-/// [`Location::new`] is the one function that decides what a text names.
+/// [`Location::new`] is the only function that decides how a text is interpreted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Location {
-    /// A file or folder of the file system.
+    /// A local file or folder.
     Path(PathBuf),
-    /// An address that is asked over HTTP: `https://host/model.zt`.
+    /// An HTTP address: `https://host/model.zt`.
     Web(String),
     /// An address in an object store or on a hub: `s3://bucket/model.zt`.
     Store(String),
@@ -25,21 +25,21 @@ pub enum Location {
     Served(String),
     /// A file or folder inside a package, a zip or a tar archive: `model.tar!/folder/a.gguf`.
     Member {
-        /// The archive that is outside of all others; never a member.
+        /// The outermost archive, which is never a member itself.
         archive: Box<Location>,
-        /// The path in the archive. It contains further `!/` where archives are in archives.
+        /// The path in the archive. It contains further `!/` if archives are nested.
         path: String,
     },
-    /// Bytes that the caller gave, under this name.
+    /// Bytes that the caller passed in memory, with their name.
     Bytes(String),
 }
 
 impl Location {
     /// Returns the location that `path` names.
     ///
-    /// A path that begins with `http://`, `https://` or `holdall://`, or with the scheme of an object store, in letters of any case, is an
-    /// address; so is one with another scheme, unless there is such a file. `ARCHIVE!/PATH` is a member, unless there is a file of that
-    /// whole name; `ARCHIVE` is an address or exists.
+    /// A path that begins with `http://`, `https://` or `holdall://`, or with the scheme of an object store, in letters
+    /// of any case, is an address. So is one with another scheme, unless a file of that name exists. `ARCHIVE!/PATH` is
+    /// a member if `ARCHIVE` is an address or exists, unless a file with the whole text as its name exists.
     pub fn new(path: impl AsRef<Path>) -> Location {
         let path = path.as_ref();
         let Some(text) = path.to_str() else { return Location::Path(path.to_owned()) };
@@ -57,13 +57,13 @@ impl Location {
         Location::outermost(path, text)
     }
 
-    /// Returns the location that a path names which leads into no archive.
+    /// Returns the location of a path that is not inside an archive.
     fn outermost(path: &Path, text: &str) -> Location {
         let Some((scheme, _)) = text.split_once("://") else {
             return Location::Path(path.to_owned());
         };
         let is = |known: &str| scheme.eq_ignore_ascii_case(known);
-        // One letter is a drive.
+        // A single letter is a drive on Windows.
         let is_scheme = || {
             scheme.len() > 1
                 && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -79,7 +79,7 @@ impl Location {
         }
     }
 
-    /// Returns the path in the file system, if it is one.
+    /// Returns the local path, if the location is one.
     pub fn as_path(&self) -> Option<&Path> {
         match self {
             Location::Path(path) => Some(path),
@@ -87,7 +87,8 @@ impl Location {
         }
     }
 
-    /// Returns the address as it was given, with what may be secret in it, if it is one. To print it, use [`Display`](fmt::Display).
+    /// Returns the address as it was given, if the location is one. It may contain secrets; to display it, use
+    /// [`Display`](fmt::Display).
     pub fn as_address(&self) -> Option<&str> {
         match self {
             Location::Web(address) | Location::Store(address) | Location::Served(address) => {
@@ -97,7 +98,8 @@ impl Location {
         }
     }
 
-    /// Returns the path, address or name by which [`Location::new`] gives this location again. For bytes it is their name.
+    /// Returns the text from which [`Location::new`] creates this location again. For bytes in memory, it is only their
+    /// name.
     pub fn to_path_buf(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),
@@ -114,7 +116,7 @@ impl Location {
         }
     }
 
-    /// Returns the name of the file, without its folder. Empty if there is none, or it is not UTF-8.
+    /// Returns the name of the file without its folder. Empty if it has none, or the name is not UTF-8.
     pub fn file_name(&self) -> &str {
         match self {
             Location::Path(path) => path.file_name().and_then(|name| name.to_str()).unwrap_or(""),
@@ -124,7 +126,7 @@ impl Location {
         }
     }
 
-    /// Returns the location of the file of that name, or relative path, in the folder that this file is in. `None` for bytes.
+    /// Returns the location of a file in the same folder, by its name or relative path. `None` for bytes in memory.
     pub fn sibling(&self, name: &str) -> Option<Location> {
         Some(match self {
             Location::Path(path) => Location::Path(path.with_file_name(name)),
@@ -146,7 +148,7 @@ impl Location {
     }
 }
 
-/// As it may be printed: addresses without what may be secret in them.
+/// Formats the location for display, without secrets in addresses.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -171,35 +173,35 @@ impl fmt::Display for Location {
     }
 }
 
-/// Returns a file's path or address as it may be printed.
+/// Formats a path or address for display, without secrets in addresses.
 pub fn shown(path: &Path) -> String {
     Location::new(path).to_string()
 }
 
-/// Returns what is before and behind each `!/`.
+/// Returns the text before and after each `!/`.
 pub(crate) fn cuts(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]))
 }
 
-/// Returns the last part of a path.
+/// Returns the last segment of a path.
 fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Returns a path up to its last `/`, with that.
+/// Returns a path up to and including its last `/`.
 fn folder_of(path: &str) -> &str {
     path.strip_suffix(last(path)).unwrap_or_default()
 }
 
-/// Returns an address up to the last `/` of its path, the name behind that, and its fragment with `#`. The query belongs to the one
-/// file only.
+/// Splits an address into the part up to the last `/` of its path, the name after it, and its fragment with `#`. The
+/// query is dropped, because it belongs to this file only.
 fn parts_of_address(address: &str) -> (&str, &str, &str) {
     let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
     let address = address.split('?').next().unwrap_or_default();
     (folder_of(address), last(address), fragment)
 }
 
-/// Returns a relative path as it stands in an address: a `?` of a name begins no query there.
+/// Encodes a relative path for use in an address, so that a `?` in a name does not begin a query.
 fn encoded(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {

@@ -8,10 +8,11 @@ use holdall_core::{Component, Encoding, Result};
 use holdall_package::FileHasher;
 
 impl PackageReader {
-    /// Reads all bytes of a file, compares them with its SHA-256 and its CRC-32, and returns how many stored bytes that were.
+    /// Reads all bytes of a file, compares them with its SHA-256 and its CRC-32, and returns the number of stored
+    /// bytes.
     ///
     /// # Errors
-    /// Integrity, where they differ; Io.
+    /// Integrity if they differ; Io.
     pub fn check_file(&self, file: &PackageFile, work: &Work) -> Result<u64> {
         let mut sum = FileHasher::default();
         self.check_descriptor(file)?;
@@ -33,7 +34,7 @@ impl PackageReader {
     }
 }
 
-/// Adds all pieces.
+/// Adds all pieces to the hashes.
 fn add_all(pieces: Pieces, sum: &mut FileHasher, work: &Work) -> Result<()> {
     for piece in pieces {
         let piece = piece?;

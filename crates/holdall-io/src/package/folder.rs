@@ -1,4 +1,4 @@
-//! An unpacked folder: what is in it, and its texts.
+//! Unpacked folders: their files and texts.
 
 use super::rules::LINK_OUT;
 use crate::error::{NOT_REGULAR, io};
@@ -11,28 +11,28 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Folders below one another. Following symbolic links may lead round in a circle.
+/// The greatest depth of nested folders. (Followed symbolic links may form a cycle.)
 const MAX_DEPTH: u32 = 64;
 
-/// What symbolic links in a folder are taken for.
+/// How symbolic links in a folder are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// For themselves: they are links of the package.
+    /// They are links of the package.
     Kept,
-    /// For what they lead to, if that is in the folder.
+    /// They are followed if they lead to something in the folder, and otherwise are an error.
     Inside,
-    /// For what they lead to.
+    /// They are followed.
     Followed,
 }
 
-/// The files in the folder `root` and its folders, in no order. [`FoundPath::target`] is set for every symbolic link to a file, also for
-/// those that are followed, if the text of the link is UTF-8.
+/// Returns the files in the folder `root` and its subfolders, in no particular order.
 pub fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<FoundPath<'static>>> {
     files_but(root, links, limits, &mut |_, _| false)
 }
 
-/// The same without what `leaves_out` says of: it is given the path of each folder, which ends in `/`, and file below `root`,
-/// and, for a symbolic link, where that leads.
+/// Returns the files in the folder `root` and its subfolders, except those for which `leaves_out` returns `true`. It is
+/// called with the path of each file and folder (which ends with `/`) below `root`, and with the target of symbolic
+/// links.
 pub fn files_but(
     root: &Path,
     links: Links,
@@ -99,7 +99,7 @@ pub fn files_but(
     Ok(out)
 }
 
-/// The files of an unpacked package and its texts.
+/// Returns the files of an unpacked package, and its texts.
 pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<FoundPath<'static>>, Texts)> {
     let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
@@ -120,7 +120,7 @@ pub fn read(root: &Path, limits: &Limits) -> Result<(Vec<FoundPath<'static>>, Te
     Ok((found, texts))
 }
 
-/// The bytes of a text that describes the package.
+/// Reads a text that describes the package.
 pub fn text(path: &Path, limits: &Limits) -> Result<bytes::Bytes> {
     let file = File::open(path).map_err(|e| failed(e, "opening", path))?;
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Tensors whose files a package only links to, as tensors of its file: each is fetched when it is read first.
+//! Tensors in files that a package only links to: each file is fetched when it is first read.
 
 use super::{FileBytes, FileLocation, PackageReader};
 use crate::error::CANCELLED;
@@ -20,12 +20,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl OpenOptions {
-    /// Returns the file of a package with the tensors that it links to, if it links to some and there is a fetcher. Files of
-    /// numbers, whose lengths are declared, are fetched when they are read; others at once. What cannot be fetched stays the
-    /// fault of its tensors.
+    /// Adds to the file of a package the tensors that it links to, if there are any and there is a fetcher. Files of
+    /// numbers, whose lengths are declared, are fetched when they are read; others are fetched at once. If a file
+    /// cannot be fetched, its tensors keep their fault.
     ///
     /// # Errors
-    /// What is wrong with the package, once it is seen as a whole.
+    /// Errors in the package that show only when it is opened as a whole.
     pub(crate) fn with_links(&self, file: File, site: &Site) -> Result<File> {
         if file.format() != carton::FORMAT.id || self.fetching.0.is_none() {
             return Ok(file);
@@ -40,7 +40,7 @@ impl OpenOptions {
         let Some(source) = file.all_sources().first().cloned() else { return Ok(file) };
         let opened =
             PackageReader::of_zip(source.clone(), &site.location, file.io(), name.clone(), self);
-        // Without its description a package is a file of tensors all the same.
+        // Without its description, a package is still a file of tensors.
         let Ok(package) = opened else { return Ok(file) };
         let texts = package.fetched_texts()?;
         let mut sources = vec![source.clone()];
@@ -62,7 +62,7 @@ impl OpenOptions {
 }
 
 impl PackageReader {
-    /// The texts that are only linked to, which were fetched when the package was opened.
+    /// Returns the texts that are only linked to, which were fetched when the package was opened.
     fn fetched_texts(&self) -> Result<FetchedTexts> {
         let text = |path: &str| match self.file(path) {
             Some(file) if file.place == FileLocation::Links => self.read(path).map(Some),
@@ -75,8 +75,8 @@ impl PackageReader {
         Ok(FetchedTexts { description: text(CARTON_TOML)?, tensors })
     }
 
-    /// The files of tensors that are only linked to, by their paths. Of those of texts, which had to be fetched, only the ones
-    /// that were.
+    /// Returns the tensor files that are only linked to, with their paths. A file of texts, which must be fetched at
+    /// once, is left out if that failed.
     fn linked_tensors(&self) -> BTreeMap<String, Arc<dyn ByteSource>> {
         let mut out: BTreeMap<String, Arc<dyn ByteSource>> = BTreeMap::new();
         for row in self.tensors() {
@@ -100,11 +100,12 @@ impl PackageReader {
         out
     }
 
-    /// The bytes of a file that is only linked to, fetched.
+    /// Fetches a file that is only linked to, and returns its bytes.
     fn fetched_source(&self, path: &str) -> Result<Arc<dyn ByteSource>> {
         match self.at(self.find(path)?)? {
             FileBytes::Disk(path) => {
-                // A fetcher compares the hash of what it has just fetched; what is in its store may be older.
+                // The fetcher checks the hash of a newly fetched file. A file that was already in its store is not
+                // checked again.
                 self.source_of(&path)
             }
             FileBytes::Zip(_) => {
@@ -114,11 +115,11 @@ impl PackageReader {
     }
 }
 
-/// The bytes of a file of numbers that a package only links to: fetched when they are read first.
+/// A source of a file of numbers that a package only links to, which is fetched when it is first read.
 struct LinkedSource {
     package: PackageReader,
     path: String,
-    /// What type and shape of the tensor come to.
+    /// The length according to the type and shape of the tensor.
     len: u64,
     opened: OnceLock<Result<Arc<dyn ByteSource>>>,
 }

@@ -1,8 +1,8 @@
-//! Packages, opened: what they say, their files, and the bytes of those.
+//! Open packages: their description, their files, and the files' bytes.
 //!
-//! Nothing of a package is ever executed here. A file that is read whole is compared with its SHA-256 in the package's `MANIFEST`
-//! first. One that is opened in place, to be mapped or read in part, is so only under [`Check::All`]. Verifying, packing and
-//! unpacking are in `holdall-carton`.
+//! Code in a package is never executed here. A file that is read whole is compared with its SHA-256 in the package's
+//! `MANIFEST` first. A file that is opened in place, to be mapped or read in parts, is only compared with
+//! [`Check::All`]. Verifying, packing and unpacking are in `holdall-carton`.
 
 mod check;
 pub mod folder;
@@ -37,21 +37,21 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is for the runner.
+/// The folder in a package with the model's files, which the runner uses.
 pub const MODEL: &str = "model/";
 
-/// Gets files that a package only links to. Shared by threads.
+/// Fetches files that a package only links to. Shared by threads.
 pub trait Fetcher: Send + Sync {
-    /// Returns the path of a local file with this SHA-256, fetched from one of `urls` if there is none yet.
-    /// It has at most `at_most` bytes, by what the package declares it as: more need not be fetched. The implementation
-    /// has checked the hash.
+    /// Returns the path of a local file with this SHA-256. If there is none yet, fetches it from one of `urls`.
+    /// According to the package, the file has at most `at_most` bytes; longer ones need not be fetched. The
+    /// implementation must check the hash.
     ///
     /// # Errors
-    /// Io and Integrity, where none of the addresses gives the file.
+    /// Io or Integrity if none of the addresses returns the file.
     fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf>;
 }
 
-/// A fetcher, or none.
+/// An optional fetcher.
 #[derive(Clone, Default)]
 pub(crate) struct Fetching(pub(crate) Option<Arc<dyn Fetcher>>);
 
@@ -61,7 +61,7 @@ impl fmt::Debug for Fetching {
     }
 }
 
-/// An open package: its description, its files and their bytes. Cheap to clone; shared by threads.
+/// An open package: its description, its files and their bytes. Cheap to clone, and can be shared between threads.
 #[derive(Clone)]
 pub struct PackageReader {
     inner: Arc<Inner>,
@@ -71,10 +71,10 @@ pub struct PackageReader {
 struct Inner {
     name: String,
     origin: Origin,
-    /// Where the file or folder is.
+    /// The location of the zip file or folder.
     location: Location,
     io: Io,
-    /// How its files are opened.
+    /// The options for opening the package's files.
     options: OpenOptions,
     description: Description,
     hash: Option<[u8; 32]>,
@@ -91,28 +91,29 @@ struct Inner {
     warnings: Vec<Warning>,
 }
 
-/// A file of a package, folders excepted.
+/// A file of a package. Folders are not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackageFile {
-    /// Path in the package, parts separated by `/`.
+    /// The path in the package, with segments separated by `/`.
     pub path: String,
-    /// Its bytes; `None` where only a fetch tells.
+    /// The length in bytes. `None` if it is only known after fetching the file.
     pub len: Option<u64>,
-    /// SHA-256 of its bytes as `MANIFEST` gives it; `None` for `MANIFEST`, `LINKS`, and where there is no
-    /// `MANIFEST`.
+    /// The SHA-256 of the file according to `MANIFEST`. `None` for `MANIFEST` and `LINKS` themselves, and if there is
+    /// no `MANIFEST`.
     pub sha256: Option<[u8; 32]>,
-    /// Where its bytes are.
+    /// The place of the file's bytes.
     pub place: FileLocation,
-    /// The path in the package that it stands for, where it is a symbolic link.
+    /// If the file is a symbolic link, the path in the package to which it leads.
     pub target: Option<String>,
     /// The path in the package that a symbolic link names, which may be that of another link.
     pub next: Option<String>,
-    /// Number of its entry in the zip, whose name may be another: the original begins some with `/`.
+    /// The index of the file's entry in the zip, whose name may differ: the original implementation begins some with
+    /// `/`.
     entry: Option<usize>,
 }
 
-/// Where the bytes of a package's file are.
+/// The place of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileLocation {
@@ -120,77 +121,76 @@ pub enum FileLocation {
     Zip,
     /// In the unpacked folder.
     Disk,
-    /// Elsewhere: `LINKS` says where.
+    /// Elsewhere: `LINKS` has the addresses.
     Links,
 }
 
 impl PackageReader {
-    /// Gets files that are only linked to through `fetcher`, in place of the one of the
-    /// [`OpenOptions`].
-    /// Without one, reading them is an error.
+    /// Sets the fetcher for files that are only linked to, instead of the one in the [`OpenOptions`]. Without a
+    /// fetcher, reading such a file is an error.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> PackageReader {
         self.fetcher = Some(fetcher);
         self
     }
 
-    /// The name it was opened under.
+    /// Returns the name under which the package was opened.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Where it is on the disk, if it was opened there.
+    /// Returns the local path, if the package was opened from one.
     pub fn path(&self) -> Option<&Path> {
         self.inner.location.as_path()
     }
 
-    /// Returns where the package is.
+    /// Returns the package's location.
     pub fn location(&self) -> &Location {
         &self.inner.location
     }
 
-    /// What `carton.toml` says.
+    /// Returns the content of `carton.toml`.
     pub fn description(&self) -> &Description {
         &self.inner.description
     }
 
-    /// What `LINKS` says; empty where there is none.
+    /// Returns the content of `LINKS`. Empty if there is no such file.
     pub fn links(&self) -> &Links {
         &self.inner.links
     }
 
-    /// All files in the order of the bytes of their paths, also those that are only linked to, and
-    /// `MANIFEST` and `LINKS`.
+    /// Returns all files, sorted by the bytes of their paths. Includes files that are only linked to, and `MANIFEST`
+    /// and `LINKS`.
     pub fn files(&self) -> &[PackageFile] {
         &self.inner.files
     }
 
-    /// The file of that path.
+    /// Returns the file with this path.
     pub fn file(&self, path: &str) -> Option<&PackageFile> {
         let files = &self.inner.files;
         let at = files.binary_search_by(|f| f.path.as_str().cmp(path)).ok()?;
         files.get(at)
     }
 
-    /// The rows of `tensor_data/index.toml`.
+    /// Returns the rows of `tensor_data/index.toml`.
     pub fn tensors(&self) -> &[TensorRow] {
         &self.inner.tensors
     }
 
-    /// The model hash: SHA-256 of the bytes of `MANIFEST`.
+    /// Returns the model hash: the SHA-256 of the bytes of `MANIFEST`.
     pub fn hash(&self) -> Option<[u8; 32]> {
         self.inner.hash
     }
 
-    /// What is odd about the package, or about where it comes from, but does not make it bad.
+    /// Returns the warnings: oddities of the package or its source that do not make it invalid.
     pub fn warnings(&self) -> &[Warning] {
         &self.inner.warnings
     }
 
-    /// The bytes of a file, checked against `MANIFEST`. Those that are stored as they are in a mapped file
-    /// are not copied.
+    /// Reads a file, and checks it against `MANIFEST`. The bytes of an uncompressed file in a mapped package are not
+    /// copied.
     ///
     /// # Errors
-    /// NotFound, Io, Integrity, Limit; what a fetch finds wrong.
+    /// NotFound; Io; Integrity if the hash differs; Limit; errors of fetching.
     pub fn read(&self, path: &str) -> Result<Bytes> {
         let file = self.find(path)?;
         let checked = |bytes: Bytes| match file.sha256 {
@@ -219,8 +219,8 @@ impl PackageReader {
         read.map_err(|e| e.in_source(self.inside(path)))
     }
 
-    /// The bytes of a file as a stream in bounded memory. The read that would hand out its last bytes fails
-    /// when the hash is wrong: who reads it keeps nothing before that.
+    /// Returns the bytes of a file as a stream, in bounded memory. If the hash is wrong, the read that would return the
+    /// last bytes fails: a caller must not use any bytes before the end.
     ///
     /// # Errors
     /// As [`PackageReader::read`].
@@ -230,7 +230,7 @@ impl PackageReader {
         Ok(FileReader::new(from, path, len, file.sha256))
     }
 
-    /// A stream of a file's bytes whose hash the caller compares, and how many there are.
+    /// Returns the length of a file and a stream of its bytes, whose hash the caller must check.
     pub fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
         self.stream(self.find(path)?)
     }
@@ -247,9 +247,10 @@ impl PackageReader {
         })
     }
 
-    /// Opens a model inside, with all its files: in place where they are stored as they are, else decoded in memory. `path` is that of a
-    /// file or a folder. In place no byte is read before it is asked for, and the hash of a file is checked only under [`Check::All`],
-    /// all of it before the model is returned. Verifying the package always checks.
+    /// Opens a model in the package, with all its files: in place if they are not compressed, else decoded in memory.
+    /// `path` is that of a file or a folder. In place, bytes are only read when they are needed, and the hash of a file
+    /// is only checked with [`Check::All`], completely before the model is returned. Verifying the package always
+    /// checks hashes.
     ///
     /// # Errors
     /// As [`PackageReader::read`] and [`crate::open()`].
@@ -263,8 +264,8 @@ impl PackageReader {
         self.inner.options.open_site(&Site::in_container(self.location().clone(), member))
     }
 
-    /// Returns the bytes of a file inside: in place where it is stored as it is, else decoded in memory. Its hash is checked as
-    /// [`PackageReader::open_file`] does.
+    /// Returns the bytes of a file in the package: in place if it is not compressed, else decoded in memory. Its hash
+    /// is checked as in [`PackageReader::open_file`].
     ///
     /// # Errors
     /// As [`PackageReader::read`].
@@ -290,7 +291,7 @@ impl PackageReader {
             }
             FileBytes::Disk(path) => {
                 let is_here = |of: &Path| path.starts_with(of);
-                // The name of a file of the cache is a hash.
+                // The name of a file in the cache is only a hash.
                 let name = match self.inner.origin.folder().is_some_and(is_here) {
                     true => path.display().to_string(),
                     false => name,
@@ -302,8 +303,7 @@ impl PackageReader {
         }
     }
 
-    /// Returns whether a file, or the one that a symbolic link leads to, is one that its owner may execute: an entry of a zip made on
-    /// Unix, a file on a disk.
+    /// Returns `true` if the owner may execute a file, according to an entry of a zip made on Unix or a file on a disk.
     pub fn is_executable(&self, file: &PackageFile) -> bool {
         let target = file.target.as_deref().and_then(|target| self.file(target));
         let file = target.unwrap_or(file);
@@ -320,7 +320,7 @@ impl PackageReader {
         }
     }
 
-    /// Returns whether there is a folder `model`, with files or without.
+    /// Returns `true` if there is a folder `model`, which may be empty.
     pub fn has_model(&self) -> bool {
         let is_folder = || match &self.inner.origin {
             Origin::Zip { directory, .. } => directory.get(MODEL).is_some(),
@@ -330,7 +330,7 @@ impl PackageReader {
         self.files().iter().any(|file| file.path.starts_with(MODEL)) || is_folder()
     }
 
-    /// Files and folders that are one on some systems.
+    /// Returns the files and folders whose paths are equal on some systems.
     pub fn twins(&self) -> &[ConflictingPaths] {
         &self.inner.twins
     }
@@ -340,18 +340,18 @@ impl PackageReader {
         self.inner.options.check()
     }
 
-    /// The limits that files are held to.
+    /// Returns the limits.
     pub fn limits(&self) -> &Limits {
         self.inner.options.limits()
     }
 
-    /// The way to the bytes of a file on the disk.
+    /// Opens a source for a file on the disk, with the package's options.
     pub fn source_of(&self, path: &Path) -> Result<Source> {
         let opened = FileSource::open(path).and_then(|file| self.inner.options.source(file));
         Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
     }
 
-    /// Where the bytes of a file are, links of all kinds followed.
+    /// Returns the place of a file's bytes, after following symbolic links and fetching linked files.
     pub fn at(&self, file: &PackageFile) -> Result<FileBytes> {
         let file = match &file.target {
             Some(target) => self.find(target)?,
@@ -406,8 +406,8 @@ impl PackageReader {
         }
     }
 
-    /// The bytes that a file of that path has at most, by what it is declared as: a tensor those of its type and
-    /// shape, a text those that texts have.
+    /// Returns the greatest length in bytes that a file may have, according to its declaration: for a tensor that of
+    /// its type and shape, for a text the limit for texts.
     pub fn at_most(&self, path: &str) -> u64 {
         let limits = self.inner.options.limits();
         let name = match path.split_once('/') {
@@ -420,7 +420,7 @@ impl PackageReader {
         declared.unwrap_or(if is_table { limits.text_len } else { limits.fetched_len })
     }
 
-    /// Whether a file that is stored as it is may be held in memory.
+    /// Checks that an uncompressed file may be read into memory.
     fn check_len(&self, stored: &Stored) -> Result<()> {
         match stored.source.terms().access {
             Access::Borrowed => Ok(()),
@@ -446,13 +446,13 @@ impl PackageReader {
         }
     }
 
-    /// How a file inside is named in errors, and opened by name.
+    /// Returns the name of a file in the package for errors, by which it can also be opened.
     pub fn inside(&self, path: &str) -> String {
         format!("{}!/{path}", self.name())
     }
 }
 
-/// Where the bytes of one file are.
+/// The place of a file's bytes.
 pub enum FileBytes {
     /// In the zip.
     Zip(Stored),
@@ -460,7 +460,7 @@ pub enum FileBytes {
     Disk(PathBuf),
 }
 
-/// Returns whether the owner of a file on a disk may execute it.
+/// Returns `true` if the owner of a local file may execute it.
 pub fn is_executable(path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -474,16 +474,16 @@ pub fn is_executable(path: &Path) -> bool {
     }
 }
 
-/// Whether what was opened as a package is none: other archives have files, too.
+/// Returns `true` if the error says that a file is not a package. It may still be another kind of archive.
 pub(crate) fn is_no_package(e: &Error) -> bool {
     e.code() == holdall_formats::UNKNOWN.code || e.code() == rules::NO_PACKAGE.code
 }
 
-/// All bytes of a stream of `len` bytes, which were checked against the limits.
+/// Reads all bytes of a stream of `len` bytes, which the caller has checked against the limits.
 fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
     let mut out = Buffer::new(len as usize)?;
     from.read_exact(out.as_mut()).map_err(|e| reading(e, path))?;
-    // An empty file has no last bytes for the check to come before.
+    // For an empty file, only this read checks the hash.
     from.read(&mut [0]).map_err(|e| reading(e, path))?;
     Ok(out.freeze())
 }

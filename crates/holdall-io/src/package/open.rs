@@ -1,4 +1,4 @@
-//! Opening a package: what it says of itself, from a zip, a folder or an address.
+//! Opening a package from a zip, a folder or an address.
 
 use super::folder;
 use super::origin::Origin;
@@ -25,7 +25,7 @@ impl PackageReader {
     /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
     ///
     /// # Errors
-    /// Io when it cannot be read, and what is wrong with it.
+    /// Io if the package cannot be read; errors in the package.
     pub fn open(path: impl AsRef<Path>) -> Result<PackageReader> {
         PackageReader::open_with(path, &OpenOptions::new())
     }
@@ -56,7 +56,7 @@ impl PackageReader {
         PackageReader::of_zip(source, location, io, name, options)
     }
 
-    /// Opens the package at a location inside an archive, which has these bytes.
+    /// Opens a package inside an archive, from its bytes. `location` is its location.
     ///
     /// # Errors
     /// As [`PackageReader::open`].
@@ -70,7 +70,7 @@ impl PackageReader {
         PackageReader::of_zip(source, location, io, name.to_owned(), options)
     }
 
-    /// Opens a zip that `source` gives; `name` stands for it in errors.
+    /// Opens the zip that `source` reads. `name` is its name in errors.
     ///
     /// # Errors
     /// As [`PackageReader::open`].
@@ -83,7 +83,7 @@ impl PackageReader {
         PackageReader::of_zip(source, &Location::Bytes(name.clone()), Io::Read, name, options)
     }
 
-    /// The package that an open file is; `None` for a file of another format.
+    /// Opens an already open file as a package. Returns `None` if the file has another format.
     ///
     /// # Errors
     /// As [`PackageReader::open`].
@@ -102,12 +102,12 @@ impl PackageReader {
         PackageReader::of_zip(source, &location, file.io(), name, &options).map(Some)
     }
 
-    /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
-    /// files of a model alone, which are then below `model/` in the package. A recipe of a package
-    /// makes the description.
+    /// Opens a folder without a `carton.toml`, with this description instead. The folder is an unpacked package, or has
+    /// only the files of a model, which are then below `model/` in the package. Descriptions are made from the recipe
+    /// of a package.
     ///
     /// # Errors
-    /// As [`PackageReader::open`]; `package/part` where there is a `carton.toml`.
+    /// As [`PackageReader::open`]; `package/part` if there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
         description: &Description,
@@ -128,7 +128,7 @@ impl PackageReader {
         let limits = options.limits();
         let mut window = Window::new(source.len());
         let found = crate::fetch_ends(&*source, &mut window).and_then(|()| {
-            // The directory is read once, however often more is fetched for what it leads to.
+            // The directory is read once, even if reading the texts needs several fetches.
             let directory =
                 crate::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
             let mut read = |given: &FetchedTexts| {
@@ -252,13 +252,13 @@ impl PackageReader {
     }
 }
 
-/// The most bytes that each file of a tensor has, by the types and shapes of the tensors that it is the file of.
+/// Returns the maximum length in bytes of each tensor file, from the types and shapes of the tensors stored in it.
 fn declared_lens(tensors: &[TensorRow], limits: &Limits) -> HashMap<String, u64> {
     let mut out: HashMap<String, u64> = HashMap::new();
     for row in tensors {
         let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
         let len = ty.width().and_then(|width| element_count(shape)?.checked_mul(width));
-        // Texts are TOML.
+        // Arrays of texts, and the table itself, are TOML.
         let len = len.unwrap_or(limits.text_len);
         let known = out.entry(file.clone()).or_insert(len);
         *known = len.max(*known);
@@ -266,11 +266,11 @@ fn declared_lens(tensors: &[TensorRow], limits: &Limits) -> HashMap<String, u64>
     out
 }
 
-/// The texts that a package only links to, fetched; `None` where it has them.
+/// Fetches the texts that a package only links to. Returns `None` if it contains them.
 ///
 /// # Errors
-/// What fetching `carton.toml` fails with, since nothing can be opened without. The table of tensors may be missing: that is a
-/// warning.
+/// Errors of fetching `carton.toml`, because the package cannot be opened without it. A missing table of tensors is
+/// only a warning.
 pub(super) fn texts_of(
     contents: &PackageContents,
     options: &OpenOptions,
@@ -288,7 +288,7 @@ pub(super) fn texts_of(
     Ok((texts.description.is_some() || texts.tensors.is_some()).then_some(texts))
 }
 
-/// A text that a package only links to.
+/// Fetches a text that a package only links to.
 fn text_of(contents: &PackageContents, path: &str, options: &OpenOptions) -> Result<Bytes> {
     let limits = options.limits();
     let hash = contents.file(path).and_then(|file| file.sha256).unwrap_or_default();
@@ -305,7 +305,7 @@ fn text_of(contents: &PackageContents, path: &str, options: &OpenOptions) -> Res
     }
 }
 
-/// Why a folder is not a package.
+/// Returns the error for a folder that is not a package.
 #[cold]
 fn no_package_folder(root: &Path) -> Error {
     if root.read_dir().is_ok_and(|mut all| all.next().is_none()) {
@@ -320,8 +320,8 @@ fn no_package_folder(root: &Path) -> Error {
     e.with_remedy(Remedy::NameRunner)
 }
 
-/// What is wrong with a file that does not open: where another format claims it, or none, it is not a package at
-/// all.
+/// Returns the error for a file that cannot be opened: that it is not a package, if it has another format or none, or
+/// else the original error.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {
     let is_zip = e.code() == holdall_formats::UNKNOWN.code;
@@ -339,7 +339,7 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
         }
         Err(unknown) if unknown.kind() == ErrorKind::Unsupported => unknown,
         Err(empty) if empty.code() == holdall_formats::EMPTY.code => empty,
-        // A tar archive that has a fault.
+        // A tar archive with a fault.
         Err(other) if tar::RULES.iter().any(|rule| rule.code == other.code()) => other,
         _ => e,
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of a package's files are, and streams of them.
+//! The places of a package's bytes, and streams of them.
 
 use crate::error::io;
 use crate::executor::{ErrorContext, Pieces, Sources};
@@ -13,26 +13,26 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The way to bytes, shared.
+/// A shared source.
 pub type Source = Arc<dyn ByteSource>;
 
-/// What a package was opened from.
+/// The kind of place that a package was opened from.
 pub enum Origin {
     /// A zip.
     Zip {
-        /// Its bytes.
+        /// The bytes of the zip.
         source: Source,
-        /// Its directory.
+        /// The directory of the zip.
         directory: Arc<Directory>,
     },
     /// An unpacked folder.
     Folder(PathBuf),
-    /// A folder with the files of a model alone: those that are below `model/` in a package.
+    /// A folder with only the files of a model, which are below `model/` in the package.
     Model(PathBuf),
 }
 
 impl Origin {
-    /// The folder, where it is one.
+    /// Returns the folder, if the package was opened from one.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             Origin::Zip { .. } => None,
@@ -41,23 +41,23 @@ impl Origin {
     }
 }
 
-/// Bytes of a zip's entry: a component like any other, with a checksum of what it decodes to.
+/// An entry of a zip: a component, with a checksum of its decoded bytes.
 #[derive(Clone)]
 pub struct Stored {
     /// The bytes of the zip.
     pub source: Source,
-    /// Where the entry is among them, and how it is compressed.
+    /// The byte range and the encoding of the entry.
     pub component: Component,
-    /// How the entry is compressed, as the zip says it.
+    /// The compression method, as the zip states it.
     pub method: Method,
-    /// Bytes after decoding.
+    /// The length of the decoded bytes.
     pub len: u64,
-    /// CRC-32 of the decoded bytes.
+    /// The CRC-32 of the decoded bytes.
     pub crc: u32,
 }
 
 impl Stored {
-    /// Finds the bytes of an entry; its local header is read and checked.
+    /// Finds the bytes of an entry, after reading and checking its local header.
     pub fn find(source: &Source, directory: &Directory, entry: Entry<'_>) -> Result<Stored> {
         let mut window = Window::new(source.len());
         let header = directory.header(entry);
@@ -68,7 +68,7 @@ impl Stored {
         Ok(Stored { source: source.clone(), component, method, len, crc })
     }
 
-    /// Compares what follows the bytes of an entry with the directory, if anything is to follow.
+    /// Compares the descriptor after the bytes of an entry, if there should be one, with the directory.
     pub fn check_descriptor(
         source: &dyn ByteSource,
         directory: &Directory,
@@ -78,25 +78,25 @@ impl Stored {
         fetched(source, &mut window, |window| directory.check_descriptor(entry, window))
     }
 
-    /// Where it is stored.
+    /// Returns the range of the stored bytes.
     pub fn range(&self) -> Range<u64> {
         self.component.stored.range()
     }
 
-    /// Whether it is stored as it is.
+    /// Returns `true` if the entry is not compressed.
     pub fn is_plain(&self) -> bool {
         self.method == Method::Stored
     }
 
-    /// Its decoded bytes in order; its checksum is not compared.
+    /// Returns the decoded bytes in order, without checking the CRC-32.
     ///
     /// # Errors
-    /// Limit, when it decodes to more than is allowed.
+    /// Limit if it decodes to more bytes than allowed.
     pub fn pieces(&self, limits: &Limits) -> Result<Pieces> {
         pieces_of(self.source.clone(), self.component.clone(), limits)
     }
 
-    /// A stream of its decoded bytes. It fails at its end where they have another checksum.
+    /// Returns a stream of the decoded bytes, which fails at its end if the CRC-32 differs.
     ///
     /// # Errors
     /// As [`Stored::pieces`].
@@ -106,10 +106,10 @@ impl Stored {
     }
 }
 
-/// The decoded bytes of a run of bytes of a source, in order.
+/// Returns the decoded bytes of a range of a source, in order, without checking a digest.
 ///
 /// # Errors
-/// Limit, when it decodes to more than is allowed.
+/// Limit if it decodes to more bytes than allowed.
 pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
     Pieces::with_table(
         Sources::from(source),
@@ -121,10 +121,10 @@ pub fn pieces_of(source: Source, component: Component, limits: &Limits) -> Resul
     )
 }
 
-/// The decoded bytes of an entry as a stream.
+/// A stream of the decoded bytes of an entry.
 pub struct Decode {
     pieces: Pieces,
-    /// What was decoded and not taken.
+    /// Decoded bytes that were not read yet.
     piece: Bytes,
     crc: Crc32,
     wanted_crc: u32,
@@ -161,7 +161,7 @@ impl Read for Decode {
     }
 }
 
-/// A file on the disk, and how many bytes it has.
+/// Opens a file on the disk, and returns it with its length.
 pub fn on_disk(path: &Path) -> Result<(u64, File)> {
     let failed = |e| io(e, "opening").in_source(path.display());
     let file = File::open(path).map_err(failed)?;

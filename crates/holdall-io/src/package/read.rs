@@ -1,4 +1,4 @@
-//! Files of a package as streams that are checked against their hashes.
+//! Files of a package as streams whose hashes are checked.
 
 use crate::error::io;
 use holdall_core::error::Shown as _;
@@ -8,21 +8,21 @@ use holdall_package::{rules::HASH, wrong_hash};
 use std::fmt;
 use std::io::{self, Read};
 
-/// The bytes of one file, decoded. Its last bytes are not handed out when its SHA-256 is another than
-/// `MANIFEST` says: the read that would do so fails.
+/// The decoded bytes of a file. If its SHA-256 differs from that in `MANIFEST`, the read that would return the last
+/// bytes fails.
 pub struct FileReader {
     from: Box<dyn Read + Send>,
     path: String,
-    /// Bytes not handed out yet.
+    /// The number of bytes that were not returned yet.
     left: u64,
-    /// `None` when the hash was compared, or there is none.
+    /// `None` once the hash was checked, or if there is none.
     hasher: Option<(Hasher, [u8; 32])>,
-    /// The check failed: so does every read from now on.
+    /// Whether the check has failed; then all further reads fail.
     failed: bool,
 }
 
 impl FileReader {
-    /// Checks what `from` gives: `len` bytes of the file at `path` with this hash.
+    /// Creates a stream that reads `len` bytes of the file at `path` from `from`, and checks their hash.
     pub fn new(
         from: Box<dyn Read + Send>,
         path: &str,
@@ -33,13 +33,13 @@ impl FileReader {
         FileReader { from, path: path.to_owned(), left: len, hasher, failed: false }
     }
 
-    /// Bytes that are still to come.
+    /// Returns the number of remaining bytes.
     pub fn remaining(&self) -> u64 {
         self.left
     }
 
     fn check(&mut self) -> io::Result<()> {
-        // One more read, so that what comes after the end, or is found out there, is not missed.
+        // One more read, to detect bytes or an error after the end.
         let mut beyond = [0];
         loop {
             match self.from.read(&mut beyond) {
@@ -107,7 +107,7 @@ impl fmt::Debug for FileReader {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the reader has ended. Returns the number of bytes.
 pub fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < into.len() {
@@ -121,7 +121,7 @@ pub fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// A read that failed: our own error where it carries one.
+/// Converts an error of reading. If it contains one of our own errors, returns that.
 #[cold]
 pub fn reading(e: std::io::Error, path: &str) -> Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {

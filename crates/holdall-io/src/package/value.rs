@@ -1,4 +1,4 @@
-//! Tensors of a package by value.
+//! Tensors of a package as values.
 
 use super::PackageReader;
 use super::rules::{NO_TENSOR, NOT_HERE};
@@ -10,10 +10,10 @@ use holdall_package::{
 };
 
 impl PackageReader {
-    /// The tensor of that name in `tensor_data`.
+    /// Returns the tensor of this name in `tensor_data`.
     ///
     /// # Errors
-    /// As [`PackageReader::read`]; Malformed where its file is not what its row says.
+    /// As [`PackageReader::read`]; NotFound if there is no such tensor; Malformed if its file does not match its row.
     pub fn value(&self, tensor: &str) -> Result<TensorValue> {
         let row = self.inner.numbers.get(tensor).and_then(|at| self.tensors().get(*at));
         let Some(row) = row else { return Err(self.no_tensor(tensor)) };
@@ -31,7 +31,7 @@ impl PackageReader {
                 };
                 value.map_err(|e| e.in_tensor(tensor).in_source(self.name()))
             }
-            // None of them is nested: that was checked when the rows were read.
+            // The inner tensors are not nested: that was checked when the rows were read.
             TensorKind::Nested { inner } => {
                 let values = inner.iter().map(|name| self.value(name)).collect::<Result<_>>()?;
                 Ok(TensorValue::Nested(values))
@@ -54,7 +54,7 @@ impl PackageReader {
     }
 }
 
-/// A tensor of numbers; a file that was linked to has its length checked here for the first time.
+/// Creates a tensor of numbers. The length of a linked file is first checked here.
 fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<TensorValue> {
     let wanted = element_count(shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(0)));
     let found = data.len() as u64;

@@ -1,10 +1,10 @@
-//! A file that appears whole or not at all.
+//! A file that appears completely or not at all.
 //!
-//! Bytes go to a file without a name where the system has such (so that a killed process leaves
-//! nothing), else to a temporary one beside the target; only when all are written and on the disk
-//! does it take the target's name, in one step. Bytes are written on a thread of their own, in pieces
-//! of 4 MiB; those that must reach the disk past the system's cache. Others that lie in memory, many at a time, go
-//! into the cache from where they are, and so do all where the system starts no thread.
+//! Bytes are written to an unnamed file if the system supports that (a killed process then leaves nothing), otherwise
+//! to a temporary file next to the target. The file gets the target's name in one step, when all bytes are written and
+//! flushed to the disk. A background thread writes chunks of 4 MiB; if the file must reach the disk, it bypasses the
+//! system's page cache. With [`Durability::System`], large slices are written to the page cache directly from the
+//! caller's memory. If no thread can be started, the caller's thread writes everything.
 
 use super::unpublished::{Unpublished, folder, sync_folder};
 use super::{FILL_LEN, Sink};
@@ -21,33 +21,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Bytes in one write.
+/// The number of bytes in one write.
 const PIECE: usize = 4 << 20;
-/// Pieces in memory: one being filled, the others being written.
+/// The number of chunks in memory: one being filled, the others being written.
 const PIECES: usize = 3;
-/// From this many bytes on, copying them into a piece costs more than a write of their own.
+/// The number of bytes from which a separate write is cheaper than copying them into a chunk.
 const STRAIGHT_MIN: usize = 128 << 10;
-/// What direct writes want offsets, lengths and addresses to be multiples of.
+/// The alignment in bytes that direct writes (`O_DIRECT`) require of offsets, lengths and addresses.
 const PAGE: usize = 4096;
-/// Files expected to be smaller are written through the cache: going past it does not pay.
+/// Files expected to be shorter than this are written through the page cache, because direct writes do not pay off.
 const DIRECT_MIN: u64 = 16 << 20;
 
-/// What has happened to a file's bytes when it is published.
+/// How safely a file's bytes are stored when it is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// They are on the disk: a power cut leaves the old file or the new one.
+    /// The bytes are on the disk: after a power failure there is the old file or the new one.
     #[default]
     Disk,
-    /// They are with the operating system: a killed process leaves the old file or the new one, a
-    /// power cut may leave neither.
+    /// The bytes are with the operating system: after the process is killed there is the old file or the new one, but
+    /// after a power failure there may be neither.
     System,
 }
 
-/// A file under construction. Dropped before [`Sink::finish`], it leaves nothing behind.
+/// A file under construction. Dropping it before [`Sink::finish`] removes all traces of it.
 pub struct FileSink {
-    /// As the caller named it: what errors say.
+    /// The path that the caller gave, used in errors.
     named: PathBuf,
-    /// Where the symbolic links in that lead.
+    /// The path after following symbolic links.
     target: PathBuf,
     overwrite: bool,
     durability: Durability,
@@ -57,22 +57,22 @@ pub struct FileSink {
     filling: Option<Buffer>,
     filled: usize,
     writer: Writer,
-    /// Bytes that take the place of appended ones at the end.
+    /// Bytes that replace appended ones at the end, with their offsets.
     patches: Vec<(u64, Vec<u8>)>,
-    /// Whether the file has all its bytes.
+    /// Whether all bytes have been written.
     is_complete: bool,
 }
 
-/// Who writes the pieces that are full.
+/// The thread that writes full chunks.
 enum Writer {
-    /// A thread of its own, which starts with the first of them.
+    /// A background thread, which is started with the first chunk.
     Later,
     Thread(Background),
-    /// Whoever appends.
+    /// The caller's thread.
     Caller,
 }
 
-/// The thread that writes, and the pieces that go to it full and come back empty.
+/// The background thread, and the channels that carry full chunks to it and empty ones back.
 struct Background {
     full: SyncSender<Piece>,
     empty: Receiver<Buffer>,
@@ -80,7 +80,7 @@ struct Background {
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// Bytes to be written: as many as are filled, from that offset of the file on.
+/// A chunk to be written: the first `filled` bytes of `memory`, at offset `at` of the file.
 struct Piece {
     memory: Buffer,
     filled: usize,
@@ -88,10 +88,10 @@ struct Piece {
 }
 
 impl FileSink {
-    /// Begins a file that will be at `target`. A symbolic link there is followed.
+    /// Starts a file that will be at `target`. A symbolic link there is followed.
     ///
     /// # Errors
-    /// Misuse when there is a file and `overwrite` is not set, Io when its folder cannot be written.
+    /// Misuse if the file exists and `overwrite` is not set; Io if its folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
         let named = target.to_owned();
         let target = target_path(&named, overwrite)?;
@@ -112,8 +112,8 @@ impl FileSink {
         })
     }
 
-    /// Whether a file can be begun that will be at `target`, as far as that shows before it is. For
-    /// those who have much to do before they call [`FileSink::create`].
+    /// Checks that a file can be created at `target`, as far as that can be known without creating it. For callers that
+    /// have much to do before they call [`FileSink::create`].
     ///
     /// # Errors
     /// As [`FileSink::create`].
@@ -126,7 +126,7 @@ impl FileSink {
         }
     }
 
-    /// The canonical path of a file that will be at `target`, whether there is one or not.
+    /// Returns the canonical path of a file at `target`, which need not exist.
     ///
     /// # Errors
     /// As [`FileSink::check`].
@@ -136,8 +136,8 @@ impl FileSink {
         Ok(there.file_name().map_or_else(|| there.clone(), |name| beside.join(name)))
     }
 
-    /// Puts `bytes` in the place of those that were appended at `at`, before the file is published. For
-    /// headers that say what is only known when all after them is written.
+    /// Replaces the bytes that were appended at offset `at` by `bytes`, before the file is published. For headers that
+    /// are only known once everything after them is written.
     pub fn patch(&mut self, at: u64, bytes: Vec<u8>) {
         self.patches.push((at, bytes));
     }
@@ -150,7 +150,7 @@ impl FileSink {
         io(e, "writing").in_source(self.named.display())
     }
 
-    /// Starts the thread that writes, unless the system has none to give.
+    /// Starts the background thread, or falls back to the caller's thread if the system cannot start one.
     fn start_writer(&mut self) -> Result<()> {
         let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
         let direct = self.durability == Durability::Disk
@@ -169,7 +169,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// A piece to fill.
+    /// Returns a chunk to fill.
     fn piece(&mut self) -> Result<Buffer> {
         let Writer::Thread(writer) = &mut self.writer else { return Buffer::mapped(PIECE) };
         if let Ok(piece) = writer.empty.try_recv() {
@@ -185,7 +185,7 @@ impl FileSink {
         }
     }
 
-    /// Gives the piece that is being filled `count` more bytes, which it has room for, and sends it when it is full.
+    /// Adds `count` bytes to the current chunk, which has room for them, and sends it when it is full.
     fn fill_piece(
         &mut self,
         count: usize,
@@ -222,7 +222,7 @@ impl FileSink {
         Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped")))
     }
 
-    /// Waits for what was handed to the writer.
+    /// Waits until the background thread has written everything.
     fn stop_writer(&mut self) -> Result<()> {
         let writer = std::mem::replace(&mut self.writer, Writer::Caller);
         let Writer::Thread(writer) = writer else { return Ok(()) };
@@ -235,7 +235,7 @@ impl FileSink {
         }
     }
 
-    /// Writes what is left in memory, so that the file has all its bytes.
+    /// Writes the bytes that are still in memory, and the patches.
     fn complete(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_complete, true) {
             return Ok(());
@@ -253,7 +253,7 @@ impl FileSink {
                 write_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
             }
         }
-        // Reserved blocks past the end go back.
+        // Free reserved blocks past the end.
         self.as_file().set_len(self.len).map_err(|e| self.failed(e))
     }
 
@@ -266,7 +266,7 @@ impl FileSink {
     }
 }
 
-/// A file that does not have its name yet, read by position.
+/// A file that does not have its name yet, read at offsets.
 struct Unnamed(FileSource);
 
 impl ByteSource for Unnamed {
@@ -305,8 +305,8 @@ impl Sink for FileSink {
             use rustix::fs::{FallocateFlags, fallocate};
             use rustix::io::Errno;
             let reserved = fallocate(self.as_file(), FallocateFlags::KEEP_SIZE, 0, bytes);
-            // Better to hear now that the disk is too small than when it is full. File systems that
-            // cannot reserve still write.
+            // Reports a full disk now instead of after writing most of the file. File systems that cannot reserve
+            // still write.
             if let Err(e @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) = reserved {
                 return Err(self.failed(e.into()));
             }
@@ -316,7 +316,7 @@ impl Sink for FileSink {
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         if self.durability == Durability::System && bytes.len() >= STRAIGHT_MIN {
-            // Into the system's cache straight from the caller's memory.
+            // Directly from the caller's memory into the page cache.
             if let Some(memory) = self.filling.take() {
                 let filled = std::mem::take(&mut self.filled);
                 self.send(Piece { memory, filled, at: self.len - filled as u64 })?;
@@ -347,11 +347,11 @@ impl Sink for FileSink {
 
     fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
         self.complete()?;
-        // The system's cache has what is read, whichever way it was written.
+        // Reads go through the page cache, even after direct writes.
         set_direct(self.as_file(), false);
         let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
         let source = FileSource::from_file(file, &self.named)?;
-        // Not as a local file, which may be opened a second time by its path.
+        // Not as a local file: that could be opened a second time by its path.
         Ok(Some(Arc::new(Unnamed(source))))
     }
 
@@ -373,7 +373,7 @@ fn exists(named: &Path) -> Error {
     EXISTS.broken("the file exists already").in_source(named.display())
 }
 
-/// Where a file named so will be, its symbolic links followed. Refuses what is not a place for a file.
+/// Returns the path of the file after following symbolic links. Refuses paths where no file can be created.
 fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
     super::check_local(named)?;
     let refused = |e: Error| Err(e.in_source(named.display()));
@@ -400,15 +400,14 @@ fn target_path(named: &Path, overwrite: bool) -> Result<PathBuf> {
     }
 }
 
-/// Whether no file can have this name: `models/`, `models/.`, `..`.
+/// Returns `true` if the path can only be that of a folder: `models/`, `models/.`, `..`.
 fn names_a_folder(path: &Path) -> bool {
     let text = path.as_os_str().to_string_lossy();
     let last = text.rsplit(std::path::is_separator).next();
     matches!(last, Some("" | "." | ".."))
 }
 
-/// Where the symbolic links at `named` lead, when there is no file yet; nowhere when they go round in
-/// a circle.
+/// Follows the symbolic links at `named` if there is no file yet. Returns `None` for a cycle.
 fn followed(named: &Path) -> Option<PathBuf> {
     const MOST_LINKS: usize = 40;
     let mut at = named.to_owned();
@@ -419,7 +418,7 @@ fn followed(named: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Names the file asked for: the temporary one beside it means nothing to anybody.
+/// Returns the error for a file that cannot be created, with the caller's path in place of the temporary name.
 #[cold]
 fn not_created(e: std::io::Error, target: &Path, named: &Path) -> Error {
     let folder = folder(target);
@@ -452,7 +451,7 @@ fn write_pieces(
         } else if !direct {
             write_at(file, bytes, at)?;
         }
-        // Nobody may be waiting for it.
+        // The sink may not wait for it any more.
         let _ = back.send(memory);
     }
     Ok(())
@@ -472,7 +471,7 @@ fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Turns writing past the cache on or off; whether that could be done.
+/// Turns direct writes on or off. Returns `true` on success.
 #[cfg(target_os = "linux")]
 fn set_direct(file: &File, on: bool) -> bool {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};

@@ -1,8 +1,7 @@
-//! A folder that appears whole or not at all.
+//! A folder that appears completely or not at all.
 //!
-//! It is filled under a temporary name beside the target, `.holdall-XXXXXX.part`, and gets its own in one
-//! step. As long as somebody fills it, it is locked; writing a file or a folder there removes what
-//! nobody has locked.
+//! It is filled under a temporary name next to the target, `.holdall-XXXXXX.part`, and gets its own name in one step.
+//! It is locked while it is being filled; writing a file or a folder there removes temporary ones that are not locked.
 
 use super::Durability;
 use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder, system};
@@ -13,33 +12,33 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder under construction. Dropped before [`FolderSink::finish`], it leaves nothing behind.
+/// A folder under construction. Dropping it before [`FolderSink::finish`] removes all traces of it.
 pub struct FolderSink {
     target: PathBuf,
-    /// What is broken where the folder cannot be there.
+    /// The rule that is violated if the folder cannot be created at its target.
     place: &'static Rule,
     overwrite: bool,
     part: Temporary,
-    /// Held as long as the folder is filled.
+    /// The lock, held while the folder is being filled.
     lock: Option<File>,
-    /// What a new folder's mode is: temporary ones are their owner's alone.
+    /// The default mode of a new folder. (Temporary folders are only accessible to their owner.)
     mode: Option<Permissions>,
 }
 
 impl FolderSink {
-    /// Begins a folder that will be at `target`.
+    /// Starts a folder that will be at `target`.
     ///
     /// # Errors
-    /// `place` when there is something and `overwrite` is not set, or it is not a folder; Io when its own
-    /// folder cannot be written.
+    /// `place` if the target exists and `overwrite` is not set, or if it is not a folder; Io if its parent folder
+    /// cannot be written.
     pub fn create(target: &Path, overwrite: bool, place: &'static Rule) -> Result<FolderSink> {
         super::check_local(target)?;
         FolderSink::check(target, overwrite, place)?;
-        let beside = folder(target);
-        sweep(beside);
+        let parent = folder(target);
+        sweep(parent);
         let part = loop {
-            let part = builder().tempdir_in(beside).map_err(|e| failed(system(e), target))?;
-            // Between its creation and its lock another process may have taken it for a stale one.
+            let part = builder().tempdir_in(parent).map_err(|e| failed(system(e), target))?;
+            // Between creation and lock, another process may have removed it as stale.
             match hold(part.path()) {
                 Held::Yes(lock) => break (part, lock),
                 Held::Gone => {}
@@ -51,23 +50,23 @@ impl FolderSink {
         Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
     }
 
-    /// The folder to be filled.
+    /// Returns the path of the folder to fill.
     pub fn path(&self) -> &Path {
         self.part.path()
     }
 
-    /// Gives the folder its name, in one step where the system can. The files in it are as durable as whoever wrote
-    /// them made them; the name is as this says.
+    /// Gives the folder its name, in one step if the system supports that. `durability` applies to the name; the files
+    /// in the folder are as durable as their writer made them.
     ///
     /// # Errors
-    /// `place` when there is something by now; Io.
+    /// `place` if the target was created meanwhile; Io.
     pub fn finish(self, durability: Durability) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
         if let Some(mode) = self.mode {
             std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
         }
         {
-            // The published folder must not be removed any more.
+            // From here on the folder must not be removed as a temporary one.
             let _held = temporary::all();
             if self.target.symlink_metadata().is_err() {
                 std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
@@ -81,12 +80,12 @@ impl FolderSink {
             sync_folder(&self.target).map_err(failed)?;
         }
         drop(self.lock);
-        // Where another folder was replaced, it has the temporary name now, and goes.
+        // If another folder was replaced, it now has the temporary name, and is removed.
         drop(self.part);
         Ok(())
     }
 
-    /// Whether a folder can be begun that will be at `target`, as far as that shows before it is.
+    /// Checks that a folder can be created at `target`, as far as that can be known without creating it.
     ///
     /// # Errors
     /// As [`FolderSink::create`].
@@ -94,13 +93,15 @@ impl FolderSink {
         match target.symlink_metadata() {
             Err(_) => match target.file_name() {
                 Some(_) => Ok(()),
-                None => Err(place.broken("this names no new folder").in_source(target.display())),
+                None => Err(place
+                    .broken("this path cannot be that of a new folder")
+                    .in_source(target.display())),
             },
             Ok(_) if !overwrite => Err(exists(target, place)),
             Ok(meta) if meta.is_dir() => Ok(()),
             Ok(_) => {
-                let e = place.broken("this is not a folder, and is not replaced by one");
-                let e = e.with_hint("name another folder, or remove what is in its place first");
+                let e = place.broken("this is a file, and a folder does not replace it");
+                let e = e.with_hint("choose another path, or remove the file first");
                 Err(e.in_source(target.display()))
             }
         }
@@ -114,10 +115,10 @@ fn exists(target: &Path, place: &'static Rule) -> Error {
 
 #[cold]
 fn failed(e: io::Error, target: &Path) -> Error {
-    let beside = folder(target);
-    let e = match beside.metadata() {
+    let parent = folder(target);
+    let e = match parent.metadata() {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => IO
-            .broken(format!("the folder `{}` does not exist", beside.display()))
+            .broken(format!("the folder `{}` does not exist", parent.display()))
             .with_hint("create the folder first")
             .with_cause(missing),
         _ => io(e, "creating"),
@@ -132,7 +133,7 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 }
 
 enum Held {
-    /// With the lock, where there are locks.
+    /// The lock, or `None` if the file system has no locks.
     Yes(Option<File>),
     Gone,
 }
@@ -144,7 +145,7 @@ fn hold(part: &Path) -> Held {
     match file.try_lock() {
         Ok(()) if part.exists() => Held::Yes(Some(file)),
         Ok(()) | Err(TryLockError::WouldBlock) => Held::Gone,
-        // Without locks nothing is swept.
+        // Without locks nothing is removed.
         Err(TryLockError::Error(_)) => Held::Yes(None),
     }
 }
@@ -154,7 +155,7 @@ fn hold(_: &Path) -> Held {
     Held::Yes(None)
 }
 
-/// The mode that a new folder has. Found in `part` while nothing else is in it.
+/// Returns the default mode of a new folder, found by creating one in `part`, which must be empty.
 #[cfg(unix)]
 fn usual_mode(part: &Path) -> io::Result<Option<Permissions>> {
     let probe = part.join("mode");
@@ -169,7 +170,7 @@ fn usual_mode(_: &Path) -> io::Result<Option<Permissions>> {
     Ok(None)
 }
 
-/// Puts the folder `part` in the place of `target`, and what was there in its own.
+/// Exchanges the folders `part` and `target`.
 fn replace(part: &Path, target: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -178,8 +179,8 @@ fn replace(part: &Path, target: &Path) -> io::Result<()> {
             return Ok(());
         }
     }
-    // File systems that cannot exchange: for an instant there is nothing. Killed in it, the old folder stays, under
-    // a name that nobody sweeps.
+    // File systems that cannot exchange: for an instant there is no folder. If the process is killed then, the old
+    // folder stays, under a name that is never removed automatically.
     let old = builder().suffix(".old").tempdir_in(folder(target))?;
     let kept = old.path().join("old");
     std::fs::rename(target, &kept)?;

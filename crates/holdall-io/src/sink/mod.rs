@@ -1,4 +1,4 @@
-//! Where bytes go.
+//! Sinks: where a file's bytes are written to.
 
 mod file;
 mod folder;
@@ -18,7 +18,7 @@ use holdall_core::Result;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Refuses an address: files are not written there.
+/// Returns an error if `path` is an address, because files can only be written to local paths.
 ///
 /// # Errors
 /// Unsupported: `write/address`.
@@ -33,32 +33,32 @@ pub fn check_local(path: &Path) -> Result<()> {
     }
 }
 
-/// The most bytes that [`Sink::fill`] asks for at a time: few enough to stay in the processor's cache until they are
-/// digested.
+/// The greatest number of bytes that [`Sink::fill`] reads at a time: few enough to still be in the processor's cache
+/// when they are digested.
 pub const FILL_LEN: usize = 1 << 20;
 
-/// An append-only destination that publishes all or nothing, where it can.
+/// An append-only destination that publishes either everything or nothing, if it can.
 pub trait Sink {
-    /// What [`Sink::finish`] gives back.
+    /// The result of [`Sink::finish`].
     type Done;
 
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     fn len(&self) -> u64;
 
-    /// Whether nothing was appended.
+    /// Returns `true` if nothing was appended.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Told, before the first byte, about how many bytes may come.
+    /// Announces, before the first byte, about how many bytes will be appended.
     fn expect(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Told, before the first byte, how many bytes will come at least; makes room for them.
+    /// Announces, before the first byte, at least how many bytes will be appended, and reserves space for them.
     ///
     /// # Errors
-    /// Io, when there is no room.
+    /// Io if there is not enough space.
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         let _ = bytes;
         Ok(())
@@ -67,14 +67,14 @@ pub trait Sink {
     /// Appends bytes.
     ///
     /// # Errors
-    /// Io. The sink is then of no more use; dropping it leaves nothing behind.
+    /// Io. The sink cannot be used any more then; dropping it removes all traces of the file.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Appends `len` bytes that `read` gives, in pieces of at most [`FILL_LEN`]: it fills all of the memory that it is
-    /// called with. A sink that lends its own saves a copy.
+    /// Appends `len` bytes that `read` returns, in chunks of at most [`FILL_LEN`]. `read` must fill the whole buffer
+    /// that it is called with. A sink that passes its own memory to `read` saves a copy.
     ///
     /// # Errors
-    /// As [`Sink::append`], and what `read` fails with.
+    /// As [`Sink::append`]; errors of `read`.
     fn fill(&mut self, len: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let mut memory = vec![0; len.min(FILL_LEN as u64) as usize];
         let mut left = len;
@@ -87,16 +87,16 @@ pub trait Sink {
         Ok(())
     }
 
-    /// Returns what was appended as a source, to be looked at before it is published; `None` where it cannot be read back, as
-    /// from a pipe. Nothing is appended after this.
+    /// Returns the appended bytes as a source, to check them before they are published. Returns `None` if they cannot
+    /// be read back, for example from a pipe. Nothing may be appended afterwards.
     ///
     /// # Errors
-    /// Io. The sink is then of no more use.
+    /// Io. The sink cannot be used any more then.
     fn read_back(&mut self) -> Result<Option<Arc<dyn ByteSource>>> {
         Ok(None)
     }
 
-    /// Publishes what was appended.
+    /// Publishes the appended bytes.
     ///
     /// # Errors
     /// Io; nothing is published then.

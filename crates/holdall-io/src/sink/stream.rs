@@ -1,12 +1,12 @@
-//! Any `io::Write`: a pipe, a socket, a vector.
+//! A sink for any `io::Write`: a pipe, a socket, a vector.
 
 use super::Sink;
 use crate::error::io;
 use holdall_core::Result;
 use std::io::Write;
 
-/// Appends to an [`io::Write`](std::io::Write), which cannot take bytes back: what was written before
-/// an error stays written.
+/// A sink that writes to an [`io::Write`](std::io::Write). It cannot remove bytes again: those written before an error
+/// stay written.
 #[derive(Debug)]
 pub struct StreamSink<W> {
     to: W,
@@ -14,7 +14,7 @@ pub struct StreamSink<W> {
 }
 
 impl<W: Write> StreamSink<W> {
-    /// A sink that writes to `to`.
+    /// Creates a sink that writes to `to`.
     pub fn new(to: W) -> StreamSink<W> {
         StreamSink { to, len: 0 }
     }

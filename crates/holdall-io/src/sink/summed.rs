@@ -1,4 +1,4 @@
-//! A digest of all that is appended.
+//! A sink that computes a digest.
 
 use super::Sink;
 use crate::source::ByteSource;
@@ -6,14 +6,14 @@ use holdall_core::model::Hasher;
 use holdall_core::{Algorithm, Digest, Result};
 use std::sync::Arc;
 
-/// A sink that computes the digest of everything appended to it, so that nobody has to read that again.
+/// A sink that computes the digest of everything appended to it, so that it need not be read again.
 pub struct DigestSink<S> {
     sink: S,
     hasher: Hasher,
 }
 
 impl<S: Sink> DigestSink<S> {
-    /// What is appended is passed to `sink`, which is empty.
+    /// Creates a sink that passes everything to `sink`, which must be empty.
     pub fn new(sink: S, algorithm: Algorithm) -> DigestSink<S> {
         DigestSink { sink, hasher: Hasher::new(algorithm) }
     }

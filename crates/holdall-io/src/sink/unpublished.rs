@@ -1,20 +1,20 @@
-//! A file before it has its name.
+//! A file under construction, before it gets its name.
 //!
-//! Where the system has files without names, a killed process leaves nothing. Elsewhere, and for the
-//! instant in which a file takes the place of another, it has the name of a temporary one beside the
-//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. So is a folder that is
-//! filled. Whoever begins a file or a folder removes what is named so beside it and locked by nobody: killed
-//! processes left it. Nothing is removed on file systems without locks.
+//! If the system supports unnamed files, a killed process leaves nothing. Otherwise, and for the instant in which a
+//! file replaces another, it has a temporary name next to the target, `.holdall-XXXXXX.part`, and is locked while it is
+//! written. The same holds for a folder that is being filled. Creating a file or a folder removes the temporary ones
+//! next to it that are not locked, because killed processes left them. On file systems without locks nothing is
+//! removed.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// How the names of temporary files and folders begin.
+/// The prefix of the names of temporary files and folders.
 pub(super) const PREFIX: &str = ".holdall-";
-/// How they end.
+/// The suffix of these names.
 pub(super) const SUFFIX: &str = ".part";
-/// Random characters between them.
+/// The number of random characters between prefix and suffix.
 pub(super) const RANDOM: usize = 6;
 
 pub(super) enum Unpublished {
@@ -23,7 +23,7 @@ pub(super) enum Unpublished {
 }
 
 impl Unpublished {
-    /// A new file that can take the name `target`.
+    /// Creates a file that can get the name `target`.
     pub(super) fn begin(target: &Path) -> io::Result<Unpublished> {
         let file = match nameless(folder(target)) {
             Some(file) => {
@@ -58,7 +58,7 @@ impl Unpublished {
     }
 }
 
-/// The folder that `target` is in, or will be.
+/// Returns the folder that contains `target`, which need not exist.
 pub fn folder(target: &Path) -> &Path {
     match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -66,7 +66,7 @@ pub fn folder(target: &Path) -> &Path {
     }
 }
 
-/// Makes durable what was renamed, created or removed in the folder of `target`.
+/// Flushes the folder of `target` to the disk, so that renames, new files and removals in it are durable.
 ///
 /// # Errors
 /// Io.
@@ -78,7 +78,7 @@ pub fn sync_folder(target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file without a name, where the system has such.
+/// Creates an unnamed file, if the system supports that.
 #[cfg(target_os = "linux")]
 fn nameless(folder: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -91,12 +91,12 @@ fn nameless(_: &Path) -> Option<File> {
     None
 }
 
-/// A file with a name for the time being, locked.
+/// Creates a file with a temporary name, and locks it.
 fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     sweep(folder);
     loop {
         let file = named().tempfile_in(folder).map_err(system)?;
-        // Between its creation and its lock another process may have taken it for a stale one.
+        // Between creation and lock, another process may have removed it as stale.
         if hold(&file) {
             return Ok(file);
         }
@@ -114,8 +114,8 @@ fn named() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// The operating system's own error. `tempfile` wraps it in a text that ends in the temporary name, which means nothing to anybody,
-/// and does not give it out.
+/// Returns the operating system's own error. `tempfile` wraps it in a message that ends with the temporary name, which
+/// is of no use to the reader, and does not expose it.
 pub(super) fn system(e: io::Error) -> io::Error {
     let text = e.to_string();
     let code = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')'));
@@ -123,7 +123,7 @@ pub(super) fn system(e: io::Error) -> io::Error {
     code.map_or(e, io::Error::from_raw_os_error)
 }
 
-/// Locks a temporary file; whether it is still there.
+/// Locks a temporary file. Returns `true` if it still exists.
 #[cfg(unix)]
 fn hold(file: &tempfile::NamedTempFile) -> bool {
     use std::fs::TryLockError;
@@ -135,7 +135,7 @@ fn hold(file: &tempfile::NamedTempFile) -> bool {
             own.ok() == there.ok()
         }
         Err(TryLockError::WouldBlock) => false,
-        // Without locks nothing is swept.
+        // Without locks nothing is removed.
         Err(TryLockError::Error(_)) => true,
     }
 }
@@ -145,8 +145,8 @@ fn hold(_: &tempfile::NamedTempFile) -> bool {
     true
 }
 
-/// Removes the temporary files and folders in `folder` that nobody is writing. Failing to is no reason not
-/// to write.
+/// Removes the temporary files and folders in `folder` that no process is writing. Errors are ignored, because they do
+/// not prevent writing.
 #[cfg(unix)]
 pub fn sweep(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
@@ -156,7 +156,7 @@ pub fn sweep(folder: &Path) {
         }
         let (path, kind) = (entry.path(), entry.file_type());
         let is = |what: fn(&std::fs::FileType) -> bool| kind.as_ref().is_ok_and(what);
-        // The lock is held until it is gone: nobody takes it for its own meanwhile.
+        // The lock is held until the file is removed, so that no other process can claim it.
         if is(std::fs::FileType::is_file) {
             let file = File::options().read(true).write(true).open(&path);
             if let Some(_lock) = file.ok().filter(|file| file.try_lock().is_ok()) {
@@ -171,30 +171,30 @@ pub fn sweep(folder: &Path) {
     }
 }
 
-/// Removes nothing: there are no locks to go by.
+/// Does nothing, because there are no locks that show which files are in use.
 #[cfg(not(unix))]
 pub fn sweep(_: &Path) {}
 
-/// Whether [`named`] gives such names.
+/// Returns `true` if [`named`] creates names of this form.
 #[cfg(unix)]
 fn is_temporary(name: &str) -> bool {
     let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// A file that replaces another keeps its owner, group and mode as far as the system lets it. Failing
-/// to is no reason not to write, but no other group gets what the old one had.
+/// Copies the owner, group and mode of the file that will be replaced, as far as the system allows. Errors are ignored,
+/// because they do not prevent writing, but another group never gets the old group's permissions.
 #[cfg(unix)]
 fn keep_access(file: &File, target: &Path) {
     use rustix::fs::{Gid, Uid, fchown};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let (Ok(old), Ok(new)) = (target.metadata(), file.metadata()) else { return };
     let set = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode));
-    // Not for an instant more than what is right whoever the group is.
+    // Start with the permissions that are safe for any group.
     let _ = set(without_group(old.mode()));
     let group =
         old.gid() == new.gid() || fchown(file, None, Some(Gid::from_raw(old.gid()))).is_ok();
-    // Only a privileged process may; before the mode, which a new owner may change.
+    // Only a privileged process may do this. It comes before the mode, which a change of owner may reset.
     let owner =
         old.uid() == new.uid() || fchown(file, Some(Uid::from_raw(old.uid())), None).is_ok();
     let _ = match (group, owner) {
@@ -211,15 +211,15 @@ fn keep_access(file: &File, target: &Path) {
     }
 }
 
-/// A mode for a file whose group is another than before: nothing for the group, and for all others,
-/// among whom the old group now is, nothing that it did not have.
+/// Returns a mode for a file whose group has changed: no permissions for the group, and for others, who now include the
+/// old group, none that the old group did not have.
 #[cfg(unix)]
 fn without_group(mode: u32) -> u32 {
     let (owner, group, other) = (mode & 0o700, mode >> 3 & 0o7, mode & 0o7);
     owner | (other & group)
 }
 
-/// Gives a nameless file its name.
+/// Gives an unnamed file its name.
 #[cfg(target_os = "linux")]
 fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
@@ -232,7 +232,7 @@ fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
             done => return Ok(done?),
         }
     }
-    // A link cannot replace a file, a rename can: take a free name first, locked before it is seen.
+    // A link cannot replace a file, but a rename can: link to a temporary name first, already locked.
     let _ = file.try_lock();
     let temporary = named().make_in(folder(target), |name| Ok(link_to(name)?))?;
     temporary.persist(target).map_err(|e| e.error)?;
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn stale_files_go_and_those_being_written_stay() {
         let dir = tempfile::tempdir().unwrap();
-        // What a kill leaves: the name stays, the lock goes with the process.
+        // A killed process leaves the name, but not the lock.
         let killed = temporary(dir.path()).unwrap();
         let (file, path) = killed.keep().unwrap();
         drop(file);
@@ -297,13 +297,13 @@ mod tests {
         assert!(first.path().exists() && stale.exists());
         Unpublished::begin(&target).unwrap().publish(&target, true).unwrap();
         assert!(first.path().exists() && !stale.exists());
-        // A file that takes no other's place sweeps too.
+        // Creating a file that replaces none also removes stale ones.
         let (file, stale) = temporary(dir.path()).unwrap().keep().unwrap();
         drop(file);
         let new = dir.path().join("b");
         Unpublished::begin(&new).unwrap().publish(&new, false).unwrap();
         assert!(first.path().exists() && !stale.exists());
-        // And a folder that was being filled.
+        // And it removes a stale folder.
         let folder = |name: &str| {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.join("model/deep")).unwrap();

@@ -1,4 +1,4 @@
-//! An array that is put together of chunks of other sources.
+//! An array that is assembled from chunks of other sources.
 
 use super::{ByteSource, ReadHints, check_range, outside};
 use bytes::Bytes;
@@ -8,22 +8,22 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Decoded chunks that are kept for the next read, in bytes; a longer one is kept alone.
+/// The number of bytes of decoded chunks that are cached for the next read. A longer chunk is cached alone.
 const KEPT: usize = 32 << 20;
-/// Chunks of more bytes are decoded by one thread at a time, so that no two have one in memory.
+/// Chunks longer than this are decoded by one thread at a time, so that only one is in memory.
 const LARGE: u64 = 8 << 20;
-/// Stored bytes that are asked for at once.
+/// The number of stored bytes that are requested at once.
 const BATCH: u64 = 8 << 20;
 
-/// The decoded bytes of a [`Chunked`].
+/// A source of the decoded bytes of a [`Chunked`].
 pub(crate) struct ChunkedSource {
     of: Arc<[Arc<dyn ByteSource>]>,
     array: Arc<Chunked>,
-    /// Shared by all sources of this array that [`ChunkedSource::over`] gives.
+    /// The cache, shared by all sources that [`ChunkedSource::over`] creates from this one.
     kept: Arc<Mutex<RecentChunks>>,
 }
 
-/// Chunks of which only a part was wanted, the last at the end.
+/// Decoded chunks of which only a part was used, the most recent last.
 #[derive(Default)]
 struct RecentChunks {
     chunks: VecDeque<(u64, Bytes)>,
@@ -35,13 +35,14 @@ impl ChunkedSource {
         ChunkedSource { of, array, kept: Arc::default() }
     }
 
-    /// The same array over other sources of the same bytes. What one of them has decoded serves all.
+    /// Returns the same array over other sources of the same bytes. Both share the cache of decoded chunks.
     pub(crate) fn over(&self, of: Arc<[Arc<dyn ByteSource>]>) -> ChunkedSource {
         ChunkedSource { of, array: Arc::clone(&self.array), kept: Arc::clone(&self.kept) }
     }
 
-    /// The bytes of each extent, those of one source in one call. A number that no source has stands for the first: an index is checked
-    /// against its sources when they come together.
+    /// Reads the bytes of each extent. Adjacent extents of one source are read in one call. An unknown source number
+    /// reads from the first source; it cannot occur, because an index is checked against its sources when both are
+    /// combined.
     fn stored(&self, extents: &[Extent]) -> Result<Vec<Bytes>> {
         let mut out = Vec::with_capacity(extents.len());
         for same in extents.chunk_by(|a, b| a.source == b.source) {
@@ -53,7 +54,7 @@ impl ChunkedSource {
         Ok(out)
     }
 
-    /// Fills each of `out`, bytes of the array from an offset on. However many of them a chunk has bytes of, it is decoded once.
+    /// Fills each of the targets with bytes of the array. Each chunk is decoded once, even if several targets need it.
     fn fill(&self, out: &mut [Target<'_>]) -> Result<()> {
         out.iter().try_for_each(|target| check_range(&target.range(), self.len()))?;
         let mut uses: Vec<Use<'_>> = Vec::new();
@@ -81,7 +82,7 @@ impl ChunkedSource {
         Ok(())
     }
 
-    /// Puts chunks to where they belong in `out`; the uses of each are together.
+    /// Copies chunks to the targets that need them. The uses of each chunk are adjacent.
     fn batch(&self, chunks: &[&[Use<'_>]], out: &mut [Target<'_>]) -> Result<()> {
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for uses in chunks {
@@ -140,7 +141,7 @@ impl ChunkedSource {
         Ok(())
     }
 
-    /// Puts a decoded chunk to where it belongs.
+    /// Copies a decoded chunk to the targets that need it.
     fn copy_chunk(&self, uses: &[Use<'_>], decoded: &[u8], out: &mut [Target<'_>]) {
         for (chunk, number) in uses {
             let Target { offset, out } = &mut out[*number];
@@ -149,12 +150,12 @@ impl ChunkedSource {
     }
 }
 
-/// A chunk, and the number of a target that it has bytes of.
+/// A chunk, and the index of a target that needs bytes of it.
 type Use<'a> = (&'a Chunk, usize);
 
-/// Memory for bytes of the array.
+/// Memory for a range of the array.
 struct Target<'a> {
-    /// Where they start in it.
+    /// The offset of the range in the array.
     offset: u64,
     out: &'a mut [u8],
 }

@@ -1,4 +1,4 @@
-//! A file read by position.
+//! A local file, read at offsets.
 
 use super::{ByteSource, LocalFile, ReadHints, check_range};
 use crate::buffer::Buffer;
@@ -12,31 +12,31 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A file read by position (`pread`), on any number of threads.
+/// A local file that is read at offsets (`pread`), on any number of threads.
 #[derive(Debug)]
 pub struct FileSource {
     file: Arc<File>,
     len: u64,
-    /// What it was when it was opened.
+    /// The file's metadata when it was opened.
     stamp: Stamp,
     path: PathBuf,
-    /// The file opened a second time, to be read past the cache; `None` where that cannot be.
+    /// A second handle to the file for direct reads. `None` if the system does not support them.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     direct: OnceLock<Option<File>>,
 }
 
 impl FileSource {
-    /// Opens the file.
+    /// Opens a file.
     ///
     /// # Errors
-    /// Io; also for a directory, which opens but cannot be read. Where there is no such file, with the name of one in its folder
-    /// that may have been meant.
+    /// Io if the file cannot be opened, or is a directory. If it does not exist, the error suggests a similar name in
+    /// the same folder.
     pub fn open(path: &Path) -> Result<FileSource> {
         let meta = path.metadata().map_err(|e| unopened(path, e))?;
         if meta.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into(), "opening"));
         }
-        // Looked at before it is opened: opening a pipe takes its bytes, or waits for them.
+        // Checked before opening: opening a pipe may block, or consume its bytes.
         if !meta.is_file() {
             return Err(NOT_REGULAR.broken("this is a pipe or a device, not a regular file"));
         }
@@ -44,7 +44,7 @@ impl FileSource {
         FileSource::from_file(file, path)
     }
 
-    /// A source of a file that is open already; `path` names it in errors.
+    /// Creates a source of an open file. `path` is its name in errors.
     ///
     /// # Errors
     /// Io.
@@ -55,23 +55,23 @@ impl FileSource {
         Ok(FileSource { file, len: meta.len(), stamp, path, direct })
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn as_file(&self) -> &File {
         &self.file
     }
 
-    /// The open file for who may outlive the source, and what it was when it was opened.
+    /// Returns the open file for users that may outlive the source, and its metadata when it was opened.
     pub(crate) fn as_opened(&self) -> (Arc<File>, Stamp) {
         (self.file.clone(), self.stamp)
     }
 
-    /// Where it was opened.
+    /// Returns the path that the file was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the file lies on a file system that is reached over a network or through a user-space
-    /// driver, where mapping is many times slower than reading.
+    /// Returns `true` if the file is on a network file system or a user-space file system (FUSE), where mapping is many
+    /// times slower than reading.
     pub fn is_remote(&self) -> bool {
         is_remote(&self.file)
     }
@@ -116,7 +116,7 @@ impl FileSource {
                 Ok(0) => return Some(Err(self.ended_early(offset, wanted))),
                 Ok(n) => done += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                // File systems refuse direct reads in their own ways; the cache always works.
+                // File systems refuse direct reads in different ways; reads through the page cache always work.
                 Err(_) => break,
             }
         }
@@ -140,7 +140,7 @@ impl FileSource {
         (0..probes).filter(missing).count() as u64 > probes / 2
     }
 
-    /// The bytes of a range, unless the disk would have to be waited for.
+    /// Reads a range if that does not have to wait for the disk; otherwise returns `None`.
     #[cfg(target_os = "linux")]
     pub(super) fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -150,7 +150,7 @@ impl FileSource {
         match preadv2(&self.file, into, range.start, ReadWriteFlags::NOWAIT) {
             Ok(read) if read == len => Some(Ok(bytes.into())),
             Ok(_) | Err(Errno::AGAIN) => None,
-            // File systems that do not know of it read as ever.
+            // The file system does not support `RWF_NOWAIT`.
             Err(_) => Some(self.read_range(range)),
         }
     }
@@ -246,7 +246,7 @@ fn is_remote(_: &File) -> bool {
     false
 }
 
-/// Names in a folder that are looked at for one that may have been meant.
+/// The number of names in a folder that are searched for a similar one.
 const MOST_NAMES: usize = 10_000;
 
 #[cold]
@@ -259,7 +259,7 @@ fn unopened(path: &Path, e: std::io::Error) -> Error {
     }
 }
 
-/// The path of a file that is there, in the same folder, and of nearly the same name.
+/// Returns the path of an existing file in the same folder with a similar name.
 fn near(path: &Path) -> Option<String> {
     let wanted = path.file_name()?.to_str()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

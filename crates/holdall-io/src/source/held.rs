@@ -1,4 +1,4 @@
-//! What came of a file that is far away and was not asked for by itself: kept for a while, with bounds for each source and over all.
+//! A cache of bytes of remote files that were received along with requested ones, bounded for each source and overall.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -6,40 +6,40 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Parts of a file that came with others.
+/// The cached parts of one file.
 #[derive(Default)]
 pub(super) struct Held(Arc<Mutex<Parts>>);
 
 #[derive(Default)]
 struct Parts {
-    /// What came when the file was opened, at its end or its ends.
+    /// The parts that were received when the file was opened, from its end or its ends.
     first: Vec<(u64, Bytes)>,
-    /// What small reads brought, the last at the end.
+    /// The parts that small reads received, the most recent last.
     later: VecDeque<(u64, Bytes)>,
-    /// Bytes of all of them.
+    /// The total number of bytes of all parts.
     bytes: usize,
 }
 
-/// Parts that a source keeps of what small reads brought.
+/// The number of parts from small reads that a source keeps.
 const KEPT: usize = 32;
-/// Bytes that all sources keep together: more than comes of the files of a model that are opened at once, so that nothing is forgotten
-/// before it is used.
+/// The number of bytes that all sources keep together: more than opening all files of a model at once receives, so that
+/// nothing is evicted before it is used.
 const MOST: usize = 32 << 20;
 
-/// Bytes that all sources keep now.
+/// The number of bytes that all sources keep now.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The sources that are open.
+/// The open sources.
 static SOURCES: Mutex<Sources> = Mutex::new(Sources { all: VecDeque::new(), room: 64 });
 
 struct Sources {
-    /// They, and some that have been dropped; those that forget first at the front.
+    /// The open sources, and some that have been dropped. Those at the front are evicted first.
     all: VecDeque<Weak<Mutex<Parts>>>,
-    /// How many there may be before the dropped ones are removed.
+    /// The number of entries at which dropped sources are removed.
     room: usize,
 }
 
 impl Held {
-    /// What came when a file was opened.
+    /// Creates the cache with the parts that were received when the file was opened.
     pub(super) fn new(first: Vec<(u64, Bytes)>) -> Held {
         let held = Held::default();
         let mut parts = lock(&held.0);
@@ -51,25 +51,25 @@ impl Held {
         held
     }
 
-    /// The same, for a source that cannot have it again: it is never forgotten.
+    /// Creates the cache with parts that are never evicted, for a source that cannot fetch them again.
     pub(super) fn for_good(first: Vec<(u64, Bytes)>) -> Held {
         let held = Held::default();
         lock(&held.0).first = first;
         held
     }
 
-    /// The bytes of a range, where they are all in one part.
+    /// Returns the bytes of a range if one part contains all of them.
     pub(super) fn cut(&self, range: &Range<u64>) -> Option<Bytes> {
         let parts = lock(&self.0);
         parts.first.iter().chain(&parts.later).find_map(|(at, bytes)| cut(*at, bytes, range))
     }
 
-    /// What came when the file was opened.
+    /// Returns the parts that were received when the file was opened.
     pub(super) fn first(&self) -> Vec<(u64, Bytes)> {
         lock(&self.0).first.clone()
     }
 
-    /// Keeps what a small read brought.
+    /// Adds the bytes that a small read received.
     pub(super) fn keep(&self, at: u64, bytes: Bytes) {
         let mut parts = lock(&self.0);
         if parts.later.len() >= KEPT
@@ -83,8 +83,8 @@ impl Held {
         self.make_room();
     }
 
-    /// Has other sources forget what they keep, as long as all keep too much: those that were opened
-    /// first before others.
+    /// Evicts the parts of other sources until the overall bound is met, starting with the source that was opened
+    /// first.
     fn make_room(&self) {
         if BYTES.load(Ordering::Relaxed) <= MOST {
             return;
@@ -135,23 +135,24 @@ impl Drop for Parts {
     }
 }
 
-/// Of each range what is to be read: all of it, or nothing at its place where it is at hand. Empty ranges are part of no read.
-pub(super) fn missing(ranges: &[Range<u64>], at_hand: &[Option<Bytes>]) -> Vec<Range<u64>> {
+/// Returns the ranges that must be fetched, one for each of `ranges`: empty if its bytes are cached. Empty ranges are
+/// part of no request.
+pub(super) fn missing(ranges: &[Range<u64>], cached: &[Option<Bytes>]) -> Vec<Range<u64>> {
     let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
         Some(_) => range.start..range.start,
         None => range.clone(),
     };
-    ranges.iter().zip(at_hand).map(missing).collect()
+    ranges.iter().zip(cached).map(missing).collect()
 }
 
-/// The bytes of `range` out of those found at `at`, where they are all there.
+/// Returns the bytes of `range` out of a part that starts at offset `at`, if the part contains all of them.
 pub(super) fn cut(at: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
     let start = range.start.checked_sub(at)?;
     let end = range.end.checked_sub(at)?;
     (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
 }
 
-/// A thread that panicked poisons nothing worth protecting here.
+/// Locks a mutex, ignoring poisoning: a panic leaves nothing inconsistent here.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -168,9 +169,9 @@ mod tests {
         let has = |held: &Held| held.cut(&(5..10)).is_some();
         let kept = all.iter().filter(|held| has(held)).count();
         assert!((1..=MOST >> 20).contains(&kept), "{kept}");
-        // Those that were opened last are the ones that are still needed.
+        // Those that were opened last are still needed.
         assert!(all[100 - kept..].iter().all(has) && has(&for_good));
-        // A reader that reads on keeps what it has, and others forget.
+        // A reader that continues keeps its parts, and others are evicted.
         for at in 1..=64 {
             all[50].keep(at << 20, part());
         }
@@ -180,7 +181,7 @@ mod tests {
         );
         assert!(BYTES.load(Ordering::Relaxed) <= MOST + (KEPT << 20));
         drop(all);
-        // Other tests have none.
+        // Other tests add nothing.
         assert_eq!(BYTES.load(Ordering::Relaxed), 0);
         for _ in 0..1000 {
             drop(Held::new(vec![(0, Bytes::new())]));

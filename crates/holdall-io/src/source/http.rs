@@ -1,4 +1,4 @@
-//! A file on a web server, read by ranges.
+//! A file on a web server, read by range requests.
 
 use super::held::{Held, cut, lock, missing};
 use super::{ByteSource, check_range};
@@ -19,73 +19,75 @@ use std::sync::Mutex;
 
 /// A file on a web server, read by range requests, on any number of threads.
 ///
-/// The first request brings the last 512 KiB and tells the length; what is asked for later comes in as few
-/// requests as there are gaps of more than 64 KiB. The version of the file is pinned by its `ETag` or its
-/// `Last-Modified`: an answer from another version is an error, and so is one without what the first one had. Where
-/// the server has neither, or only what is weak, its [`ByteSource::warnings`] say so, and another file of the same
-/// length goes unnoticed. A server that does not know ranges is an error.
+/// The first request fetches the last 512 KiB, and so the length of the file. Later ranges are merged into one request
+/// if the gap between them is at most 64 KiB. The version of the file is pinned by its `ETag` or its `Last-Modified`
+/// header: a response with another version is an error, and so is one that lacks a header that the first one had. If
+/// the server sends neither, or only a weak one, [`ByteSource::warnings`] reports that, and a change of the file that
+/// keeps its length is not detected. A server without support for range requests is an error.
 pub struct HttpSource {
     client: Client,
-    /// What the caller calls it.
+    /// The name of the file in errors.
     name: String,
-    /// Where the caller said it is.
+    /// The URL that the caller gave.
     asked: Url,
-    /// Where redirects led.
+    /// The URL after redirects.
     found: Mutex<Url>,
     len: u64,
     validator: Validator,
-    /// The header by which answers are of that version.
+    /// The request header that pins the version, as `(name, value)`.
     pin: Option<(&'static str, String)>,
-    /// Whether what came first tells what is in it, so that the other end is not looked at.
+    /// Whether the first response contains the index, so that the other end of the file need not be fetched.
     is_telling: bool,
-    /// Whether all of it came with the first answer.
+    /// Whether the first response contained the whole file.
     is_whole: bool,
     held: Held,
 }
 
-/// What of a file is asked for first.
+/// The part of a file that is fetched first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// Its end, because nothing is known of it.
+    /// The end, because the format is unknown.
     Unknown,
-    /// The end or the ends that tell what is in it.
+    /// The end or ends where the format has its index.
     With(IndexLocation),
 }
 
-/// Bytes asked for at first, at one end of the file.
+/// The number of bytes of the first request, at one end of the file.
 const FIRST: u64 = 512 << 10;
-/// Bytes of its start that are asked for at the same time as its end, where both are wanted.
+/// The number of bytes fetched from the start of the file in parallel with its end, for formats that need both.
 const HEAD: u64 = 256 << 10;
-/// The same where they only say what it is: a file that is shorter than what comes of its end has them there as well.
+/// The same for formats that have only a magic number at the start. A shorter file is covered by the request for its
+/// end.
 const SHORT_HEAD: u64 = 4 << 10;
-/// Gaps up to so many bytes are fetched along rather than left out by another request.
+/// Ranges with a gap of at most this many bytes between them are fetched by one request.
 const GAP: u64 = 64 << 10;
-/// The same where there are more requests than can be under way at once: then a request waits for another, which
-/// takes as long as so many bytes.
+/// The same if there are more requests than can be sent at once: a request that has to wait costs as much time as about
+/// this many bytes.
 const WIDE_GAP: u64 = 256 << 10;
-/// Requests are merged up to so many bytes.
+/// The greatest length in bytes of a merged request.
 const MOST: u64 = ReadHints::REMOTE.piece;
-/// Requests at once, where they bring much: each is a connection of its own, and a few of those do not fill a line that is fast.
+/// The number of parallel requests if they are large. Each is a connection of its own, and a few connections do not
+/// fill a fast line.
 const AT_ONCE: usize = 8;
-/// The same where each brings at most [`WIDE_GAP`], and is little but a wait.
+/// The number of parallel requests if each is at most [`WIDE_GAP`] long, and so mostly latency.
 const SMALL_AT_ONCE: usize = 32;
-/// Smaller reads fetch so much, and what they did not ask for is kept for a while.
+/// Smaller reads are extended to this many bytes; the extra bytes are cached for a while.
 const AHEAD: u64 = 64 << 10;
-/// What helps who gives an address with a scheme that there is not.
+/// The hint for addresses with an unknown scheme.
 const ADDRESSES: &str = "addresses begin with `https://`, `http://`, `holdall://`, `s3://`, `gs://`, `az://` or `hf://`";
 const OWN_FILE: &str = "name a file of this machine by its path";
 
 impl HttpSource {
-    /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
+    /// Opens the file at `url` by one request, or two if the server does not support ranges from the end.
     ///
     /// # Errors
-    /// Misuse for an invalid URL or one that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
-    /// that can only send the whole of a file that is longer than 512 KiB.
+    /// Misuse if the URL is invalid or `policy` refuses it; Io; Unsupported ([`RANGES`]) if the server does not support
+    /// ranges and the file is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
         HttpSource::open_with(url, Client::new(policy), Begin::Unknown)
     }
 
-    /// The same, asked by `client`, for that first.
+    /// Opens the file at `url` with `client`, fetching the part `begin` first.
     ///
     /// # Errors
     /// As [`HttpSource::open`].
@@ -102,7 +104,7 @@ impl HttpSource {
         HttpSource::open_by(client, asked, name, begin)
     }
 
-    /// Opens what `client` finds at `asked`, that of it first; `name` stands for it in errors.
+    /// Opens the file at `asked` with `client`, fetching the part `begin` first. `name` is its name in errors.
     ///
     /// # Errors
     /// As [`HttpSource::open`].
@@ -113,7 +115,7 @@ impl HttpSource {
         begin: Begin,
     ) -> Result<HttpSource> {
         let wanted = match begin {
-            // Then the start is asked for anyway.
+            // In this case the first request is for the start.
             _ if !has_ends(&client) => 0,
             Begin::With(IndexLocation::End) => SHORT_HEAD,
             Begin::With(IndexLocation::BothEnds) => HEAD,
@@ -129,20 +131,20 @@ impl HttpSource {
         let first = opened.map_err(|e| e.in_source(&name))?;
         let is_telling = match begin {
             Begin::With(IndexLocation::Start) => true,
-            // Some servers give no end.
+            // Some servers do not support ranges from the end.
             Begin::With(IndexLocation::End) => {
                 first.part.0 + first.part.1.len() as u64 == first.len
             }
             Begin::With(IndexLocation::BothEnds) | Begin::Unknown => false,
         };
         let is_whole = first.part.1.len() as u64 == first.len;
-        // Of another version the start is nothing that was asked for; whatever else went wrong is found when it is asked for again.
+        // A start of another version is dropped. Any other error shows up when the start is requested again.
         let head = head.filter(|head| !is_whole && head.is_of(&first)).map(|head| (0, head.bytes));
-        let came = [first.part].into_iter().chain(head).collect();
+        let prefetched = [first.part].into_iter().chain(head).collect();
         let held = match is_whole && first.validator.weakness().is_some() {
-            // It is of one version; what would be asked for again may be of another.
-            true => Held::for_good(came),
-            false => Held::new(came),
+            // The parts are of one version. If they were evicted and fetched again, they could be of another.
+            true => Held::for_good(prefetched),
+            false => Held::new(prefetched),
         };
         Ok(HttpSource {
             client,
@@ -158,26 +160,27 @@ impl HttpSource {
         })
     }
 
-    /// Where it was opened, without what may be secret.
+    /// Returns the URL without secrets.
     pub fn name(&self) -> String {
         self.name.clone()
     }
 
-    /// What no other file and no other version of it has, where the server tells that for sure. It may have secrets in it.
+    /// Returns a key that identifies this version of this file, or `None` without a strong validator. It may contain
+    /// secrets.
     pub(crate) fn version(&self) -> Option<String> {
         let tag = self.validator.strong()?;
         Some(format!("{}\n{tag}", self.asked.secret_text()))
     }
 
-    /// What is at hand of a range.
-    fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
+    /// Returns the bytes of a range if they are in memory.
+    fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.start == range.end {
             return Some(Bytes::new());
         }
         self.held.cut(range)
     }
 
-    /// Fetches one stretch, and hands out those parts of it that were wanted.
+    /// Fetches a merged range, and returns the bytes of each requested range in it, with its index.
     fn fetch(&self, read: &MergedRead, ranges: &[Range<u64>]) -> Result<Vec<(usize, Bytes)>> {
         let mut range = read.range.clone();
         let small = range.end - range.start < AHEAD;
@@ -189,7 +192,7 @@ impl HttpSource {
         let bytes = buffer.freeze();
         let parts = read.of.iter().map(|&wanted| {
             let whole = cut(range.start, &bytes, &ranges[wanted]).unwrap_or_default();
-            // A small part does not keep a large stretch in memory.
+            // A small part is copied, so that it does not keep a large buffer alive.
             let shared = whole.len() >= bytes.len() / 2;
             (wanted, if shared { whole } else { Bytes::copy_from_slice(&whole) })
         });
@@ -200,7 +203,7 @@ impl HttpSource {
         Ok(parts)
     }
 
-    /// Fills `out` from `start` on. What came before a connection was cut off counts.
+    /// Fills `out` with the bytes from `start` on. After an interrupted connection, a retry continues where it stopped.
     fn fill(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let range = start..start.saturating_add(out.len() as u64);
         let mut done = 0;
@@ -208,7 +211,7 @@ impl HttpSource {
         filled.map_err(|e| e.at(range).in_source(&self.name))
     }
 
-    /// One request for what is missing of `out` behind its first `done` bytes.
+    /// Requests the rest of `out` after its first `done` bytes.
     fn part(&self, start: u64, out: &mut [u8], done: &mut usize) -> Result<(), FailedTry> {
         let wanted = start + *done as u64..start + out.len() as u64;
         let ask = GetOptions {
@@ -219,7 +222,7 @@ impl HttpSource {
         let url = lock(&self.found).clone();
         let mut answer = self.client.get(&url, &ask)?;
         if matches!(answer.status, 401 | 403 | 404 | 410) && url != self.asked {
-            // What redirects lead to is often valid for a while only.
+            // The target of a redirect is often valid only for a limited time.
             answer = self.client.get(&self.asked, &ask)?;
             *lock(&self.found) = answer.url.clone();
         }
@@ -242,12 +245,12 @@ impl HttpSource {
         }
     }
 
-    /// Checks an answer against what was asked for and the version that is pinned.
+    /// Checks a response against the requested range and the pinned version.
     fn check(&self, answer: &mut Answer, wanted: &Range<u64>) -> Result<(), FailedTry> {
         let changed = |what: String| Err(CHANGED.broken(what).into());
         let another = |found: Validator| {
             let first = &self.validator;
-            changed(format!("the server's first answer had {first}, and a later one has {found}"))
+            changed(format!("the first response had {first}, and a later one has {found}"))
         };
         let found = match answer.status {
             200 | 206 => answer.validator()?,
@@ -260,7 +263,7 @@ impl HttpSource {
                 let (bytes, total) = part_of(answer)?;
                 match total {
                     Some(total) if total != self.len => {
-                        changed(format!("it had {} bytes, and has {total} now", self.len))
+                        changed(format!("the file had {} bytes, and now has {total}", self.len))
                     }
                     _ if bytes != (wanted.start, wanted.end) => {
                         Err(wrong_part(&bytes, wanted).into())
@@ -268,9 +271,9 @@ impl HttpSource {
                     _ => Ok(()),
                 }
             }
-            // The answer to a condition that does not hold, or to a range that is outside now.
+            // The server ignored the range: the pinned version no longer exists, or the range is now outside the file.
             200 if !same => another(found),
-            412 | 416 => changed("the server does not have that part of it now".into()),
+            412 | 416 => changed("the server no longer has the requested range".into()),
             200 => Err(RANGES
                 .broken("the server does not support byte ranges: it sent the whole file")
                 .into()),
@@ -288,12 +291,12 @@ impl ByteSource for HttpSource {
         let mut out = Vec::with_capacity(ranges.len());
         for range in ranges {
             check_range(range, self.len).map_err(|e| e.in_source(&self.name))?;
-            out.push(self.at_hand(range));
+            out.push(self.cached(range));
         }
         let missing = missing(ranges, &out);
         let mut reads = join(&missing, GAP, MOST);
         if reads.len() > AT_ONCE {
-            // They would wait for each other.
+            // More requests than can run in parallel: merge across wider gaps.
             reads = join(&missing, WIDE_GAP, MOST);
         }
         let is_small = |read: &MergedRead| read.range.end - read.range.start <= WIDE_GAP;
@@ -326,7 +329,7 @@ impl ByteSource for HttpSource {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        // What came whole with the first answer is of one version.
+        // If the first response had the whole file, all bytes are of one version.
         let weakness = self.validator.weakness().filter(|_| !self.is_whole);
         weakness.map(|why| Warning::new(VALIDATOR, why)).into_iter().collect()
     }
@@ -338,7 +341,7 @@ impl ByteSource for HttpSource {
             out.copy_from_slice(&self.read_range(range)?);
             return Ok(());
         }
-        match self.at_hand(&range) {
+        match self.cached(&range) {
             Some(bytes) => out.copy_from_slice(&bytes),
             None => self.fill(offset, out)?,
         }
@@ -356,7 +359,7 @@ impl fmt::Debug for HttpSource {
     }
 }
 
-/// What the first answer told.
+/// What the first response reported.
 struct FirstAnswer {
     url: Url,
     len: u64,
@@ -366,7 +369,7 @@ struct FirstAnswer {
 }
 
 impl FirstAnswer {
-    /// What an answer tells that is of `len` bytes and has those of `part`.
+    /// Creates it from a response, for a file of `len` bytes of which `part` was received.
     fn from_answer(
         answer: &Answer,
         client: &Client,
@@ -381,7 +384,7 @@ impl FirstAnswer {
     }
 }
 
-/// The start of a file, asked for beside its end.
+/// The start of a file, fetched in parallel with its end.
 struct Head {
     validator: Validator,
     total: Option<u64>,
@@ -394,7 +397,7 @@ impl Head {
     }
 }
 
-/// Asks for the start of a file; nothing, where that does not come at once.
+/// Requests the start of a file. Returns `None` on any error, without a retry.
 fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
     let mut answer = ask(client, url, RequestedRange::Range(0, wanted)).ok()?;
     if answer.status != 206 {
@@ -409,23 +412,23 @@ fn head(client: &Client, url: &Url, wanted: u64) -> Option<Head> {
     Some(Head { validator, total, bytes })
 }
 
-/// Asks for an end of a file; for its start, where the server does not know ranges from the end.
+/// Requests an end of a file: its start if the server does not support ranges from the end.
 fn first(client: &Client, url: &Url, begin: Begin) -> Result<FirstAnswer, FailedTry> {
     let mut from_end = begin != Begin::With(IndexLocation::Start) && has_ends(client);
     let part = if from_end { RequestedRange::Last(FIRST) } else { RequestedRange::Range(0, FIRST) };
     let mut answer = ask(client, url, part)?;
     match answer.status {
         206 => {}
-        // All of it is at most what was asked for.
+        // The whole file is not longer than the requested range.
         200 if answer.content_len().is_some_and(|len| len <= FIRST) => {
             return whole(answer, client);
         }
         416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
             return Ok(FirstAnswer::from_answer(&answer, client, 0, (0, Bytes::new()))?);
         }
-        // Some servers know ranges, but none from the end.
+        // Some servers support ranges, but not from the end.
         200 if answer.header("accept-ranges") != Some("bytes") => return Err(no_ranges()),
-        // A service that knows them says something else by that.
+        // From a store that supports such ranges, 400 has another reason.
         400 if client.service().is_some() => return Err(answer.refused()),
         200 | 400 | 416 | 501 if from_end => {
             from_end = false;
@@ -441,7 +444,7 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<FirstAnswer, Failed
     }
     let ((start, end), total) = part_of(&answer)?;
     let Some(len) = total else {
-        let e = RANGES.broken("the server does not tell the length of the file");
+        let e = RANGES.broken("the server does not state the length of the file");
         return Err(e.into());
     };
     let expected = if from_end { len.saturating_sub(FIRST)..len } else { 0..len.min(FIRST) };
@@ -452,22 +455,22 @@ fn first(client: &Client, url: &Url, begin: Begin) -> Result<FirstAnswer, Failed
     Ok(FirstAnswer::from_answer(&answer, client, len, (start, bytes))?)
 }
 
-/// Whether the end of a file can be asked for without its length.
+/// Returns `true` if the end of a file can be requested without knowing its length.
 fn has_ends(client: &Client) -> bool {
     client.service().is_none_or(|service| service.has_ends())
 }
 
-/// A file that came whole.
+/// Handles a response with the whole file.
 fn whole(mut answer: Answer, client: &Client) -> Result<FirstAnswer, FailedTry> {
     refuse_encoding(&answer)?;
-    // Some servers send the part that was asked for, and call it the whole file.
+    // Some servers send the requested part with the status for a whole file.
     let part = answer.content_range()?;
     let is_part =
         |range: &crate::http::ContentRange| range.bytes != range.total.map(|total| (0, total));
     if let Some(range) = part.filter(is_part) {
         let total = range.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
         let message = format!(
-            "status 200 says that the whole file follows, `Content-Range` that it is a part of {total} bytes; expected 206"
+            "status 200 announces the whole file, but `Content-Range` a part of {total} bytes; expected status 206"
         );
         return Err(ANSWER.broken(message).into());
     }
@@ -480,13 +483,15 @@ fn ask(client: &Client, url: &Url, part: RequestedRange) -> Result<Answer, Faile
     client.get(url, &GetOptions { part: Some(part), condition: None, encodings: None })
 }
 
-/// The bytes that an answer with a part says it has, and the length of the file where it says that.
+/// Returns the byte range of a partial response, and the length of the file if the response states it.
 fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), FailedTry> {
     refuse_encoding(answer)?;
     let Some(range) = answer.content_range()? else {
         let what = match answer.header("content-type") {
-            Some(kind) if kind.starts_with("multipart/") => "several parts came for one range",
-            _ => "a part came without `Content-Range`",
+            Some(kind) if kind.starts_with("multipart/") => {
+                "the server sent several parts for one range"
+            }
+            _ => "the server sent a partial response without `Content-Range`",
         };
         return Err(ANSWER.broken(what).into());
     };
@@ -511,12 +516,12 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
         Some(name) => {
             let name = name.shown();
             Err(ENCODING
-                .broken(format!("the server sent the file with the content encoding `{name}`, which was not asked for")))
+                .broken(format!("the server sent the file with the content encoding `{name}`, which was not requested")))
         }
     }
 }
 
-/// The whole of a body of `len` bytes, which are few.
+/// Reads a whole body of `len` bytes, at most 512 KiB.
 fn body(answer: &mut Answer, len: u64) -> Result<Bytes, FailedTry> {
     let mut out = vec![0; len.min(FIRST) as usize];
     let n = answer.body.fill(&mut out).map_err(|(_, failed)| failed)?;
@@ -528,7 +533,7 @@ fn body(answer: &mut Answer, len: u64) -> Result<Bytes, FailedTry> {
     Ok(out.into())
 }
 
-/// Nothing comes after what was promised. (Having seen the end, the connection can be used again.)
+/// Checks that nothing follows the announced bytes. (Reading to the end also makes the connection reusable.)
 fn ends(answer: &mut Answer) -> Result<(), FailedTry> {
     match answer.body.next(&mut [0])? {
         0 => Ok(()),

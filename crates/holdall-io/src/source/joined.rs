@@ -1,4 +1,4 @@
-//! Two sources, one behind the other.
+//! Two sources, one after the other.
 
 use super::{ByteSource, ReadHints, check_range};
 use bytes::Bytes;

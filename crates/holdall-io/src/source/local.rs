@@ -1,18 +1,18 @@
-//! What only a file of a local disk can do.
+//! Operations that only files on a local disk have.
 
 use super::{FileSource, MapSource};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
 
-/// The local file under a source: what the operating system can be told, and asked, about it.
+/// The local file that underlies a source, with hints to and queries of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalFile<'a> {
     file: &'a FileSource,
     map: Option<&'a MapSource>,
-    /// Where the source starts in the file.
+    /// The offset of the source in the file.
     start: u64,
-    /// Bytes of the source.
+    /// The length of the source in bytes.
     len: u64,
 }
 
@@ -21,13 +21,13 @@ impl<'a> LocalFile<'a> {
         LocalFile { file, map, start: 0, len }
     }
 
-    /// The bytes `range` of it as a source of their own.
+    /// Returns the part `range` of the file.
     pub(super) fn slice(self, range: &Range<u64>) -> LocalFile<'a> {
         let start = self.start + range.start;
         LocalFile { start, len: range.end - range.start, ..self }
     }
 
-    /// Whether the source is a map.
+    /// Returns `true` if the source is memory-mapped.
     pub fn is_mapped(&self) -> bool {
         self.map.is_some()
     }
@@ -40,7 +40,7 @@ impl<'a> LocalFile<'a> {
         range.start <= range.end && range.end <= self.len
     }
 
-    /// A copy of the bytes of a range, read, not mapped.
+    /// Reads a copy of a range, even if the file is mapped.
     ///
     /// # Errors
     /// As [`ByteSource::read`](super::ByteSource::read).
@@ -52,7 +52,7 @@ impl<'a> LocalFile<'a> {
         self.file.read_range(self.shifted(&range))
     }
 
-    /// The same, unless the disk would have to be waited for: then nothing.
+    /// Reads a range if that does not have to wait for the disk; otherwise returns `None`.
     pub fn read_at_hand(&self, range: Range<u64>) -> Option<Result<Bytes>> {
         if !self.has(&range) {
             return Some(Err(super::outside(&range, self.len)));
@@ -60,18 +60,18 @@ impl<'a> LocalFile<'a> {
         self.file.read_at_hand(self.shifted(&range))
     }
 
-    /// Whether most of these bytes would have to come from the disk now. A guess.
+    /// Returns `true` if most bytes of the range would have to be read from the disk. An estimate.
     pub fn is_cold(&self, range: Range<u64>) -> bool {
         self.file.is_cold(self.shifted(&range))
     }
 
-    /// Told that these bytes will be read soon, a part at a time: the system begins to get them.
+    /// Advises the system that a range will be read soon, so that it starts to read ahead.
     pub fn fetch_ahead(&self, range: Range<u64>) {
         self.file.fetch_ahead(self.shifted(&range));
     }
 
-    /// Told that all of these bytes are about to be touched: a map gets their pages ready in one step instead of at
-    /// every touch. Keep it to a few megabytes at a time.
+    /// Maps the pages of a range that is about to be touched in one step, instead of at every touch. For a few
+    /// megabytes at a time. Does nothing for a source that is not mapped.
     pub fn populate(&self, range: Range<u64>) {
         if let Some(map) = self.map
             && self.has(&range)
@@ -80,11 +80,11 @@ impl<'a> LocalFile<'a> {
         }
     }
 
-    /// Fills `out` past the operating system's cache, where that is possible; `None` where it is not. Offset, length
-    /// and address of `out` are multiples of 4096, except that the range may reach past the end of the source: what
-    /// lies there is left alone.
+    /// Fills `out` by a read that bypasses the system's page cache. Returns `None` if that is not possible. `offset`,
+    /// and the length and the address of `out`, must be multiples of 4096. The range may reach past the end of the
+    /// source: that part of `out` is not written.
     pub fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
-        // Only whole files lie where the disk wants them.
+        // A slice of a file is usually not aligned.
         (self.start == 0).then(|| self.file.read_direct(offset, out)).flatten()
     }
 }

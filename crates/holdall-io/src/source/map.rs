@@ -8,26 +8,25 @@ use memmap2::Mmap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file mapped read-only. Views into it cost nothing until they are touched and keep the mapping
-/// alive after the source is gone.
+/// A file mapped read-only. Creating a view reads nothing until its bytes are used, and the view keeps the mapping
+/// alive after the source is dropped.
 ///
-/// If another process truncates the file meanwhile, touching the lost bytes ends this process with
-/// SIGBUS: the operating system's rule, for every program that maps files. Use
-/// [`Io::Read`](crate::Io::Read) for files that others may be writing, and on network disks.
+/// If another process truncates the file, using the lost bytes ends this process with SIGBUS, as in every program that
+/// maps files. Use [`Io::Read`](crate::Io::Read) for files that other processes may write, and on network disks.
 #[derive(Debug)]
 pub struct MapSource {
     bytes: Bytes,
-    /// The owner of the bytes; `None` where there are none.
+    /// The mapping that owns the bytes. `None` for an empty file.
     map: Option<Shared>,
     file: FileSource,
 }
 
-/// What becomes of a file that is to be mapped.
+/// The result of an attempt to map a file.
 #[derive(Debug)]
 pub enum Mapped {
-    /// Its map.
+    /// The mapped file.
     Map(MapSource),
-    /// The file as it is: the address space has no room for it, so it is to be read.
+    /// The unmapped file, because the address space has no room for the mapping. It must be read instead.
     NoRoom(FileSource),
 }
 
@@ -41,10 +40,10 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl MapSource {
-    /// Maps the whole file.
+    /// Maps a whole file.
     ///
     /// # Errors
-    /// Io, when the operating system cannot map it.
+    /// Io if the operating system cannot map it.
     pub fn new(file: FileSource) -> Result<MapSource> {
         match Mapped::new(file)? {
             Mapped::Map(map) => Ok(map),
@@ -55,11 +54,11 @@ impl MapSource {
         }
     }
 
-    /// Gets the pages of a range, which is in the file, ready to be touched.
+    /// Maps the pages of a range of the file in one step.
     pub(super) fn populate(&self, range: Range<u64>) {
         #[cfg(target_os = "linux")]
         if let Some(map) = &self.map {
-            // Systems without it take a fault for every few pages, as they would have.
+            // Without support for it, the pages are mapped as they are touched.
             let (at, len) = (range.start as usize, (range.end - range.start) as usize);
             let _ = map.0.advise_range(memmap2::Advice::PopulateRead, at, len);
         }
@@ -68,10 +67,10 @@ impl MapSource {
 }
 
 impl Mapped {
-    /// Maps the whole file, if there is room for it in the address space.
+    /// Maps a whole file if the address space has room for it.
     ///
     /// # Errors
-    /// Io, when the operating system cannot map it for another reason.
+    /// Io if the operating system cannot map it for another reason.
     pub fn new(file: FileSource) -> Result<Mapped> {
         if file.is_empty() {
             // An empty range cannot be mapped.
@@ -85,7 +84,7 @@ impl Mapped {
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file.as_file()) };
         let map = match map {
             Ok(map) => Shared(Arc::new(map)),
-            // `ENOMEM`: more than the address space, or a limit of it (`RLIMIT_AS`), has left.
+            // `ENOMEM`: the mapping does not fit the address space or its limit (`RLIMIT_AS`).
             Err(e) if e.kind() == std::io::ErrorKind::OutOfMemory => {
                 return Ok(Mapped::NoRoom(file));
             }
@@ -96,7 +95,7 @@ impl Mapped {
     }
 }
 
-/// Maps a file, or reads it if the address space has no room for it.
+/// Maps a file, or reads it if the address space has no room for the mapping.
 ///
 /// # Errors
 /// As [`Mapped::new`].

@@ -1,16 +1,16 @@
-//! A file that is already in memory.
+//! A source of bytes in memory.
 
 use super::{ByteSource, ReadHints, check_range};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
 
-/// Bytes in memory as a source.
+/// A source of bytes that are already in memory.
 #[derive(Debug, Clone)]
 pub struct MemorySource(Bytes);
 
 impl MemorySource {
-    /// A source of these bytes.
+    /// Creates a source of these bytes.
     pub fn new(bytes: impl Into<Bytes>) -> MemorySource {
         MemorySource(bytes.into())
     }
@@ -30,7 +30,7 @@ impl ByteSource for MemorySource {
     }
 }
 
-/// A slice of `whole` without copying.
+/// Returns a slice of `whole` without copying it.
 pub(super) fn slice(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
     check_range(range, whole.len() as u64)?;
     Ok(whole.slice(range.start as usize..range.end as usize))

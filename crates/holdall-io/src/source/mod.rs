@@ -1,4 +1,4 @@
-//! Where bytes come from.
+//! Sources: where a file's bytes are read from.
 
 mod chunked;
 mod file;
@@ -19,7 +19,7 @@ mod slice;
 pub(crate) use chunked::ChunkedSource;
 pub use file::FileSource;
 pub use holdall_core::read::{Access, ReadHints};
-/// What a source says of a range that it does not have.
+/// The rule that a range outside a source violates.
 pub use holdall_core::window::OUTSIDE;
 #[cfg(feature = "http")]
 pub(crate) use http::Begin;
@@ -39,39 +39,40 @@ use holdall_core::{Digest, Result, Stop, Warning, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that can be read by position: a file, a map, memory, a web server, whatever you have.
+/// Bytes that can be read at offsets: a file, a memory map, memory, a file on a web server, or anything else.
 ///
-/// # What an implementation keeps
+/// # Requirements for implementations
 ///
-/// - **Length.** [`ByteSource::len`] never changes. What lies under the source may: then a read fails.
-/// - **Reads.** [`ByteSource::read`] gives exactly the bytes of each range, in the order of `ranges`. Ranges may be
-///   empty, may overlap, may be out of order; one that ends beyond the source, or ends before it starts, is an error
-///   (`window/outside`), never a panic and never fewer bytes.
-/// - **One version.** All bytes that a source ever gives are of one version of what lies under it. Who cannot tell
-///   versions apart says so in its documentation.
-/// - **Threads.** Any number of threads read at the same time.
-/// - **Batches.** All ranges of one call are wanted at once: a source that waits for an answer asks for as many as
-///   [`Terms::at_once`] says before it waits for the first, and may join neighbours. What is not in the ranges may be
-///   fetched, but is not handed out.
-/// - **Errors** are of kind Io where trying again may help, and name the source.
+/// - **Length.** [`ByteSource::len`] never changes. If the underlying data changes its length, reads fail.
+/// - **Reads.** [`ByteSource::read`] returns exactly the bytes of each range, in the order of `ranges`. Ranges may be
+///   empty, overlap, and come in any order. A range that ends after the source, or ends before it starts, is an error
+///   (`window/outside`); it never causes a panic or a shorter result.
+/// - **One version.** All bytes that a source returns are of the same version of the underlying data. An implementation
+///   that cannot detect changes says so in its documentation.
+/// - **Threads.** Any number of threads can read at the same time.
+/// - **Batches.** All ranges of one call are needed: a remote source sends up to [`ReadHints::at_once`] requests before
+///   it waits for the first response, and may merge neighbouring ranges. It may fetch additional bytes, but does not
+///   return them.
+/// - **Errors** are of kind Io if a retry may help, and name the source.
 ///
-/// `crates/holdall/tests/sources.rs` holds every source of this crate to this; it takes any implementation.
+/// `crates/holdall/tests/sources.rs` checks every source of this crate against these requirements, and can check other
+/// implementations.
 pub trait ByteSource: Send + Sync {
-    /// Bytes in all.
+    /// Returns the length in bytes.
     fn len(&self) -> u64;
 
-    /// The bytes of each range.
+    /// Reads the bytes of each range.
     ///
     /// # Errors
-    /// Io, when any of them cannot be had in full; Malformed, for a range that is not in the source.
+    /// Io if a range cannot be read completely; Malformed if a range is outside the source.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
-    /// Whether there are no bytes.
+    /// Returns `true` if the source has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes of one range.
+    /// Reads the bytes of one range.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
@@ -80,7 +81,7 @@ pub trait ByteSource: Send + Sync {
         Ok(all.pop().unwrap_or_default())
     }
 
-    /// Fills `out` with the bytes from `offset` on. Worth implementing where it saves a copy.
+    /// Fills `out` with the bytes from `offset` on. Implement it if that saves a copy.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
@@ -90,47 +91,49 @@ pub trait ByteSource: Send + Sync {
         Ok(())
     }
 
-    /// What a read costs, and how large a read is good. Of a source that does not say, nothing is known, and it is
-    /// read as if it were far away.
+    /// Returns the cost of a read and the best length of one. By default [`ReadHints::REMOTE`], because nothing is
+    /// known about the source.
     fn terms(&self) -> ReadHints {
         ReadHints::REMOTE
     }
 
-    /// What is odd about the place that the bytes come from: it is told with what is odd about the file.
+    /// Returns warnings about the source. They are reported together with the warnings about the file.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 
-    /// Bytes that came unasked when the source was opened, where a decoder finds the index: where they are, and they.
+    /// Returns byte ranges that were received while the source was opened, as `(offset, bytes)`. Decoders look for the
+    /// index there before they request anything.
     fn prefetched(&self) -> Vec<(u64, Bytes)> {
         Vec::new()
     }
 
-    /// The same bytes, whose reads are answered before those with lower numbers and after those with higher ones; those of
-    /// this source are at 0. Nothing, where no order can be asked for.
+    /// Returns a source of the same bytes whose reads have this priority: they are served before reads with a lower
+    /// priority and after those with a higher one. This source has priority 0. Returns `None` if the source has no
+    /// priorities.
     fn with_priority(&self, priority: i32) -> Option<Arc<dyn ByteSource>> {
         let _ = priority;
         None
     }
 
-    /// Gives another number to what is under way and to what comes: see [`ByteSource::with_priority`].
+    /// Changes the priority of pending and later reads: see [`ByteSource::with_priority`].
     fn set_priority(&self, priority: i32) {
         let _ = priority;
     }
 
-    /// The digest that all of its bytes should have, if whatever it was found in says one: an archive, a package.
+    /// Returns the expected digest of all bytes, if the archive or package that contains the file has one.
     fn digest(&self) -> Option<Digest> {
         None
     }
 
-    /// The local file under the source, where there is one: it can do more.
+    /// Returns the local file that underlies the source, if there is one, for operations that only local files have.
     fn local(&self) -> Option<LocalFile<'_>> {
         None
     }
 }
 
-/// The bytes of each range as they are now, copied where others may change what is borrowed. What is parsed is read
-/// by this, because a number or a text that changes after it was checked would be worse than a wrong one.
+/// Reads the bytes of each range, and copies them if they would be borrowed from memory that others can change. Use it
+/// for everything that is parsed: a number or a text must not change after it was checked.
 pub fn read_now(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     match source.local() {
         Some(local) => ranges.iter().map(|range| local.read(range.clone())).collect(),
@@ -138,8 +141,8 @@ pub fn read_now(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Result<Vec<By
     }
 }
 
-/// The bytes of a range that is a small part of the source: a map whose pages are not in memory is read instead of
-/// touched, because the system would fetch megabytes around each touch.
+/// Reads a range that is a small part of the source. If the pages of a memory map are not in memory, the range is read
+/// instead of touched, because the system would load megabytes around each page.
 pub fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
     match source.local() {
         Some(local) if local.is_mapped() && local.is_cold(range.clone()) => local.read(range),
@@ -147,10 +150,10 @@ pub fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
     }
 }
 
-/// What `read` makes of what `source` holds. What it asks for is fetched, all of it at once, and it is asked again.
+/// Calls `read` until it succeeds, each time fetching the ranges that it requests into `window`, all at once.
 ///
 /// # Errors
-/// What `read` and the source fail with.
+/// Errors of `read` and of the source.
 pub fn fetched<T>(
     source: &dyn ByteSource,
     window: &mut Window,
@@ -168,10 +171,10 @@ pub fn fetched<T>(
     }
 }
 
-/// Checks that a source of `len` bytes has a range.
+/// Checks that a range lies within a source of `len` bytes.
 ///
 /// # Errors
-/// [`OUTSIDE`].
+/// [`OUTSIDE`] if it does not.
 pub fn check_range(range: &Range<u64>, len: u64) -> Result<()> {
     if range.start > range.end || range.end > len {
         return Err(outside(range, len));
@@ -179,7 +182,7 @@ pub fn check_range(range: &Range<u64>, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// The error for a range that the source does not have.
+/// Returns the error for a range outside the source.
 #[cold]
 pub(crate) fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {
     let rule = &OUTSIDE;

@@ -16,19 +16,21 @@ use std::sync::Arc;
 
 /// A file that another Holdall serves (`holdall://…`), over QUIC, on any number of threads.
 ///
-/// The index comes when it is opened. Each read is a stream of its own, of all its ranges. A connection that is lost is
-/// made again, and what came before is not asked for again; a file that is another by then is an error.
+/// The server sends the index when the file is opened. Each read is one stream with all its ranges. A lost connection
+/// is reopened, and bytes that were already received are not requested again. If the file has changed by then, the read
+/// fails.
 #[derive(Clone)]
 pub struct QuicSource {
     remote: Arc<Remote>,
     urgency: Arc<Priority>,
 }
 
-/// Gaps up to so many bytes are sent along: a range costs 16 bytes on the way and a read of the server's.
+/// Ranges with a gap of at most this many bytes are merged: a range costs 16 bytes in the request and a read on the
+/// server.
 const GAP: u64 = 256;
 
 impl QuicSource {
-    /// Opens the file at `address`. Hosts, authorities and patience are those of `policy`.
+    /// Opens the file at `address`, with the hosts, certificate authorities and timeouts of `policy`.
     ///
     /// # Errors
     /// `net/address`, `net/failed`, `net/certificate`, `net/token`, `net/no-file`; `http/private-host`.
@@ -46,12 +48,12 @@ impl QuicSource {
         Ok(QuicSource { remote: Arc::new(remote), urgency: Arc::default() })
     }
 
-    /// Where it was opened, without what is secret.
+    /// Returns the address without secrets.
     pub fn name(&self) -> String {
         self.remote.name()
     }
 
-    /// What is at hand of a range.
+    /// Returns the bytes of a range if they are in memory.
     fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
             return Some(Bytes::new());
@@ -63,11 +65,11 @@ impl QuicSource {
         check_range(range, self.remote.len()).map_err(|e| e.in_source(self.name()))
     }
 
-    /// Fills each of `out` with its range, by as many requests at once as there must be.
+    /// Fills each buffer of `out` with its range, by parallel requests if one is not enough.
     fn fill(&self, mut ranges: &[Range<u64>], mut out: &mut [&mut [u8]]) -> Result<()> {
         let mut requests = Vec::new();
         while !ranges.is_empty() {
-            // A request is for no more bytes than the file has.
+            // A request may not ask for more bytes than the file has.
             let mut room = self.len();
             let count = ranges.iter().take(RANGES_MAX).take_while(|range| {
                 let left = room.checked_sub(range.end - range.start);

@@ -5,20 +5,20 @@ use bytes::Bytes;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Bytes that are fetched at a time.
+/// The number of bytes fetched at a time.
 const PIECE: u64 = 1 << 20;
 
-/// The bytes of a source, in order.
+/// A reader of the bytes of a source, in order.
 pub struct SourceReader {
     source: Arc<dyn ByteSource>,
-    /// The position behind what was fetched.
+    /// The offset after the fetched bytes.
     offset: u64,
-    /// What was fetched and not taken.
+    /// Bytes that were fetched and not read yet.
     piece: Bytes,
 }
 
 impl SourceReader {
-    /// Returns a reader that begins at the start of `source`.
+    /// Creates a reader that begins at the start of `source`.
     pub fn new(source: Arc<dyn ByteSource>) -> SourceReader {
         SourceReader { source, offset: 0, piece: Bytes::new() }
     }

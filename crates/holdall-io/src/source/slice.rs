@@ -1,4 +1,4 @@
-//! A part of another source.
+//! A range of another source.
 
 use super::{ByteSource, LocalFile, ReadHints, check_range};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use holdall_core::{Digest, Result, Warning};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A range of another source as a source of its own: a file inside a file.
+/// A range of another source as a separate source, such as a file inside an archive.
 pub struct SliceSource {
     whole: Arc<dyn ByteSource>,
     range: Range<u64>,
@@ -14,22 +14,22 @@ pub struct SliceSource {
 }
 
 impl SliceSource {
-    /// The bytes `range` of `whole`.
+    /// Creates a source of the bytes `range` of `whole`.
     ///
     /// # Errors
-    /// Malformed, when `whole` does not have them.
+    /// Malformed if the range is outside `whole`.
     pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
         check_range(&range, whole.len())?;
         Ok(SliceSource { whole, range, digest: None })
     }
 
-    /// The same bytes, which should have this digest.
+    /// Sets the expected digest of the bytes.
     pub fn with_digest(mut self, digest: Option<Digest>) -> SliceSource {
         self.digest = digest;
         self
     }
 
-    /// Where the range of this source is in the whole.
+    /// Converts a range of this source to the range of the whole.
     fn shifted(&self, range: &Range<u64>) -> Result<Range<u64>> {
         check_range(range, self.len())?;
         Ok(self.range.start + range.start..self.range.start + range.end)

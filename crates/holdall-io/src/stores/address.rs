@@ -5,7 +5,7 @@ use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use std::fmt;
 
-/// Who keeps an object.
+/// The storage provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     S3,
@@ -15,14 +15,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whose addresses begin with this scheme.
+    /// Returns the provider whose addresses have this scheme.
     pub(crate) fn from_scheme(scheme: &str) -> Option<Kind> {
         let is = |one: &str| scheme.eq_ignore_ascii_case(one);
         let found = SCHEMES.iter().find(|(_, names)| names.iter().any(|name| is(name)));
         found.map(|(kind, _)| *kind)
     }
 
-    /// The scheme that addresses are shown with.
+    /// Returns the scheme with which addresses are displayed.
     fn scheme(self) -> &'static str {
         SCHEMES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, names)| names[0])
     }
@@ -35,27 +35,28 @@ const SCHEMES: [(Kind, &[&str]); 4] = [
     (Kind::Hub, &["hf"]),
 ];
 
-/// An object, or what has a prefix: `s3://BUCKET/KEY`.
+/// The address of an object or of a prefix: `s3://BUCKET/KEY`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) kind: Kind,
-    /// The bucket or container; of the hub the repository, with `datasets/` before it where it is one of data.
+    /// The bucket or container. For the hub the repository, which begins with `datasets/` or `spaces/` unless it is a
+    /// model.
     pub(crate) bucket: String,
-    /// Of Azure the host that the address names, of the hub the revision.
+    /// For Azure the host, for the hub the revision, if the address has one.
     pub(crate) detail: Option<String>,
-    /// What is in the bucket, as it is named there; nothing, or ending with a slash, where it is a folder.
+    /// The key of the object in the bucket. Empty, or ending with a slash, for a folder.
     pub(crate) key: String,
 }
 
 impl Address {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// [`ADDRESS`].
+    /// [`ADDRESS`] if it is invalid.
     pub(crate) fn parse(text: &str) -> Result<Address> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let Some(kind) = Kind::from_scheme(scheme) else {
-            return Err(ADDRESS.broken(format!("`{}` has another scheme", shown(text).shown())));
+            return Err(ADDRESS.broken(format!("unknown scheme in `{}`", shown(text).shown())));
         };
         let address = match kind {
             Kind::Hub => hub(rest)?,
@@ -72,28 +73,28 @@ impl Address {
         for part in address.bucket.split('/').chain(address.detail.as_deref()) {
             let is_revision = kind == Kind::Hub && Some(part) == address.detail.as_deref();
             if part.is_empty() || !part.chars().all(|c| fine(c) || is_revision && c == '/') {
-                let e = "its bucket has letters, digits, `.`, `-` and `_` only, and is not empty";
+                let e = "the bucket name is empty, or has other characters than letters, digits, `.`, `-` and `_`";
                 return Err(ADDRESS.broken(e));
             }
         }
         if address.key.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(ADDRESS.broken("its key has `.` or `..` between slashes"));
+            return Err(ADDRESS.broken("the key has a segment `.` or `..`"));
         }
         Ok(address)
     }
 
-    /// Whether it names a folder, not an object.
+    /// Returns `true` if the address is that of a folder, not of an object.
     pub(crate) fn is_folder(&self) -> bool {
         self.key.is_empty() || self.key.ends_with('/')
     }
 
-    /// What the bucket is shared under: all but the key.
+    /// Returns the address of the bucket, without the key. Objects with the same bucket address share a connection.
     pub(crate) fn bucket_address(&self) -> Address {
         Address { key: String::new(), ..self.clone() }
     }
 }
 
-/// Owner, name, revision and path of what is on the hub.
+/// Parses owner, name, revision and path of an address on the hub.
 fn hub(rest: &str) -> Result<Address> {
     let is_kind = |part: &&str| matches!(*part, "datasets" | "spaces" | "models");
     let mut parts = rest.splitn(2, '/');
@@ -103,11 +104,11 @@ fn hub(rest: &str) -> Result<Address> {
     let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let path = parts.next().unwrap_or_default();
     if owner.is_empty() || name.is_empty() {
-        let e = ADDRESS.broken("it does not name an owner and a repository");
+        let e = ADDRESS.broken("the owner or the name of the repository is missing");
         return Err(e.with_hint("write `hf://OWNER/NAME/PATH`, for example `hf://openai-community/gpt2/model.safetensors`"));
     }
     let (name, revision) = match name.split_once('@') {
-        // A slash in it is written as `%2F`.
+        // A slash in a revision is written as `%2F`.
         Some((name, revision)) => (name, Some(revision.replace("%2F", "/").replace("%2f", "/"))),
         None => (name, None),
     };
@@ -133,7 +134,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// An address as it may be printed: without what may be secret, where somebody wrote keys into it.
+/// Returns an address in a form that may be displayed, without keys that a user may have written into it.
 pub(crate) fn shown(text: &str) -> String {
     match Address::parse(text) {
         Ok(address) => address.to_string(),

@@ -1,4 +1,4 @@
-//! Azure's Blob Storage.
+//! Azure Blob Storage.
 
 use super::credentials::{fetch_credentials, machine, post_form};
 use super::google::token;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::SystemTime;
 
-/// A container of an account.
+/// A container of a storage account.
 pub(super) struct Azure {
     container: String,
     account: String,
@@ -23,13 +23,13 @@ pub(super) struct Azure {
     options: StoreOptions,
     policy: Policy,
     key: Option<Vec<u8>>,
-    /// A signature in place of a key: the query that it is.
+    /// A shared access signature, which is used instead of a key: its query.
     sas: Option<String>,
     token: Held<Option<String>>,
 }
 
-/// How credentials are said.
-const HOW: &str = "set `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, or `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`";
+/// The hint on how to give credentials.
+const CREDENTIALS_HINT: &str = "set `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN`, or `AZURE_CLIENT_ID`, `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET`";
 const VERSION: &str = "2021-12-02";
 const RESOURCE: &str = "https://storage.azure.com/";
 
@@ -44,9 +44,9 @@ impl Azure {
             options.find("account_name", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"]);
         let account = of_host.map(str::to_owned).or_else(|| part("accountname")).or(named);
         let Some(account) = account else {
-            let e = OPTION.broken("nothing says which account of Azure's store it is");
+            let e = OPTION.broken("no Azure storage account is given");
             return Err(
-                e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or say the option `account_name`")
+                e.with_hint("set `AZURE_STORAGE_ACCOUNT_NAME`, or the option `account_name`")
             );
         };
         let said = options.find("endpoint_url", &["AZURE_STORAGE_ENDPOINT"]);
@@ -58,7 +58,7 @@ impl Azure {
         let key = key.or_else(|| part("accountkey")).filter(|_| !is_anonymous);
         let key = key.map(|key| {
             let decoded = data_encoding::BASE64.decode(key.trim().as_bytes());
-            decoded.map_err(|_| OPTION.broken("the key of Azure's account is not base64"))
+            decoded.map_err(|_| OPTION.broken("the Azure account key is not valid base64"))
         });
         let sas = options.find("sas_token", &["AZURE_STORAGE_SAS_TOKEN"]);
         let sas = sas.or_else(|| part("sharedaccesssignature")).filter(|_| !is_anonymous);
@@ -79,7 +79,7 @@ impl Azure {
         url.with_target(format!("{}/{container}{path}{query}", url.path()))
     }
 
-    /// A token of a principal, of an identity on the web, or of the machine.
+    /// Requests a token for a service principal, a federated identity, or the machine.
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         if options.is_anonymous() {
@@ -100,8 +100,8 @@ impl Azure {
             }
             if let Some(path) = options.env("AZURE_FEDERATED_TOKEN_FILE") {
                 let text = std::fs::read_to_string(path);
-                let text =
-                    text.map_err(|e| PROFILE.broken("the file of Azure's token").because(e))?;
+                let text = text
+                    .map_err(|e| PROFILE.broken("cannot read the Azure token file").because(e))?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 form.push_str(&format!(
                     "&client_assertion_type={}&client_assertion={}",
@@ -136,13 +136,13 @@ impl Azure {
     }
 }
 
-/// The parts of a connection string, their names in lowercase.
+/// Parses a connection string into its parts, with names in lowercase.
 fn connection(text: &str) -> BTreeMap<String, String> {
     let parts = text.split(';').filter_map(|part| part.trim().split_once('='));
     let all = parts.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
     let mut all: BTreeMap<String, String> = all.collect();
     if all.get("usedevelopmentstorage").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-        // The emulator, whose account and key everybody knows.
+        // The emulator, with its well-known account and key.
         let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
         for (name, value) in [
             ("accountname", "devstoreaccount1"),
@@ -157,14 +157,14 @@ fn connection(text: &str) -> BTreeMap<String, String> {
 
 impl Service for Azure {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         request.headers.push(("x-ms-version", VERSION.to_owned()));
         if let Some(key) = &self.key {
             shared_key(request, &self.account, key, SystemTime::now());
         } else if let Some(sas) = &self.sas {
-            // Where an answer came from is asked again as it was.
+            // The URL of an earlier response already has the signature.
             if request.url.query().ends_with(sas.as_str()) {
                 return Ok(true);
             }
@@ -180,7 +180,7 @@ impl Service for Azure {
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let has_key = self.key.is_some() || self.sas.is_some();
         let is_signed = has_key || self.token.peek().flatten().is_some();
-        refusal(answer, body, "Azure", is_signed, HOW)
+        refusal(answer, body, "Azure", is_signed, CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
@@ -208,7 +208,7 @@ impl Store for Azure {
         listing::of_azure(body)
     }
 
-    /// One request, or blocks that a list makes a blob: what is not in a list goes by itself after a week.
+    /// Uploads in one request, or in blocks that a final list combines. Azure removes unlisted blocks after a week.
     fn upload(&self, upload: &Upload) -> Result<()> {
         if upload.is_small() {
             let body = upload.whole()?;

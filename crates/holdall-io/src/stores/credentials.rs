@@ -1,4 +1,4 @@
-//! Keys for S3, from where Amazon's programs look for them.
+//! Looking up keys for S3 in the places where Amazon's tools look for them.
 
 use super::options::StoreOptions;
 use super::rules::{CREDENTIALS, PROFILE};
@@ -8,20 +8,20 @@ use crate::http::{Client, FailedTry, Hosts, HttpRequest, Policy, Schemes, Url, r
 use holdall_core::{Error, Result};
 use std::time::Duration;
 
-/// Keys, or none.
+/// The result of the lookup.
 #[derive(Clone)]
 pub(super) enum FoundKeys {
     Keys(Keys),
-    /// Nobody says any: requests are not signed.
+    /// There are no keys: requests are not signed.
     None,
 }
 
-/// How keys are said.
-pub(super) const HOW: &str =
+/// The hint on how to give credentials.
+pub(super) const CREDENTIALS_HINT: &str =
     "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or name a profile by `AWS_PROFILE`";
 
-/// Finds keys: those of the options; of the environment; for a token of an identity on the web; of a profile; of the container; of the
-/// machine.
+/// Looks up keys, in this order: the options; the environment; the token of a web identity; a profile; the container;
+/// the machine.
 pub(super) fn find(
     options: &StoreOptions,
     policy: &Policy,
@@ -63,7 +63,7 @@ pub(super) fn find(
     Ok(Expiring::always(FoundKeys::None))
 }
 
-/// Keys for a token that says who this is, as clusters hand them out: for a role, taken on under the name of a session.
+/// Exchanges the token of a web identity, as clusters provide it, for keys of a role. `session` is the session name.
 pub(super) fn of_web_identity(
     options: &StoreOptions,
     policy: &Policy,
@@ -72,8 +72,8 @@ pub(super) fn of_web_identity(
     (role, session): (&str, &str),
 ) -> Result<Expiring<FoundKeys>> {
     let token = std::fs::read_to_string(file);
-    let token =
-        token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
+    let token = token
+        .map_err(|e| PROFILE.broken("cannot read the token file of the web identity").because(e))?;
     let body = format!(
         "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
         encoded(role, false),
@@ -82,22 +82,22 @@ pub(super) fn of_web_identity(
     );
     let body = post_form(&Client::new(policy), &token_service(options, region)?, &body)?;
     given(&body)
-        .ok_or_else(|| refused("the token service does not give credentials for the web identity"))
+        .ok_or_else(|| refused("the token service returned no credentials for the web identity"))
 }
 
-/// What a role is taken on as.
+/// Returns the session name for assuming a role.
 pub(super) fn session(options: &StoreOptions) -> String {
     options.env("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "holdall".to_owned())
 }
 
-/// Where the service is that gives keys for roles.
+/// Returns the URL of the security token service (STS), which issues keys for roles.
 pub(super) fn token_service(options: &StoreOptions, region: &str) -> Result<Url> {
     let place = options.env("AWS_ENDPOINT_URL_STS");
     let place = place.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
     Ok(super::options::endpoint(&place)?.with_target("/"))
 }
 
-/// The keys in an answer of that service.
+/// Parses the keys in a response of the security token service.
 pub(super) fn given(body: &[u8]) -> Option<Expiring<FoundKeys>> {
     let part = |name: &str| xml::find(body, name);
     let until = part("Expiration").as_deref().and_then(moment);
@@ -106,17 +106,17 @@ pub(super) fn given(body: &[u8]) -> Option<Expiring<FoundKeys>> {
     Some(Expiring { value, until })
 }
 
-/// What a service of tokens answers to a form.
+/// Posts a form to a token service, and returns the body of the response.
 ///
 /// # Errors
-/// [`CREDENTIALS`], where it refuses.
+/// [`CREDENTIALS`] if the service refuses.
 pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8>> {
     let request = HttpRequest::new("POST", url.clone(), form.as_bytes())
         .with("content-type", "application/x-www-form-urlencoded");
     fetch_credentials(client, &request)
 }
 
-/// The body of the answer to a request for credentials.
+/// Sends a request for credentials, and returns the body of the response.
 pub(super) fn fetch_credentials(client: &Client, request: &HttpRequest<'_>) -> Result<Vec<u8>> {
     let host = request.url.host().to_owned();
     retrying(&client.policy().patience, || {
@@ -132,7 +132,7 @@ pub(super) fn fetch_credentials(client: &Client, request: &HttpRequest<'_>) -> R
     })
 }
 
-/// A client for the services that a machine or a container has for itself: they have fixed addresses, which are not public.
+/// Returns a client for the metadata services of a machine or a container, which have fixed, non-public addresses.
 pub(super) fn machine() -> Client {
     let mut policy =
         Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_redirects(0);
@@ -156,7 +156,7 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<Fou
         ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "127.0.0.1", "[::1]", "localhost"];
     if !url.is_secure() && !own.contains(&url.host()) {
         return Err(PROFILE.broken(
-            "the container's credentials are at a host that is not the container's, without https",
+            "the address of the container's credentials is http at a host other than the container's own; expected https",
         ));
     }
     let mut request = HttpRequest::new("GET", url, b"");
@@ -169,7 +169,8 @@ pub(super) fn of_container(options: &StoreOptions) -> Result<Option<Expiring<Fou
     of_json(&fetch_credentials(&machine(), &request)?).map(Some)
 }
 
-/// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service, or it is not to be asked.
+/// Returns the keys of the machine's role, from version 2 of its metadata service. Returns `None` if there is no such
+/// service or it may not be used.
 pub(super) fn of_machine(options: &StoreOptions) -> Option<Expiring<FoundKeys>> {
     let is_off =
         options.env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
@@ -201,7 +202,7 @@ fn of_json(body: &[u8]) -> Result<Expiring<FoundKeys>> {
         (Some(id), Some(secret)) => {
             Ok(Expiring { value: FoundKeys::new(id, secret, get("Token")), until })
         }
-        _ => Err(refused("the answer has no credentials")),
+        _ => Err(refused("the response has no credentials")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Folders written here that go to an object store: every file, and last of all the one by which a model is opened.
+//! Uploading folders to an object store: the file by which the model is opened is uploaded last.
 
 use super::upload::{Upload, temporary};
 use super::{Address, Stores, open::Store};
@@ -12,28 +12,29 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A model of several files that will be in an object store: a folder here first, filled by whatever writes one, and uploaded by
-/// [`StagedFolder::publish`]. Dropped before, it leaves nothing behind.
+/// A model of several files that will be uploaded to an object store. Any writer fills a local temporary folder, and
+/// [`StagedFolder::publish`] uploads it. Dropping it before that leaves no traces.
 ///
-/// A store has no folder that appears at once. The file by which a model is opened (the index, or the first part) is uploaded after all
-/// others, so that whoever opens the address finds all of it or no model; where one is replaced, that file is removed first.
+/// In a store, a folder cannot appear in one step. The file by which a model is opened (the index, or the first part)
+/// is therefore uploaded after all others, so that a reader finds either the complete model or none. If a model is
+/// replaced, that file is removed first.
 #[derive(Debug)]
 pub struct StagedFolder {
-    /// Its key is empty or ends with a slash.
+    /// The address, whose key is empty or ends with a slash.
     address: Address,
     stores: Stores,
     policy: Policy,
     overwrite: bool,
     path: PathBuf,
-    /// Removed when this is dropped.
+    /// Removed on drop.
     _folder: Temporary,
 }
 
 impl Stores {
-    /// Begins a folder that will be at an address: `s3://bucket/model/`.
+    /// Starts a folder that will be uploaded to an address such as `s3://bucket/model/`.
     ///
     /// # Errors
-    /// Misuse where there are objects below the address and `overwrite` is not set; what the store refuses.
+    /// Misuse if there are objects below the address and `overwrite` is not set; errors of the store.
     pub fn stage_folder(
         &self,
         text: &str,
@@ -51,7 +52,7 @@ impl Stores {
                 return Err(SHARDS_PLACE.broken("there are objects below this address"));
             }
             let folder = temporary()?;
-            // Nobody has its name; the folder is made by the code that fills it.
+            // The writer creates the folder `model` in it.
             let (path, policy) = (folder.path().join("model"), policy.clone());
             let (address, stores) = (address.clone(), self.clone());
             Ok(StagedFolder { address, stores, policy, overwrite, path, _folder: folder })
@@ -61,15 +62,15 @@ impl Stores {
 }
 
 impl StagedFolder {
-    /// Where the folder is to be made.
+    /// Returns the path at which the folder is to be created.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Uploads the files of the folder. Where that fails, those that were uploaded are removed.
+    /// Uploads the files of the folder. If that fails, removes those that were uploaded.
     ///
     /// # Errors
-    /// Misuse where there is an object that may not be replaced; what the store refuses; Io.
+    /// Misuse if an object exists and may not be replaced; errors of the store; Io.
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
         let run = || {
@@ -79,13 +80,14 @@ impl StagedFolder {
                 true => self.old()?,
                 false => Vec::new(),
             };
-            // From here on there is no model until all of the new one is there.
+            // From here on no model can be opened until the new one is complete.
             let (first, then): (Vec<_>, Vec<_>) = old.iter().partition(|name| opens(name));
             first.iter().try_for_each(|name| self.remove(&store, name))?;
             for (at, name) in names.iter().enumerate() {
                 if let Err(e) = self.upload(&store, name) {
-                    // What removing them fails with is worth less than what failed before. The one that failed may be there though
-                    // its answer was lost, unless it is someone's who was faster.
+                    // Errors of removing are ignored, because the first error matters more. The file whose upload
+                    // failed is removed too, because only its response may be lost, unless the object belongs to a
+                    // concurrent writer.
                     let end = at + usize::from(e.code() != EXISTS.code);
                     names[..end].iter().rev().for_each(|name| drop(self.remove(&store, name)));
                     return Err(e);
@@ -97,7 +99,7 @@ impl StagedFolder {
         run().map_err(|e| e.in_source(name))
     }
 
-    /// The names of objects that lie in the folder itself, an index before others.
+    /// Returns the names of the objects directly in the folder, an index first.
     fn old(&self) -> Result<Vec<String>> {
         let key = &self.address.key;
         let all = self.stores.below(&self.address, key, &self.policy, &Limits::default())?;
@@ -109,7 +111,7 @@ impl StagedFolder {
     }
 
     fn upload(&self, store: &Arc<dyn Store>, name: &str) -> Result<()> {
-        let failed = |e| io(e, "reading what is to be uploaded");
+        let failed = |e| io(e, "reading the file to upload");
         let file = File::open(self.path.join(name)).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
         let client = Client::new(&self.policy).with_service(store.clone());
@@ -131,9 +133,10 @@ impl StagedFolder {
     }
 }
 
-/// The files of a folder that has no others in it: by name, and last the one by which it is opened.
+/// Returns the names of the files in a folder without subfolders, sorted, with the one by which the model is opened
+/// last.
 fn files(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e| io(e, "reading the folder that is to be uploaded");
+    let failed = |e| io(e, "reading the folder to upload");
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -152,7 +155,7 @@ fn files(folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Whether a model may be opened by a file of this name: its index, its first part, its only file.
+/// Returns `true` if a model can be opened by a file of this name: its index, its first part, or its only file.
 fn opens(name: &str) -> bool {
     is_index(name) || is_part(name) && (name.contains("-00001-of-") || !name.contains("-of-"))
 }
@@ -161,7 +164,8 @@ fn is_index(name: &str) -> bool {
     is_part(name) && name.ends_with(".index.json")
 }
 
-/// Whether a name is one that files of models get here: `model-00001-of-00002.gguf`, `model.safetensors`, its index.
+/// Returns `true` if the name has the form of the files of a model: `model-00001-of-00002.gguf`, `model.safetensors`,
+/// or the index.
 fn is_part(name: &str) -> bool {
     let own = name.strip_suffix(".index.json").unwrap_or(name);
     let Some((stem, extension)) = own.rsplit_once('.') else { return false };

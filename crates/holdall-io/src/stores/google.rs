@@ -1,4 +1,4 @@
-//! Google's Cloud Storage, by its XML interface.
+//! Google Cloud Storage, accessed by its XML API.
 
 use super::credentials::{fetch_credentials, machine, post_form};
 use super::listing::{self, Page};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A bucket of Google's.
+/// A bucket on Google Cloud Storage.
 pub(super) struct Google {
     bucket: String,
     options: StoreOptions,
@@ -24,11 +24,11 @@ pub(super) struct Google {
     token: Held<Option<String>>,
 }
 
-/// How credentials are said.
-const HOW: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
-/// Where tokens are to be had, where a file does not say.
+/// The hint on how to give credentials.
+const CREDENTIALS_HINT: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
+/// The URL of the token service, if the credentials file has none.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
-/// What a token is for.
+/// The scope of requested tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
 
 impl Google {
@@ -53,7 +53,7 @@ impl Google {
         url.with_target(format!("{}/{bucket}{path}{query}", url.path()))
     }
 
-    /// A token: of the options or the environment; for the credentials of a file; of the machine.
+    /// Returns a token from the options or the environment, for a credentials file, or of the machine.
     fn find(&self) -> Result<Expiring<Option<String>>> {
         let options = &self.options;
         let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
@@ -84,11 +84,11 @@ impl Google {
         Ok(of_machine(options).unwrap_or_else(|| Expiring::always(None)))
     }
 
-    /// A token for what a file of credentials says.
+    /// Requests a token for the credentials in a file.
     fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Expiring<Option<String>>> {
         let get = |name: &str| {
             let text = file.get(name).map(String::as_str);
-            text.ok_or_else(|| PROFILE.broken(format!("the file of credentials has no `{name}`")))
+            text.ok_or_else(|| PROFILE.broken(format!("the credentials file has no `{name}`")))
         };
         let place = file.get("token_uri").map_or(TOKENS, String::as_str);
         let form = match get("type")? {
@@ -107,33 +107,30 @@ impl Google {
                 )
             }
             other => {
-                let e = format!(
-                    "credentials of the type `{}` are not known here",
-                    other.escape_debug()
-                );
+                let e = format!("credentials of type `{}` are not supported", other.escape_debug());
                 return Err(PROFILE.broken(e).with_hint(
                     "`gcloud auth print-access-token` prints what `GOOGLE_OAUTH_ACCESS_TOKEN` can be set to",
                 ));
             }
         };
-        let url =
-            Url::parse(place).map_err(|e| e.within("`token_uri` of the file of credentials"))?;
+        let url = Url::parse(place).map_err(|e| e.within("`token_uri` in the credentials file"))?;
         token(&post_form(&Client::new(&self.policy), &url, &form)?)
     }
 }
 
 fn read(path: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| PROFILE.broken("the file of Google's credentials").because(e))
+    std::fs::read(path)
+        .map_err(|e| PROFILE.broken("cannot read the Google credentials file").because(e))
 }
 
-/// A token with the time that it is good for, as services of tokens write it.
+/// Parses a token with its time of expiry, as token services return it.
 pub(super) fn token(body: &[u8]) -> Result<Expiring<Option<String>>> {
     let all = fields(body)?;
     let seconds = all.get("expires_in").and_then(|text| text.parse().ok()).unwrap_or(300);
     let until = SystemTime::now().checked_add(Duration::from_secs(seconds));
     match all.get("access_token") {
         Some(token) => Ok(Expiring { value: Some(token.clone()), until }),
-        None => Err(CREDENTIALS.broken("the token service's answer has no token")),
+        None => Err(CREDENTIALS.broken("the response of the token service has no token")),
     }
 }
 
@@ -149,7 +146,7 @@ fn of_machine(options: &StoreOptions) -> Option<Expiring<Option<String>>> {
     token(&fetch_credentials(&machine(), &request).ok()?).ok()
 }
 
-/// What an account says of itself to get a token.
+/// Returns the claim by which a service account requests a token.
 fn claim(email: &str, audience: &str, now: SystemTime) -> String {
     let begun = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut out = String::from("{\"iss\":");
@@ -160,10 +157,10 @@ fn claim(email: &str, audience: &str, now: SystemTime) -> String {
     out
 }
 
-/// A claim signed by a key in PEM, as a JSON Web Token.
+/// Signs a claim with a PEM key, and returns it as a JSON Web Token.
 fn signed(claim: &str, pem: &str) -> Result<String> {
     let wrong =
-        || PROFILE.broken("`private_key` of the file of credentials is not an RSA key in PEM");
+        || PROFILE.broken("`private_key` in the credentials file is not an RSA key in PEM format");
     let text: String = pem.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect();
     let der = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| wrong())?;
     let key = RsaKeyPair::from_pkcs8(&der).map_err(|_| wrong())?;
@@ -179,7 +176,7 @@ fn signed(claim: &str, pem: &str) -> Result<String> {
 
 impl Service for Google {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         if let Some(token) = self.token.get(|| self.find())? {
@@ -190,7 +187,7 @@ impl Service for Google {
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let is_signed = self.token.peek().flatten().is_some();
-        refusal(answer, body, "Google's store", is_signed, HOW)
+        refusal(answer, body, "Google's store", is_signed, CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
@@ -214,7 +211,8 @@ impl Store for Google {
         listing::of_s3(body)
     }
 
-    /// One request, or a session whose parts come in order: those can be create-only, which uploads in parts as S3 has them cannot.
+    /// Uploads in one request, or in a resumable session. Unlike a multipart upload as in S3, a session can be limited
+    /// to objects that do not exist yet.
     fn upload(&self, upload: &Upload) -> Result<()> {
         if upload.is_small() {
             let body = upload.whole()?;
@@ -229,9 +227,9 @@ impl Store for Google {
             HttpRequest::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
         let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
         let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
-        let place = place.filter(|place| place.is_beside(&self.endpoint));
+        let place = place.filter(|place| place.has_same_origin(&self.endpoint));
         let Some(place) = place else {
-            return Err(ANSWER.broken("the answer names no session of an upload"));
+            return Err(ANSWER.broken("the response has no upload session"));
         };
         let done = upload.in_order(|from, bytes| {
             let (end, len) = (from + bytes.len() as u64, upload.len);
@@ -241,13 +239,13 @@ impl Store for Google {
             match (answer.status == 308) == (end < len) {
                 true => Ok(()),
                 false => Err(ANSWER.broken(format!(
-                    "{end} of {len} bytes are answered with status {}",
+                    "unexpected status {} after {end} of {len} bytes",
                     answer.status
                 ))),
             }
         });
         if done.is_err() {
-            // What it fails with is worth less than what failed before.
+            // This error is ignored, because the first one matters more.
             let _ = upload.client.send(&HttpRequest::new("DELETE", place, b""));
         }
         done

@@ -1,4 +1,4 @@
-//! The Hugging Face hub, or a server that answers as it does.
+//! The Hugging Face hub, or a server with the same interface.
 
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
@@ -12,9 +12,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// A repository, at a revision. What is asked for first tells its commit; from then on all is of that commit.
+/// A repository at a revision. The first response states the commit, and all later requests are for that commit.
 pub(super) struct Hub {
-    /// With `datasets/` or `spaces/` before it where it is one.
+    /// The name of the repository, which begins with `datasets/` or `spaces/` unless it is a model.
     repository: String,
     revision: String,
     endpoint: Url,
@@ -22,8 +22,8 @@ pub(super) struct Hub {
     commit: OnceLock<String>,
 }
 
-/// How credentials are said.
-const HOW: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
+/// The hint on how to give credentials.
+const CREDENTIALS_HINT: &str = "set `HF_TOKEN`, or log in with `hf auth login`";
 
 impl Hub {
     pub(super) fn new(address: &Address, options: &StoreOptions, _: &Policy) -> Result<Hub> {
@@ -40,12 +40,12 @@ impl Hub {
         })
     }
 
-    /// The path before the revision in addresses of files.
+    /// Returns the path that precedes the revision in URLs of files.
     fn files(&self) -> String {
         format!("{}/{}/resolve/", self.endpoint.path(), self.repository)
     }
 
-    /// The same in those of lists.
+    /// Returns the path that precedes the revision in URLs of listings.
     fn trees(&self) -> String {
         let is_model = self.repository.matches('/').count() == 1;
         let kind = if is_model { "models/" } else { "" };
@@ -53,7 +53,7 @@ impl Hub {
     }
 }
 
-/// The token that logging in left.
+/// Returns the token that logging in has stored.
 fn stored(options: &StoreOptions) -> Option<String> {
     let path = match (options.env("HF_TOKEN_PATH"), options.env("HF_HOME")) {
         (Some(path), _) => path.into(),
@@ -65,7 +65,7 @@ fn stored(options: &StoreOptions) -> Option<String> {
 
 impl Service for Hub {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
-        if !self.endpoint.is_beside(&request.url) {
+        if !self.endpoint.has_same_origin(&request.url) {
             return Ok(false);
         }
         let revision = encoded(&self.revision, false);
@@ -93,7 +93,7 @@ impl Service for Hub {
     }
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
-        refusal(answer, body, "the hub", self.token.is_some(), HOW)
+        refusal(answer, body, "the hub", self.token.is_some(), CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {

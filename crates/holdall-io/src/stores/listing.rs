@@ -1,34 +1,34 @@
-//! What is below a prefix.
+//! Listing the objects below a prefix.
 
 use super::rules::ANSWER;
 use super::xml;
 use holdall_core::Result;
 use holdall_json::{Reader, Token};
 
-/// An object of a listing.
+/// An object in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its address.
+    /// The address of the object.
     pub address: String,
-    /// Its bytes.
+    /// The length in bytes.
     pub len: u64,
 }
 
-/// A part of a listing.
+/// One page of a listing.
 #[derive(Default)]
 pub(super) struct Page {
-    /// Keys and lengths.
+    /// The keys and lengths of the objects.
     pub(super) objects: Vec<(String, u64)>,
-    /// What asks for the next part.
+    /// The token or URL of the next page. `None` for the last page.
     pub(super) next: Option<String>,
 }
 
-/// `ListObjectsV2`, of S3 and of Google.
+/// Parses a page of `ListObjectsV2`, as S3 and Google Cloud Storage return it.
 pub(super) fn of_s3(body: &[u8]) -> Result<Page> {
     of_xml(body, ["Contents", "Key", "Size", "NextContinuationToken"])
 }
 
-/// `List Blobs`, of Azure.
+/// Parses a page of `List Blobs`, as Azure returns it.
 pub(super) fn of_azure(body: &[u8]) -> Result<Page> {
     of_xml(body, ["Blob", "Name", "Content-Length", "NextMarker"])
 }
@@ -50,9 +50,9 @@ fn of_xml(body: &[u8], [object, key, size, next]: [&str; 4]) -> Result<Page> {
     Ok(page)
 }
 
-/// The tree of a repository of the hub.
+/// Parses the file tree of a repository on the Hugging Face hub.
 pub(super) fn of_hub(body: &[u8]) -> Result<Vec<(String, u64)>> {
-    tree(body).map_err(|e| ANSWER.broken("the list of files of the repository").because(e))
+    tree(body).map_err(|e| ANSWER.broken("cannot parse the file list of the repository").because(e))
 }
 
 fn tree(body: &[u8]) -> Result<Vec<(String, u64)>> {

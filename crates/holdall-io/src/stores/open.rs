@@ -1,4 +1,4 @@
-//! Stores that are in use, and what is found in them.
+//! Opening stores, and listing their objects.
 
 use super::azure::Azure;
 use super::google::Google;
@@ -21,25 +21,26 @@ use std::time::{Duration, SystemTime};
 
 /// A bucket, container or repository.
 pub(super) trait Store: Service {
-    /// Where an object is over HTTP.
+    /// Returns the HTTP URL of an object.
     fn url(&self, key: &str) -> Result<Url>;
 
-    /// What asks for what is below a prefix; for the part of it that a page says is next.
+    /// Returns the URL that lists the objects below a prefix. `from` is [`Page::next`] of the previous page.
     fn page(&self, prefix: &str, from: Option<&str>) -> Result<Url>;
 
-    /// The answer to that.
+    /// Parses the response to a listing request.
     fn read_page(&self, answer: &Answer, body: &[u8]) -> Result<Page>;
 
-    /// Whether files can be written there.
+    /// Checks that the store can be written to.
     fn check_writable(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Writes an object.
+    /// Uploads an object.
     fn upload(&self, upload: &Upload) -> Result<()>;
 }
 
-/// Object stores as a caller wants them used. Clones share what was found out: credentials, regions, commits.
+/// Access to object stores with the caller's options. Clones share credentials, regions and commits that were looked
+/// up.
 #[derive(Debug, Clone, Default)]
 pub struct Stores {
     options: Arc<StoreOptions>,
@@ -47,7 +48,7 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Stores under these options.
+    /// Creates stores with these options.
     pub fn new(options: StoreOptions) -> Stores {
         Stores { options: Arc::new(options), open: Arc::default() }
     }
@@ -69,10 +70,10 @@ impl Stores {
         Ok(made)
     }
 
-    /// Opens the object at an address, over the connections of `client`, that of it first.
+    /// Opens the object at an address over the connections of `client`, and fetches the part `begin` first.
     ///
     /// # Errors
-    /// What is wrong with the address, the options or the credentials; what the store refuses; Io.
+    /// Errors in the address, the options or the credentials; errors of the store; Io.
     pub(crate) fn open(&self, text: &str, client: &Client, begin: Begin) -> Result<HttpSource> {
         let address = read(text)?;
         let name = address.to_string();
@@ -85,10 +86,11 @@ impl Stores {
         opened().map_err(|e| if e.source_name().is_some() { e } else { e.in_source(&name) })
     }
 
-    /// What is below a prefix, or matches a pattern: `s3://bucket/model/`, `s3://bucket/model/*.safetensors`. Sorted by address.
+    /// Lists the objects below a prefix, or those that match a pattern: `s3://bucket/model/`,
+    /// `s3://bucket/model/*.safetensors`. Sorted by address.
     ///
     /// # Errors
-    /// What the store refuses; Limit, where there are more than `Limits::files`.
+    /// Errors of the store; Limit if there are more objects than `Limits::files`.
     pub fn list(&self, text: &str, policy: &Policy, limits: &Limits) -> Result<Vec<Listed>> {
         let address = read(text)?;
         let glob = match address.key.contains(['*', '?', '[', '{']) {
@@ -114,10 +116,10 @@ impl Stores {
         Ok(found)
     }
 
-    /// Whether there is anything below an address.
+    /// Returns `true` if there is at least one object below an address.
     pub(super) fn has_any(&self, address: &Address, policy: &Policy) -> Result<bool> {
         let mut any = false;
-        // An object of the folder's own name is its mark.
+        // An object with the folder's own name only marks the folder.
         let is_below = |key: &str| key.len() > address.key.len() && key.starts_with(&address.key);
         self.pages(address, &address.key, policy, |all| {
             any = all.iter().any(|(key, _)| is_below(key));
@@ -126,7 +128,7 @@ impl Stores {
         Ok(any)
     }
 
-    /// What is below a prefix: keys and lengths.
+    /// Returns the keys and lengths of the objects below a prefix.
     pub(super) fn below(
         &self,
         address: &Address,
@@ -138,14 +140,14 @@ impl Stores {
         self.pages(address, prefix, policy, |objects| {
             all.extend(objects);
             if all.len() as u64 > limits.files {
-                return Err(MANY.broken(format!("there are more than {}", limits.files)));
+                return Err(MANY.broken(format!("there are more than {} objects", limits.files)));
             }
             Ok(false)
         })?;
         Ok(all)
     }
 
-    /// Pages of what is below a prefix, until `take` says that it has enough.
+    /// Calls `take` with the pages of a listing, until it returns `true`.
     fn pages(
         &self,
         address: &Address,
@@ -185,7 +187,7 @@ fn read(text: &str) -> Result<Address> {
     Address::parse(text).map_err(|e| e.in_source(super::shown(text)))
 }
 
-/// Something that is good for a while.
+/// A value that may expire.
 pub(super) struct Expiring<T> {
     pub(super) value: T,
     pub(super) until: Option<SystemTime>,
@@ -197,10 +199,10 @@ impl<T> Expiring<T> {
     }
 }
 
-/// What was found last, as long as it is good.
+/// A cache for one value, until it expires.
 pub(super) struct Held<T>(Mutex<Option<Expiring<T>>>);
 
-/// Credentials that end so soon are found anew.
+/// Credentials that expire within this time are replaced.
 const SOON: Duration = Duration::from_secs(120);
 
 impl<T> Default for Held<T> {
@@ -229,12 +231,12 @@ impl<T: Clone> Held<T> {
     }
 }
 
-/// The texts and numbers of a JSON object.
+/// Returns the strings and numbers of a JSON object.
 pub(super) fn fields(body: &[u8]) -> Result<BTreeMap<String, String>> {
     fields_of(body, None)
 }
 
-/// The same of an object that is a member of one.
+/// Returns the strings and numbers of a JSON object that is a member of another one.
 pub(super) fn fields_in(body: &[u8], member: &str) -> Result<BTreeMap<String, String>> {
     fields_of(body, Some(member))
 }
@@ -269,6 +271,6 @@ fn fields_of(body: &[u8], member: Option<&str>) -> Result<BTreeMap<String, Strin
         }
         Ok(all)
     };
-    // What it says is not repeated: it has secrets in it.
+    // The error has no details of the text, which contains secrets.
     read().map_err(|_: holdall_core::Error| ANSWER.broken("credentials are not a JSON object"))
 }

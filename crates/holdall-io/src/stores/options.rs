@@ -1,4 +1,4 @@
-//! What a caller says of stores, and what the environment does.
+//! Options of object stores, from the caller and the environment.
 
 use super::rules::OPTION;
 use crate::http::Url;
@@ -6,18 +6,18 @@ use holdall_core::Result;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Options of object stores, by the names that fsspec's file systems have for them. What they do not say is taken from the
-/// environment, from profiles, and from the machine's own identity, in the order that each store's programs have.
+/// Options of object stores, with the names that fsspec's file systems use. Options that are not set are taken from the
+/// environment, from profiles, and from the identity of the machine, in the same order as each store's own tools.
 ///
-/// Printing them shows names alone.
+/// `Debug` shows only the names, because values may be secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    said: BTreeMap<&'static str, String>,
-    /// What stands for the environment; nothing where it is the process's own.
+    chosen: BTreeMap<&'static str, String>,
+    /// Replaces the environment. `None` for the environment of the process.
     environment: Option<BTreeMap<String, String>>,
 }
 
-/// The names of options, and other names of each.
+/// The names of the options, each with its aliases.
 const NAMES: &[(&str, &[&str])] = &[
     ("endpoint_url", &["endpoint", "endpoint_override"]),
     ("region", &["region_name", "aws_region"]),
@@ -35,42 +35,44 @@ const NAMES: &[(&str, &[&str])] = &[
     ("client_secret", &[]),
 ];
 
-/// The names of options that are not secret: those may stand on a command line, which all users of a machine can see.
+/// The names of options that are not secret. Only these may be given on a command line, which all users of a machine
+/// can see.
 pub const NON_SECRET_OPTIONS: &[&str] =
     &["endpoint_url", "region", "profile", "anon", "account_name", "tenant_id", "client_id"];
 
 impl StoreOptions {
-    /// None.
+    /// Returns options of which none is set.
     pub fn new() -> StoreOptions {
         StoreOptions::default()
     }
 
-    /// Says nothing, and takes nothing from the environment, from profiles or from the machine.
+    /// Returns options of which none is set and that use neither the environment nor profiles nor the machine's
+    /// identity.
     pub fn alone() -> StoreOptions {
-        StoreOptions { said: BTreeMap::new(), environment: Some(BTreeMap::new()) }
+        StoreOptions { chosen: BTreeMap::new(), environment: Some(BTreeMap::new()) }
     }
 
-    /// The same with one more: `endpoint_url`, `region`, `profile`, `anon`, `key`, `secret`, `token`, `account_name`, `account_key`,
-    /// `sas_token`, `connection_string`, `tenant_id`, `client_id` or `client_secret`.
+    /// Sets an option: `endpoint_url`, `region`, `profile`, `anon`, `key`, `secret`, `token`, `account_name`,
+    /// `account_key`, `sas_token`, `connection_string`, `tenant_id`, `client_id` or `client_secret`.
     ///
     /// # Errors
-    /// [`OPTION`], where there is none of that name.
+    /// [`OPTION`] if there is no option of this name, or `anon` is neither `true` nor `false`.
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<StoreOptions> {
         let is = |known: &&(&'static str, &[&str])| known.0 == name || known.1.contains(&name);
         let Some((known, _)) = NAMES.iter().find(is) else {
             let e = OPTION.broken(format!("there is no option `{}`", name.escape_debug()));
             let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            return Err(e.with_hint(format!("name one of these: {}", all.join(", "))));
+            return Err(e.with_hint(format!("the options are {}", all.join(", "))));
         };
         let value = value.into();
         if *known == "anon" && !["true", "false"].iter().any(|v| value.eq_ignore_ascii_case(v)) {
-            return Err(OPTION.broken("`anon` is `true` or `false`"));
+            return Err(OPTION.broken("expected `true` or `false` for `anon`"));
         }
-        self.said.insert(known, value);
+        self.chosen.insert(known, value);
         Ok(self)
     }
 
-    /// What stands for the environment.
+    /// Replaces the environment.
     #[cfg(test)]
     pub(super) fn in_environment(mut self, all: &[(&str, &str)]) -> StoreOptions {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -78,12 +80,12 @@ impl StoreOptions {
         self
     }
 
-    /// What was said.
+    /// Returns an option that was set.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.said.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.chosen.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// What the environment says.
+    /// Returns a variable of the environment.
     pub(super) fn env(&self, name: &str) -> Option<String> {
         let value = match &self.environment {
             Some(all) => all.get(name).cloned(),
@@ -92,23 +94,23 @@ impl StoreOptions {
         value.filter(|value| !value.is_empty())
     }
 
-    /// What was said, else the first of these that the environment says.
+    /// Returns an option that was set, else the first of these environment variables that is set.
     pub(super) fn find(&self, name: &str, vars: &[&str]) -> Option<String> {
         let from_env = || vars.iter().find_map(|var| self.env(var));
         self.get(name).map(str::to_owned).or_else(from_env)
     }
 
-    /// Whether requests are not to be signed.
+    /// Returns `true` if requests are not to be signed.
     pub(super) fn is_anonymous(&self) -> bool {
         self.get("anon").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Whether the machine itself may be asked who it is.
+    /// Returns `true` if the metadata service of the machine may be used.
     pub(super) fn asks_machine(&self) -> bool {
         self.environment.is_none()
     }
 
-    /// A file below the user's own folder.
+    /// Returns the path of a file in the user's home folder.
     pub(super) fn home(&self, path: &str) -> Option<std::path::PathBuf> {
         let home = self.env("HOME").or_else(|| self.env("USERPROFILE"))?;
         Some(std::path::Path::new(&home).join(path))
@@ -117,11 +119,11 @@ impl StoreOptions {
 
 impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.said.keys()).finish()
+        f.debug_set().entries(self.chosen.keys()).finish()
     }
 }
 
-/// An endpoint, which ends without a slash.
+/// Parses an endpoint, and removes trailing slashes.
 pub(super) fn endpoint(text: &str) -> Result<Url> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let place = |e: holdall_core::Error| e.within("the endpoint");

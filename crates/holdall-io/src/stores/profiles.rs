@@ -1,4 +1,4 @@
-//! Profiles of Amazon's programs: keys, roles that are taken on, single sign-on.
+//! Profiles of Amazon's tools: keys, roles to assume, single sign-on.
 
 use super::credentials::{
     FoundKeys, fetch_credentials, given, of_container, of_machine, of_web_identity, refused,
@@ -14,17 +14,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A profile: what the user's files say under its name.
+/// A profile: the settings that the user's files have under its name.
 pub(super) type Profile = BTreeMap<String, String>;
 
-/// Roles that are taken on one after the other.
+/// The greatest number of roles that are assumed one after the other.
 const CHAIN: usize = 5;
 
-/// Keys by the profile that is named, or `default`; nothing where there is none.
+/// Returns the keys of the selected profile, or of `default`. Returns `None` if there is no `default` profile,
+/// or if the profile has no credentials.
 ///
 /// # Errors
-/// [`PROFILE`], where one is named that is nowhere, or says its credentials in a way that is not known here; what a service of tokens
-/// refuses.
+/// [`PROFILE`] if the selected profile does not exist, or its kind of credentials is not supported; errors of the token
+/// service.
 pub(super) fn keys(
     options: &StoreOptions,
     policy: &Policy,
@@ -34,13 +35,14 @@ pub(super) fn keys(
         return Ok(None);
     }
     let name = options.find("profile", &["AWS_PROFILE"]).unwrap_or_else(|| "default".to_owned());
-    Asking { options, policy, region }.resolve(&name, &mut Vec::new())
+    KeyLookup { options, policy, region }.resolve(&name, &mut Vec::new())
 }
 
-/// The profile that is named, by the options or the environment, else `default`; nothing where there is none of that name.
+/// Returns the profile that the options or the environment select, or else `default`. Returns `None` if there is no
+/// `default` profile.
 ///
 /// # Errors
-/// [`PROFILE`], where one is named that is nowhere.
+/// [`PROFILE`] if the selected profile does not exist.
 pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
     let named = options.find("profile", &["AWS_PROFILE"]);
     let all = of_name(options, named.as_deref().unwrap_or("default"));
@@ -54,10 +56,10 @@ pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
 #[cold]
 fn nowhere(name: &str) -> Error {
     let name = name.escape_debug();
-    PROFILE.broken(format!("there is no profile `{name}` in the files of profiles"))
+    PROFILE.broken(format!("there is no profile `{name}` in the profile files"))
 }
 
-/// What the user's files say under a name; nothing where they do not know it.
+/// Returns the settings that the user's files have under a name. Empty if there are none.
 fn of_name(options: &StoreOptions, name: &str) -> Profile {
     let config = file(options, "AWS_CONFIG_FILE", ".aws/config");
     let mut all = section(&config, &format!("profile {name}"));
@@ -69,13 +71,13 @@ fn of_name(options: &StoreOptions, name: &str) -> Profile {
     all
 }
 
-/// A file of profiles; empty where there is none.
+/// Reads a profile file. Returns an empty text if there is none.
 fn file(options: &StoreOptions, var: &str, usual: &str) -> String {
     let path = options.env(var).map(PathBuf::from).or_else(|| options.home(usual));
     path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
 }
 
-/// What a file says under `[name]`.
+/// Returns the settings in the section `[name]`.
 fn section(text: &str, name: &str) -> Profile {
     let mut all = Profile::new();
     let mut is_in = false;
@@ -93,19 +95,19 @@ fn section(text: &str, name: &str) -> Profile {
     all
 }
 
-/// Who asks for keys.
-struct Asking<'a> {
+/// The context of a lookup of keys.
+struct KeyLookup<'a> {
     options: &'a StoreOptions,
     policy: &'a Policy,
     region: &'a str,
 }
 
-impl Asking<'_> {
-    /// The keys of a profile, for which those in `on_the_way` need them.
+impl KeyLookup<'_> {
+    /// Returns the keys of a profile. `dependents` has the profiles whose roles need these keys.
     fn resolve(
         &self,
         name: &str,
-        on_the_way: &mut Vec<String>,
+        dependents: &mut Vec<String>,
     ) -> Result<Option<Expiring<FoundKeys>>> {
         let profile = of_name(self.options, name);
         if profile.is_empty() {
@@ -128,23 +130,25 @@ impl Asking<'_> {
             if get("mfa_serial").is_some() {
                 return Err(unknown("mfa_serial"));
             }
-            on_the_way.push(name.to_owned());
+            dependents.push(name.to_owned());
             let keys = match (get("source_profile"), get("credential_source")) {
                 (Some(from), _) if from == name => own,
-                (Some(from), _) if on_the_way.iter().any(|known| known == from) => {
-                    let e = format!("profile `{}` needs itself", name.escape_debug());
+                (Some(from), _) if dependents.iter().any(|known| known == from) => {
+                    let e = format!("profile `{}` is its own source", name.escape_debug());
                     return Err(PROFILE.broken(e));
                 }
-                (Some(_), _) if on_the_way.len() >= CHAIN => {
-                    return Err(PROFILE.broken(format!("more than {CHAIN} roles need each other")));
+                (Some(_), _) if dependents.len() >= CHAIN => {
+                    return Err(PROFILE.broken(format!(
+                        "more than {CHAIN} roles would have to be assumed in turn"
+                    )));
                 }
-                (Some(from), _) => self.resolve(from, on_the_way)?,
+                (Some(from), _) => self.resolve(from, dependents)?,
                 (None, Some(from)) => self.of_source(from)?,
                 (None, None) => None,
             };
             return match keys.map(|fresh| fresh.value) {
                 Some(FoundKeys::Keys(keys)) => self.role(&profile, role, region, &keys).map(Some),
-                _ => Err(PROFILE.broken("nothing says the keys by which the role is taken on")),
+                _ => Err(PROFILE.broken("no keys are given for assuming the role")),
             };
         }
         if own.is_some() {
@@ -160,7 +164,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Keys from where `credential_source` says.
+    /// Returns the keys from the place that `credential_source` names.
     fn of_source(&self, from: &str) -> Result<Option<Expiring<FoundKeys>>> {
         let env = |name: &str| self.options.env(name);
         match from {
@@ -175,12 +179,12 @@ impl Asking<'_> {
         }
     }
 
-    /// What the role of a profile is taken on as.
+    /// Returns the session name for assuming the role of a profile.
     fn session(&self, profile: &Profile) -> String {
         profile.get("role_session_name").cloned().unwrap_or_else(|| session(self.options))
     }
 
-    /// Takes on a role by keys of somebody who may.
+    /// Assumes a role with keys that have permission to.
     fn role(
         &self,
         profile: &Profile,
@@ -209,10 +213,10 @@ impl Asking<'_> {
         let body = fetch_credentials(&Client::new(self.policy), &request)
             .map_err(|e| e.within("assuming the role of the profile"))?;
         given(&body)
-            .ok_or_else(|| refused("the token service does not give credentials for the role"))
+            .ok_or_else(|| refused("the token service returned no credentials for the role"))
     }
 
-    /// Keys for the token that `aws sso login` left.
+    /// Requests keys with the token that `aws sso login` has stored.
     fn sign_on(&self, profile: &Profile) -> Result<Expiring<FoundKeys>> {
         let options = self.options;
         let of_session = profile.get("sso_session").map(|name| {
@@ -236,15 +240,15 @@ impl Asking<'_> {
         let path =
             format!(".aws/sso/cache/{}.json", data_encoding::HEXLOWER.encode(digest.as_ref()));
         let sign_on = |what: &str| {
-            CREDENTIALS.broken(what.to_owned()).with_hint("`aws sso login` signs on again")
+            CREDENTIALS.broken(what.to_owned()).with_hint("run `aws sso login` to sign in")
         };
         let kept = options.home(&path).and_then(|path| std::fs::read(path).ok());
-        let kept = kept.ok_or_else(|| sign_on("nobody has signed on for the profile"))?;
+        let kept = kept.ok_or_else(|| sign_on("not signed in with the profile"))?;
         let kept = fields(&kept)?;
         let until = kept.get("expiresAt").and_then(|text| moment(text));
         let token =
             kept.get("accessToken").filter(|_| until.is_none_or(|at| SystemTime::now() < at));
-        let token = token.ok_or_else(|| sign_on("signing on for the profile was too long ago"))?;
+        let token = token.ok_or_else(|| sign_on("the sign-in with the profile has expired"))?;
         let place = options.env("AWS_ENDPOINT_URL_SSO");
         let place = place.unwrap_or_else(|| format!("https://portal.sso.{region}.amazonaws.com"));
         let (account, role) = (encoded(&account, false), encoded(&role, false));
@@ -253,7 +257,7 @@ impl Asking<'_> {
         let request =
             HttpRequest::new("GET", url, b"").with("x-amz-sso_bearer_token", token.as_str());
         let body = fetch_credentials(&Client::new(self.policy), &request)
-            .map_err(|e| e.within("asking for the credentials of the profile"))?;
+            .map_err(|e| e.within("requesting the credentials of the profile"))?;
         let all = fields_in(&body, "roleCredentials")?;
         let get = |name: &str| all.get(name).cloned();
         let until = get("expiration").and_then(|ms| ms.parse().ok());
@@ -262,15 +266,14 @@ impl Asking<'_> {
             (Some(id), Some(secret)) => {
                 Ok(Expiring { value: FoundKeys::new(id, secret, get("sessionToken")), until })
             }
-            _ => Err(refused("the answer to a request for single sign-on has no credentials")),
+            _ => Err(refused("the response of the single sign-on service has no credentials")),
         }
     }
 }
 
 #[cold]
 fn unknown(how: &str) -> Error {
-    let e = PROFILE
-        .broken(format!("the profile has its credentials by `{how}`, which is not known here"));
+    let e = PROFILE.broken(format!("the profile uses `{how}`, which is not supported"));
     e.with_hint(
         "`aws configure export-credentials --format env` prints what to set in the environment",
     )
@@ -284,7 +287,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    /// A service that gives these answers, one after the other, and what it was asked.
+    /// A server that sends these responses one after the other, and returns the requests that it got.
     fn service(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let place = format!("http://{}", listener.local_addr().unwrap());
@@ -316,7 +319,7 @@ mod tests {
         (place, asked)
     }
 
-    /// Keys under a profile, where files have these texts.
+    /// Returns the keys of a profile, with these texts in the profile files.
     fn found(config: &str, profile: &str, more: &[(&str, &str)]) -> Result<(String, String)> {
         let home = tempfile::tempdir().unwrap();
         let cache = home.path().join(".aws/sso/cache");
@@ -384,7 +387,7 @@ mod tests {
         let (place, asked) = service(vec![keys_of("N"), keys_of("O"), keys_of("P")]);
         let of_env = ("AWS_ROLE_SESSION_NAME", "env");
         let place = ("AWS_ENDPOINT_URL_STS", place.as_str());
-        // What the profile says goes before the environment.
+        // The profile takes precedence over the environment.
         assert_eq!(found(&config, "named", &[place, of_env]).unwrap().0, "N");
         assert_eq!(found(&config, "other", &[place, of_env]).unwrap().0, "O");
         assert_eq!(found(&config, "other", &[place]).unwrap().0, "P");
@@ -410,7 +413,7 @@ mod tests {
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /federation/credentials?account_id=12&role_name=r%20r "));
         assert!(asked[0].contains("x-amz-sso_bearer_token: hunter2"));
-        for (name, said) in [("none", "nobody has signed on"), ("old", "too long ago")] {
+        for (name, said) in [("none", "not signed in"), ("old", "has expired")] {
             let e = found(config, name, &[]).unwrap_err();
             assert_eq!(e.code(), "stores/credentials", "{e}");
             assert!(e.message().contains(said), "{e}");
@@ -428,9 +431,9 @@ mod tests {
             [profile f]\ncredential_process = rm -rf /\n\
             [profile k]\naws_access_key_id = K\naws_secret_access_key = k\n";
         for (name, said) in [
-            ("a", "needs itself"),
+            ("a", "is its own source"),
             ("c", "no profile `gone`"),
-            ("d", "nothing says the keys"),
+            ("d", "no keys are given"),
             ("e", "`mfa_serial`"),
             ("f", "`credential_process`"),
         ] {

@@ -1,12 +1,12 @@
-//! What it means that a store refuses.
+//! The meaning of stores' error responses.
 
 use super::rules::{CREDENTIALS, DENIED, NO_BUCKET, NO_OBJECT, REGION};
 use super::xml;
 use crate::http::{Answer, FailedTry};
 use holdall_core::error::Shown as _;
 
-/// The failure that an answer is, by the code that it has in a header or in its XML; nothing where its status says all. `how` is how credentials are
-/// said.
+/// Converts an error response to an error, by the code in its header or in its XML. Returns `None` if the status alone
+/// determines the error. `how` is the hint on how to give credentials.
 pub(super) fn refusal(
     answer: &Answer,
     body: &[u8],
@@ -18,14 +18,14 @@ pub(super) fn refusal(
     let code = of_header.map(str::to_owned).or_else(|| xml::find(body, "Code"));
     let code = code.unwrap_or_default();
     let status = answer.status;
-    let said = match code.is_empty() {
+    let message = match code.is_empty() {
         true => format!("{store} answers with status {status}"),
         false => format!("{store} answers with `{}`", code.shown()),
     };
     let rule = match code.as_str() {
         "NoSuchKey" | "BlobNotFound" | "EntryNotFound" => &NO_OBJECT,
         "NoSuchBucket" | "ContainerNotFound" | "RevisionNotFound" | "RepoNotFound" => {
-            // The hub does not tell strangers which repositories there are.
+            // Without credentials, the hub does not reveal which repositories exist.
             if !is_signed && code == "RepoNotFound" {
                 let e = NO_BUCKET.broken(format!("{said}, and no credentials were found"));
                 return Some(e.with_hint(how).into());

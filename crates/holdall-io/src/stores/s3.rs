@@ -1,4 +1,4 @@
-//! Amazon's S3, and what answers as it does.
+//! Amazon S3, and services with the same interface.
 
 use super::credentials::{self, FoundKeys};
 use super::listing::{self, Page};
@@ -13,12 +13,12 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// A bucket of S3.
+/// A bucket on S3.
 pub(super) struct S3 {
     bucket: String,
     options: StoreOptions,
     policy: Policy,
-    /// Where the caller says that the store is: not Amazon's.
+    /// The endpoint that the caller chose. `None` for Amazon's own.
     endpoint: Option<Url>,
     region: Mutex<String>,
     found: Held<FoundKeys>,
@@ -46,7 +46,7 @@ impl S3 {
         self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The address of what has that path in the bucket, and that query.
+    /// Returns the URL of a path in the bucket, with a query.
     fn at(&self, path: &str, query: &str) -> Result<Url> {
         let bucket = &self.bucket;
         if let Some(url) = &self.endpoint {
@@ -54,7 +54,7 @@ impl S3 {
         }
         let region = self.region();
         let end = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        // No certificate is for names with dots in them.
+        // The certificate does not cover bucket names with dots in the host name.
         let (host, path) = match bucket.contains(['.', '_']) {
             true => (String::new(), format!("/{bucket}/{path}")),
             false => (format!("{bucket}."), format!("/{path}")),
@@ -68,7 +68,7 @@ impl Service for S3 {
     fn sign(&self, request: &mut HttpRequest<'_>) -> Result<bool, FailedTry> {
         let host = request.url.host();
         let is_own = match &self.endpoint {
-            Some(own) => own.is_beside(&request.url),
+            Some(own) => own.has_same_origin(&request.url),
             None => {
                 let ends = [".amazonaws.com", ".amazonaws.com.cn"];
                 request.url.is_secure() && ends.iter().any(|end| host.ends_with(end))
@@ -85,19 +85,20 @@ impl Service for S3 {
         Ok(true)
     }
 
-    /// Where the bucket is in another region, that is learnt once.
+    /// Learns the region from a response that says that the bucket is in another one.
     fn heard(&self, answer: &Answer) -> Option<Url> {
-        let told = answer.header("x-amz-bucket-region")?;
+        let named = answer.header("x-amz-bucket-region")?;
         let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if !matches!(answer.status, 301 | 307 | 400) || told.is_empty() || !told.chars().all(fine) {
+        if !matches!(answer.status, 301 | 307 | 400) || named.is_empty() || !named.chars().all(fine)
+        {
             return None;
         }
         let mut region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
-        if *region == told || told.len() > 32 {
+        if *region == named || named.len() > 32 {
             return None;
         }
-        let host = answer.url.host().replace(&format!(".{region}."), &format!(".{told}."));
-        *region = told.to_owned();
+        let host = answer.url.host().replace(&format!(".{region}."), &format!(".{named}."));
+        *region = named.to_owned();
         if self.endpoint.is_some() {
             return Some(answer.url.clone());
         }
@@ -106,7 +107,7 @@ impl Service for S3 {
 
     fn refused(&self, answer: &Answer, body: &[u8]) -> Option<FailedTry> {
         let is_signed = self.found.peek().is_some_and(|found| matches!(found, FoundKeys::Keys(_)));
-        refusal(answer, body, "S3", is_signed, credentials::HOW)
+        refusal(answer, body, "S3", is_signed, credentials::CREDENTIALS_HINT)
     }
 
     fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
@@ -151,7 +152,7 @@ impl fmt::Debug for S3 {
 }
 
 impl FoundKeys {
-    /// Those of a caller.
+    /// Creates keys that the caller gave.
     pub(super) fn new(id: String, secret: String, token: Option<String>) -> FoundKeys {
         FoundKeys::Keys(Keys { id, secret, token })
     }

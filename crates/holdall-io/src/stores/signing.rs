@@ -1,4 +1,4 @@
-//! Requests signed as Amazon's Signature Version 4 and Azure's shared keys say, and times as both write them.
+//! Signing requests with Amazon's Signature Version 4 and Azure's shared key, and the time formats of both.
 
 use crate::http::HttpRequest;
 use holdall_schema::calendar::{date_of, day_of};
@@ -6,7 +6,7 @@ use ring::digest;
 use ring::hmac as mac;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a request is signed with.
+/// The keys with which requests are signed.
 #[derive(Clone)]
 pub(super) struct Keys {
     pub(super) id: String,
@@ -14,18 +14,18 @@ pub(super) struct Keys {
     pub(super) token: Option<String>,
 }
 
-/// SHA-256, in hexadecimal digits.
+/// Returns the SHA-256 hash in lowercase hexadecimal digits.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-/// HMAC with SHA-256 (RFC 2104).
+/// Returns the HMAC with SHA-256 (RFC 2104).
 pub(super) fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     mac::sign(&mac::Key::new(mac::HMAC_SHA256, key), message).as_ref().to_vec()
 }
 
-/// Signs a request to S3: puts its headers `x-amz-…` and `authorization` in. All headers that it has are signed, but the
-/// one about content encodings.
+/// Signs a request to S3 by adding the headers `x-amz-…` and `authorization`. All headers are signed, except
+/// `accept-encoding`.
 pub(super) fn v4(
     request: &mut HttpRequest<'_>,
     keys: &Keys,
@@ -66,7 +66,7 @@ pub(super) fn v4(
     request.headers.push(("authorization", value));
 }
 
-/// A query with its parts in order, each with a value.
+/// Returns a query with sorted parameters, each with a value.
 fn canonical(query: &str) -> String {
     let parts = query.split('&').filter(|part| !part.is_empty());
     let mut parts: Vec<String> = parts
@@ -76,7 +76,7 @@ fn canonical(query: &str) -> String {
     parts.join("&")
 }
 
-/// Signs a request with the key of an Azure account, which is `account`.
+/// Signs a request with the key of the Azure account called `account`.
 pub(super) fn shared_key(
     request: &mut HttpRequest<'_>,
     account: &str,
@@ -111,25 +111,25 @@ pub(super) fn shared_key(
     request.headers.push(("authorization", format!("SharedKey {account}:{signature}")));
 }
 
-/// A name and a value of a query, as they are before they are encoded.
+/// Decodes a query parameter to its name, in lowercase, and its value.
 fn pair(part: &str) -> Option<(String, String)> {
     let (name, value) = part.split_once('=').unwrap_or((part, ""));
     let plain = |text: &str| String::from_utf8_lossy(&crate::http::decoded(text)).into_owned();
     (!part.is_empty()).then(|| (plain(name).to_ascii_lowercase(), plain(value)))
 }
 
-/// Text in which every byte is percent-encoded but letters, digits, `-`, `.`, `_` and `~`, and slashes where they are kept.
+/// Percent-encodes every byte except letters, digits, `-`, `.`, `_` and `~`, and except slashes if `keeps_slashes`.
 pub(super) fn encoded(text: &str, keeps_slashes: bool) -> String {
     let out = holdall_net::http::encoded(text);
     if keeps_slashes { out } else { out.replace('/', "%2F") }
 }
 
-/// A moment by the calendar, in UTC.
+/// A time in UTC, as a calendar date and seconds of the day.
 struct Civil {
     year: i64,
     month: u8,
     day: u8,
-    /// Days since 1970.
+    /// The number of days since 1970.
     days: u64,
     seconds: u64,
 }
@@ -150,13 +150,13 @@ impl Civil {
         format!("{:04}{:02}{:02}", self.year, self.month, self.day)
     }
 
-    /// `20130524T000000Z`.
+    /// Formats the time as `20130524T000000Z`.
     fn basic(&self) -> String {
         let (hours, minutes, seconds) = self.clock();
         format!("{}T{hours:02}{minutes:02}{seconds:02}Z", self.day_text())
     }
 
-    /// `Fri, 24 May 2013 00:00:00 GMT`.
+    /// Formats the time as `Fri, 24 May 2013 00:00:00 GMT`.
     fn http(&self) -> String {
         const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
         const MONTHS: [&str; 12] =
@@ -168,7 +168,7 @@ impl Civil {
     }
 }
 
-/// The moment that `2013-05-24T00:00:00Z` stands for, fractions of a second cut off.
+/// Parses a time such as `2013-05-24T00:00:00Z`, ignoring fractions of a second.
 pub(super) fn moment(text: &str) -> Option<SystemTime> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
     let (year, month, day) = (number(0..4)? as i32, number(5..7)? as u8, number(8..10)? as u8);

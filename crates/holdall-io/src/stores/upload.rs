@@ -1,4 +1,4 @@
-//! Files written here that go to an object store when they are whole.
+//! Uploading files to an object store when they are complete.
 
 use super::rules::{ADDRESS, ANSWER, READ_ONLY};
 use super::{Address, Stores, open::Store, xml};
@@ -11,8 +11,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file that will be in an object store: written to a temporary one first, by whatever writes files, and uploaded by
-/// [`Staged::publish`], whole or not at all. Dropped before, it leaves nothing behind.
+/// A file that will be uploaded to an object store. Any writer writes a local temporary file, and [`Staged::publish`]
+/// uploads it, completely or not at all. Dropping it before that leaves no traces.
 #[derive(Debug)]
 pub struct Staged {
     address: Address,
@@ -20,24 +20,25 @@ pub struct Staged {
     policy: Policy,
     overwrite: bool,
     path: PathBuf,
-    /// Removed when this is dropped.
+    /// Removed on drop.
     _folder: Temporary,
 }
 
 impl Staged {
-    /// Where the file is written, and read from when it is published: its name is that of the object.
+    /// Returns the path to write the file to. It has the name of the object.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Uploads what was written, in parts where it is large.
+    /// Uploads the file, in parts if it is large.
     ///
     /// # Errors
-    /// Misuse where there is an object that may not be replaced; what the store refuses; Io. Then there is no object, or the old one.
+    /// Misuse if the object exists and may not be replaced; errors of the store; Io. After an error, there is no
+    /// object, or still the old one.
     pub fn publish(self) -> Result<()> {
         let name = self.address.to_string();
         let run = || {
-            let failed = |e| io(e, "reading what is to be uploaded");
+            let failed = |e| io(e, "reading the file to upload");
             let file = File::open(&self.path).map_err(failed)?;
             let len = file.metadata().map_err(failed)?.len();
             let store = self.stores.store(&self.address, &self.policy)?;
@@ -50,17 +51,18 @@ impl Staged {
 }
 
 impl Stores {
-    /// Begins a file that will be at an address.
+    /// Starts a file that will be uploaded to an address.
     ///
     /// # Errors
-    /// Misuse where the address names no object, or there is one that may not be replaced; what the store refuses.
+    /// Misuse if the address is not that of an object, or the object exists and may not be replaced; errors of the
+    /// store.
     pub fn stage(&self, text: &str, policy: &Policy, overwrite: bool) -> Result<Staged> {
         let address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
         let shown = address.to_string();
         let begin = || {
             let name = address.key.rsplit('/').next().unwrap_or_default();
             if name.is_empty() {
-                return Err(ADDRESS.broken("it names a folder, not an object"));
+                return Err(ADDRESS.broken("this is the address of a folder, not of an object"));
             }
             let store = self.store(&address, policy)?;
             store.check_writable()?;
@@ -76,13 +78,13 @@ impl Stores {
     }
 }
 
-/// A folder of the system's for temporary files.
+/// Creates a folder in the system's folder for temporary files.
 pub(super) fn temporary() -> Result<Temporary> {
     let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
     folder.map(Temporary::new).map_err(|e| io(e, "creating a temporary folder"))
 }
 
-/// Whether there is an object.
+/// Returns `true` if the object exists.
 fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<bool> {
     let client = Client::new(policy).with_service(store.clone());
     let request = HttpRequest::new("GET", store.url(&address.key)?, b"")
@@ -91,7 +93,7 @@ fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<b
     retrying(&policy.patience, || {
         let mut answer = client.send(&request)?;
         match answer.status {
-            // An empty object has no first byte.
+            // 416: an empty object has no first byte.
             200 | 206 | 416 => Ok(true),
             404 => Ok(false),
             _ => Err(answer.refused()),
@@ -99,7 +101,7 @@ fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<b
     })
 }
 
-/// An upload under way.
+/// An upload in progress.
 pub(super) struct Upload {
     pub(super) client: Client,
     pub(super) url: Url,
@@ -108,43 +110,43 @@ pub(super) struct Upload {
     pub(super) overwrite: bool,
 }
 
-/// Files up to so many bytes go in one request.
+/// The greatest length in bytes of a file that is uploaded in one request.
 const WHOLE: u64 = 16 << 20;
-/// Bytes of a part, where there need not be more so that there are not too many.
+/// The least length of a part in bytes.
 const PART: u64 = 16 << 20;
-/// The most parts that are made; stores take 10,000.
+/// The greatest number of parts. Stores accept 10,000.
 const PARTS: u64 = 9000;
-/// Parts under way at once.
+/// The number of parts that are uploaded in parallel.
 const AT_ONCE: usize = 4;
 
 impl Upload {
-    /// Whether it goes in one request.
+    /// Returns `true` if the file is uploaded in one request.
     pub(super) fn is_small(&self) -> bool {
         self.len <= WHOLE
     }
 
-    /// All of it, which is little.
+    /// Reads the whole file, which must be small.
     pub(super) fn whole(&self) -> Result<Vec<u8>> {
         self.bytes(0, self.len)
     }
 
     fn bytes(&self, from: u64, end: u64) -> Result<Vec<u8>> {
         let mut out = vec![0; (end - from) as usize];
-        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading what is to be uploaded"))?;
+        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading the file to upload"))?;
         Ok(out)
     }
 
-    /// The address of the object with another query.
+    /// Returns the URL of the object with another query.
     pub(super) fn with_query(&self, query: &str) -> Url {
         self.url.with_target(format!("{}?{query}", self.url.path()))
     }
 
-    /// The answer to a request, which succeeded.
+    /// Sends a request, and returns the response if it is a success.
     pub(super) fn send(&self, request: &HttpRequest<'_>) -> Result<Answer> {
         retrying(&self.client.policy().patience, || {
             let mut answer = self.client.send(request)?;
             match answer.status {
-                // An upload that continues: more is to come.
+                // 308: an upload session expects more parts.
                 200..=299 | 308 => Ok(answer),
                 409 | 412 if !self.overwrite => {
                     Err(FailedTry::from(EXISTS.broken("the object exists already")))
@@ -154,7 +156,7 @@ impl Upload {
         })
     }
 
-    /// A request that makes the object, with the header by which it does so only where there is none, unless that may be replaced.
+    /// Adds to a request a header that makes it fail if the object exists, unless it may be replaced.
     pub(super) fn only_new<'a>(
         &self,
         name: &'static str,
@@ -164,7 +166,8 @@ impl Upload {
         if self.overwrite { request } else { request.with(name, value) }
     }
 
-    /// What each part comes to, several at once; `send` is told its number, from 0, and its bytes.
+    /// Uploads the parts in parallel, and returns the results of `send`, which gets the index and the bytes of each
+    /// part.
     pub(super) fn parts<T: Send>(
         &self,
         send: impl Fn(u64, &[u8]) -> Result<T> + Sync,
@@ -178,17 +181,17 @@ impl Upload {
             || (),
             |(), number| {
                 let bytes = self.bytes(number * size, ((number + 1) * size).min(self.len))?;
-                let told = send(number, &bytes)?;
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((number, told));
+                let result = send(number, &bytes)?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                 Ok(())
             },
         )?;
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_by_key(|(number, _)| *number);
-        Ok(done.into_iter().map(|(_, told)| told).collect())
+        Ok(done.into_iter().map(|(_, result)| result).collect())
     }
 
-    /// The same one after the other; `send` is told where each begins.
+    /// Uploads the parts one after the other. `send` gets the offset and the bytes of each part.
     pub(super) fn in_order(&self, mut send: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let size = self.part_len();
         for number in 0..self.len.div_ceil(size) {
@@ -199,23 +202,24 @@ impl Upload {
     }
 
     fn part_len(&self) -> u64 {
-        // Whole mebibytes.
+        // A multiple of 1 MiB.
         PART.max((self.len / PARTS + 1).next_multiple_of(1 << 20))
     }
 
-    /// A file in parts as S3 takes it: begun, its parts, ended; given up where something fails.
+    /// Uploads the file with S3's multipart protocol: starts the upload, sends its parts, completes it. Aborts on an
+    /// error.
     pub(super) fn multipart(&self) -> Result<()> {
         let begun = HttpRequest::new("POST", self.with_query("uploads"), b"");
         let mut answer = self.send(&begun)?;
         let id = xml::find(&answer.text(64 << 10), "UploadId").filter(|id| !id.is_empty());
-        let Some(id) = id else { return Err(ANSWER.broken("the answer has no id of an upload")) };
+        let Some(id) = id else { return Err(ANSWER.broken("the response has no upload id")) };
         let id = super::signing::encoded(&id, false);
         let run = || {
             let tags = self.parts(|number, bytes| {
                 let query = format!("partNumber={}&uploadId={id}", number + 1);
                 let answer = self.send(&HttpRequest::new("PUT", self.with_query(&query), bytes))?;
                 let tag = answer.header("etag").map(str::to_owned);
-                tag.ok_or_else(|| ANSWER.broken("the answer to a part has no `ETag`"))
+                tag.ok_or_else(|| ANSWER.broken("the response to a part has no `ETag`"))
             })?;
             let mut body = String::from("<CompleteMultipartUpload>");
             for (number, tag) in tags.iter().enumerate() {
@@ -230,7 +234,7 @@ impl Upload {
             let request = HttpRequest::new("POST", url, body.as_bytes());
             let request = self.only_new("if-none-match", "*", request);
             let mut answer = self.send(&request)?;
-            // The status comes before the store has put the parts together.
+            // The status is sent before the store has combined the parts, so the body may still have an error.
             let body = answer.text(64 << 10);
             match xml::find(&body, "Code") {
                 Some(code)
@@ -243,14 +247,14 @@ impl Upload {
                 }
                 Some(code) => {
                     let code = code.escape_debug();
-                    Err(ANSWER.broken(format!("the parts are not put together: `{code}`")))
+                    Err(ANSWER.broken(format!("the store could not combine the parts: `{code}`")))
                 }
                 None => Ok(()),
             }
         };
         let done = run();
         if done.is_err() {
-            // What it fails with is worth less than what failed before.
+            // This error is ignored, because the first one matters more.
             let url = self.with_query(&format!("uploadId={id}"));
             let _ = self.client.send(&HttpRequest::new("DELETE", url, b""));
         }
@@ -258,9 +262,9 @@ impl Upload {
     }
 }
 
-/// Where nothing is written to.
+/// Returns the error for a store that cannot be written to.
 pub(super) fn read_only() -> Error {
-    READ_ONLY.broken("the hub takes files by commits")
+    READ_ONLY.broken("the hub does not support uploads, only commits")
 }
 
 #[cfg(unix)]

@@ -1,18 +1,18 @@
-//! The XML that stores answer with: elements with texts in them, no more.
+//! Parsing the XML that stores return: nested elements with text, nothing more.
 
 use super::rules::ANSWER;
 use holdall_core::{Error, Result};
 
-/// The most bytes of an answer.
+/// The greatest length of a response in bytes.
 pub(super) const MAX_ANSWER: usize = 16 << 20;
-/// The most elements in each other.
+/// The greatest nesting depth of elements.
 const MAX_DEPTH: usize = 16;
 
-/// Shows each element without elements in it to `visit`, with the names that it is in and its text. An element with others in
-/// it is shown when it ends, with no text.
+/// Calls `visit` for each element, with the names of the enclosing elements and its own. An element without children is
+/// passed with its text; an element with children is passed when it ends, without text.
 ///
 /// # Errors
-/// [`ANSWER`], if it is not XML, or has a document type: only such have entities of their own.
+/// [`ANSWER`] if the text is not XML, or has a document type. (Only a document type can define custom entities.)
 pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>)) -> Result<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(broken("it is not UTF-8")) };
     let mut rest = text.trim_start_matches('\u{feff}');
@@ -46,7 +46,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
         rest = &tag[end + 1..];
         if let Some(name) = inner.strip_prefix('/') {
             if path.last() != Some(&name.trim_end()) {
-                return Err(broken("its elements do not end as they begin"));
+                return Err(broken("an end tag does not match its start tag"));
             }
             let text = is_leaf.then(|| std::mem::take(&mut own));
             visit(&path, text);
@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
         let name = inner.trim_end_matches('/').split([' ', '\t', '\r', '\n']).next();
         path.push(name.filter(|name| !name.is_empty()).ok_or_else(|| broken("it is not XML"))?);
         if path.len() > MAX_DEPTH {
-            return Err(broken("its elements are in each other too deep"));
+            return Err(broken("its elements are nested too deep"));
         }
         own.clear();
         is_leaf = !is_empty;
@@ -73,7 +73,7 @@ pub(super) fn read(bytes: &[u8], mut visit: impl FnMut(&[&str], Option<String>))
     }
 }
 
-/// The text of the first element of that name.
+/// Returns the text of the first element with this name.
 pub(super) fn find(bytes: &[u8], name: &str) -> Option<String> {
     let mut found = None;
     let read = read(bytes, |path, text| {
@@ -88,7 +88,7 @@ fn after<'a>(text: &'a str, mark: &str) -> Result<&'a str> {
     text.split_once(mark).map(|(_, rest)| rest).ok_or_else(|| broken("it is cut off"))
 }
 
-/// Text with the five entities that XML has by itself, and numbers of characters.
+/// Decodes the five predefined entities of XML, and character references.
 fn unescape(text: &str, out: &mut String) -> Result<()> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
@@ -104,9 +104,9 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
             "amp" => '&',
             "quot" => '"',
             "apos" => '\'',
-            _ => number
-                .and_then(char::from_u32)
-                .ok_or_else(|| broken("it has an entity that XML has not"))?,
+            _ => {
+                number.and_then(char::from_u32).ok_or_else(|| broken("it has an unknown entity"))?
+            }
         });
         rest = after;
     }
@@ -116,7 +116,7 @@ fn unescape(text: &str, out: &mut String) -> Result<()> {
 
 #[cold]
 fn broken(what: &str) -> Error {
-    ANSWER.broken(format!("the XML of the answer cannot be read: {what}"))
+    ANSWER.broken(format!("invalid XML in the response: {what}"))
 }
 
 #[cfg(test)]

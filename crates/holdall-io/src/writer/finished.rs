@@ -1,12 +1,12 @@
-//! A file that has all its bytes and is not published yet.
+//! A completely written file that is not published yet.
 
 use crate::ledger::read_back;
 use crate::sink::Sink;
 use holdall_core::ledger::Record;
 use holdall_core::{Encode, Result};
 
-/// A file that has all its bytes, and is what was written as far as a reader can tell. Dropped before
-/// [`Finished::publish`], it leaves nothing behind.
+/// A completely written file that is not published yet, and whose content was compared with what was written if it
+/// could be read back. Dropping it without [`Finished::publish`] removes all traces of it.
 pub struct Finished<S: Sink> {
     sink: S,
     record: Record,
@@ -14,7 +14,7 @@ pub struct Finished<S: Sink> {
 }
 
 impl<S: Sink> Finished<S> {
-    /// Reads back what `sink` has, and compares it with the record of what was written.
+    /// If `reads_back`, decodes the file in `sink` and compares the result with the record of what was written.
     pub(super) fn new(
         mut sink: S,
         mut record: Record,
@@ -31,25 +31,25 @@ impl<S: Sink> Finished<S> {
         Ok(Finished { sink, record, len })
     }
 
-    /// What was written.
+    /// Returns the record of what was written.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether the file has no bytes.
+    /// Returns `true` if the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Publishes the file. Gives also what was written.
+    /// Publishes the file and returns the record of what was written.
     ///
     /// # Errors
-    /// Io; nothing is published then.
+    /// Io; the file is not published then.
     pub fn publish_with_record(self) -> Result<(S::Done, Record)> {
         Ok((self.sink.finish()?, self.record))
     }
@@ -57,7 +57,7 @@ impl<S: Sink> Finished<S> {
     /// Publishes the file.
     ///
     /// # Errors
-    /// Io; nothing is published then.
+    /// Io; the file is not published then.
     pub fn publish(self) -> Result<S::Done> {
         self.sink.finish()
     }

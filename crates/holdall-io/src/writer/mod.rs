@@ -21,14 +21,14 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes written between two looks at whether the file is still wanted.
+/// The number of bytes after which cancellation is checked during a write.
 const STRETCH: u64 = 64 << 20;
-/// From this many bytes on, taking their digest beside the writing pays for the thread it needs.
+/// The least number of bytes of one write for which the digest is computed on a second thread.
 const BESIDE_MIN: usize = 4 << 20;
 
-/// Writes a file tensor by tensor: [`Writer::tensor`] says what comes, [`Writer::write`] takes its
-/// bytes in pieces of any length, one component after the other, and [`Writer::finish`] publishes.
-/// Memory is a few pieces (raw) or a few frames for each thread (compressed), and the manifest.
+/// Writes a file tensor by tensor: [`Writer::tensor`] begins a tensor, [`Writer::write`] takes its bytes in chunks of
+/// any length, one component after the other, and [`Writer::finish`] publishes the file. Memory use is bounded: a few
+/// chunks (raw) or a few frames for each thread (compressed), plus the manifest.
 ///
 /// ```no_run
 /// # fn main() -> holdall_core::Result<()> {
@@ -48,20 +48,21 @@ pub struct Writer<S: Sink> {
     options: WriteOptions,
     digest: Option<Algorithm>,
     begun: bool,
-    /// Whether something could not be written, and so the file is never finished.
+    /// Whether a write has failed; the file can then no longer be finished.
     failed: bool,
-    /// Threads that may be used, once it was found out.
+    /// The number of threads that may be used. `None` until first needed.
     threads: Option<usize>,
-    /// Component to be given bytes next.
+    /// The component that receives the next bytes.
     current: Option<Current>,
     compressor: Option<Compressor>,
     slots: VecDeque<Slot>,
-    /// The compressed component whose frames are arriving at the sink.
+    /// The compressed component whose frames are being appended to the sink.
     arriving: Option<Arriving>,
     spare: Vec<Buffers>,
-    /// Where components are that others may share; `None` when it was declared that none do.
+    /// The stored location of each written component, for components that share it. `None` if the declaration has no
+    /// shared components.
     placed: Option<HashMap<ComponentRef, Stored>>,
-    /// What was given to the encoder.
+    /// The record of everything given to the encoder.
     record: Record,
 }
 
@@ -73,21 +74,21 @@ struct Current {
     to: To,
 }
 
-/// Bytes that come encoded already.
+/// Describes bytes that the caller has already encoded.
 pub(crate) struct AsIs {
     pub(crate) encoding: Encoding,
     pub(crate) stored_len: u64,
-    /// Their digest, or none, where that is to stay as it is; else it is computed.
+    /// The digest to store, `Some(None)` to store no digest, `None` to compute it.
     pub(crate) digest: Option<Option<Digest>>,
 }
 
 enum To {
-    /// Straight to the sink; where it started, and its digest so far.
+    /// Appends directly to the sink. `start` is the offset of the component, `hasher` its digest so far.
     Sink { start: u64, hasher: Option<Hasher> },
-    /// Into the file's own words, once all bytes are there.
+    /// Collects all bytes, which the encoder then writes in the file's own syntax (such as JSON values).
     Words(Vec<u8>),
-    /// Into frames of that encoding: the one being filled, and how long it and those after it shall be; the digest so far
-    /// where it is of decoded bytes.
+    /// Collects a frame, which is then compressed with `encoding`. `frame_len` is the length of this frame and of those
+    /// after it; `hasher` is the digest so far if the format's digests cover decoded bytes.
     Frames {
         encoding: Encoding,
         buffers: Buffers,
@@ -103,7 +104,7 @@ struct Slot {
     component: usize,
     encoding: Encoding,
     first: bool,
-    /// Of the last one, the digest of all that was decoded, where it is of that.
+    /// For the last frame: `Some`, with the digest of all decoded bytes if the format's digests cover those.
     last: Option<Option<Digest>>,
 }
 
@@ -114,10 +115,10 @@ struct Arriving {
 }
 
 impl Writer<FileSink> {
-    /// Begins a file that appears at `path` when [`Writer::finish`] succeeds.
+    /// Starts a file that appears at `path` when [`Writer::finish`] succeeds.
     ///
     /// # Errors
-    /// Misuse when the file exists and may not be replaced, or no format is known; Io.
+    /// Misuse if the file exists and may not be replaced, or if the format is unknown; Io.
     pub fn create(path: impl AsRef<Path>, options: &WriteOptions) -> Result<Writer<FileSink>> {
         let path = path.as_ref();
         let encoder = options.encoder(options.format_for(path)?)?;
@@ -127,10 +128,10 @@ impl Writer<FileSink> {
 }
 
 impl<W: Write> Writer<StreamSink<W>> {
-    /// Begins a file that goes to `to` as it is written. The options name the format.
+    /// Starts a file that is written to `to` as its tensors arrive. The options must have a format.
     ///
     /// # Errors
-    /// Misuse when the options name no format.
+    /// Misuse if the options have no format.
     pub fn stream(to: W, options: &WriteOptions) -> Result<Writer<StreamSink<W>>> {
         let encoder = options.encoder(options.format_for(Path::new("-"))?)?;
         Ok(Writer::new(StreamSink::new(to), encoder, options))
@@ -138,7 +139,7 @@ impl<W: Write> Writer<StreamSink<W>> {
 }
 
 impl<S: Sink> Writer<S> {
-    /// A writer of what `encoder` lays out, to `sink`.
+    /// Creates a writer that writes the output of `encoder` to `sink`.
     pub fn new(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
         Writer {
             sink,
@@ -158,18 +159,19 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// The order in which the format itself has such tensors, as places in `tensors`: safetensors has the widest elements
-    /// first, then goes by name. Who declares and writes them in it gets the same file whatever order they came in.
+    /// Returns the order in which the format's own libraries write these tensors, as indices into `tensors`:
+    /// safetensors sorts by element width, widest first, then by name. Declaring and writing the tensors in this order
+    /// makes the file independent of the order in which they came.
     #[must_use]
     pub fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         self.encoder.order(tensors)
     }
 
-    /// Declares all tensors, in the order in which they will be written. Needed by formats whose header
-    /// comes first; for others it finds early what the format cannot hold, and reserves the space.
+    /// Declares all tensors, in the order in which they will be written. Required by formats whose header comes first.
+    /// For other formats it is optional: it reports early what the format cannot hold, and reserves space.
     ///
     /// # Errors
-    /// Unsupported: what the format cannot hold. Nothing was written then. Io.
+    /// Unsupported if the format cannot hold a tensor or an attribute; nothing has been written then. Io.
     pub fn declare(&mut self, tensors: &[TensorSpec]) -> Result<()> {
         let tensors: Vec<_> = tensors.iter().cloned().map(TensorSpec::with_plain_types).collect();
         let tensors = &tensors[..];
@@ -203,16 +205,16 @@ impl<S: Sink> Writer<S> {
         self.noting(done)
     }
 
-    /// Notes an error after which the file lacks something.
+    /// Records a failed write: the file is incomplete from then on.
     fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
         self.failed |= done.is_err();
         done
     }
 
-    /// Begins a tensor; [`Writer::write`] gives it its bytes.
+    /// Begins a tensor. [`Writer::write`] then takes its bytes.
     ///
     /// # Errors
-    /// Misuse when the tensor before it lacks bytes, Unsupported when the format cannot hold it.
+    /// Misuse if the previous tensor lacks bytes; Unsupported if the format cannot hold the tensor.
     pub fn tensor(&mut self, tensor: TensorSpec) -> Result<()> {
         self.check_complete()?;
         if !self.begun {
@@ -230,7 +232,7 @@ impl<S: Sink> Writer<S> {
         self.noting(begun)
     }
 
-    /// Begins a component that has bytes of its own, passing over those that have none to be given.
+    /// Begins the next component that takes bytes, skipping shared and empty ones.
     fn next_component(&mut self, tensor: Arc<TensorSpec>, from: usize) -> Result<()> {
         for component in from..tensor.components.len() {
             let Some(spec) = tensor.components.get(component) else { break };
@@ -259,7 +261,7 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Makes ready to compress a component's bytes as they come.
+    /// Prepares to compress the bytes of a component.
     fn frames(&mut self, encoding: Encoding, width: u64, decoded_len: u64) -> To {
         let frame_len = match encoding.seek_format() {
             Some(_) => frame_lens(decoded_len).0.next().unwrap_or(0),
@@ -294,7 +296,7 @@ impl<S: Sink> Writer<S> {
         self.placed(tensor, component, stored)
     }
 
-    /// Makes ready to append a component's bytes as they come.
+    /// Prepares to append the bytes of a component to the sink.
     fn straight(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
         self.drain(0)?;
         let start = self.next_offset(tensor, component)?;
@@ -324,18 +326,18 @@ impl<S: Sink> Writer<S> {
         self.encoder.placed(tensor, component, stored)
     }
 
-    /// Whether the bytes given next become words of the file, and so must be decoded.
+    /// Returns `true` if the next bytes are written in the file's own syntax, and so must be decoded.
     pub(crate) fn states(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Words(_), .. }))
     }
 
-    /// Whether the bytes given next go into the file as they are.
+    /// Returns `true` if the next bytes are appended to the file unchanged.
     pub(crate) fn fills(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Sink { .. }, .. }))
     }
 
-    /// Takes all bytes of the component begun last, which [`Writer::fills`], from `read`: it fills the memory that it is
-    /// called with.
+    /// Reads all bytes of the current component directly into the sink's memory: `read` fills each buffer that it is
+    /// called with. Only for components for which [`Writer::fills`] returns `true`.
     pub(crate) fn fill(&mut self, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let filled = self.fill_all(read);
         self.noting(filled)
@@ -362,17 +364,17 @@ impl<S: Sink> Writer<S> {
         self.next_component(tensor, next)
     }
 
-    /// Returns `true` if the file may have components in this encoding.
+    /// Returns `true` if the format can store components in this encoding.
     pub(crate) fn can_encode(&self, encoding: Encoding) -> bool {
         self.encoder.can_encode(encoding)
     }
 
-    /// Whether compressed components of any writer may come as they are.
+    /// Returns `true` if compressed components from other writers can be copied without re-encoding them.
     pub(crate) fn takes_frames(&self) -> bool {
         !self.encoder.needs_seek_table()
     }
 
-    /// Says that the component to be given bytes next is to be stored in this encoding, whatever the options say.
+    /// Compresses the current component with this encoding, regardless of the options.
     pub(crate) fn compressed(&mut self, encoding: Encoding) {
         let Some(mut current) = self.current.take() else { return };
         if let To::Sink { .. } = current.to {
@@ -383,8 +385,8 @@ impl<S: Sink> Writer<S> {
         self.current = Some(current);
     }
 
-    /// Says that the component to be given bytes next comes encoded already, and decodes to what was
-    /// declared. The caller has made sure of that.
+    /// Declares that the bytes of the current component are already encoded. The caller guarantees that they decode to
+    /// the declared length.
     pub(crate) fn as_is(&mut self, as_is: AsIs) -> Result<()> {
         let taken = self.take_as_is(as_is);
         self.noting(taken)
@@ -409,11 +411,11 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Takes the next bytes of the tensor begun last: decoded, little-endian, one component after the
-    /// other. After an error, also that the work was cancelled, the file cannot be finished.
+    /// Appends bytes of the current tensor: decoded, little-endian, one component after the other. After an error,
+    /// including cancellation, the file can no longer be finished.
     ///
     /// # Errors
-    /// Misuse for more bytes than were declared; Io.
+    /// Misuse if there are more bytes than were declared; Io.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.write_all(bytes);
         self.noting(written)
@@ -423,7 +425,7 @@ impl<S: Sink> Writer<S> {
         while !bytes.is_empty() {
             let Some(mut current) = self.current.take() else {
                 let more = bytes.len();
-                return Err(WRITE_LEN.broken(format!("{more} bytes more than were declared")));
+                return Err(WRITE_LEN.broken(format!("{more} more bytes than were declared")));
             };
             self.options.work.check()?;
             let now = current.left.min(bytes.len() as u64).min(STRETCH) as usize;
@@ -442,7 +444,7 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Takes some bytes of a component; how many.
+    /// Appends bytes to a component, and returns how many were taken.
     fn take_bytes(&mut self, current: &mut Current, bytes: &[u8]) -> Result<usize> {
         match &mut current.to {
             To::Words(all) => {
@@ -460,7 +462,7 @@ impl<S: Sink> Writer<S> {
                     append_summed(&mut self.sink, hasher, bytes)?;
                     return Ok(bytes.len());
                 }
-                // In pieces that the sink finds in the processor's cache after the digest.
+                // In chunks small enough to still be in the processor's cache when the sink copies them.
                 for piece in bytes.chunks(512 << 10) {
                     hasher.update(piece);
                     self.sink.append(piece)?;
@@ -505,7 +507,7 @@ impl<S: Sink> Writer<S> {
             self.drain(0)?;
             self.compressor = Some(compressor);
         }
-        // A whole component takes as much memory as it is long: one at a time.
+        // A component that is one frame takes memory of its whole length, so only one is in progress at a time.
         if slot.encoding.seek_format().is_none() && buffers.decoded.len() as u64 > SINGLE_FRAME_MAX
         {
             self.drain(0)?;
@@ -531,7 +533,7 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Appends the next compressed frame.
+    /// Waits for the next compressed frame and appends it.
     fn take_frame(&mut self) -> Result<()> {
         let next = self.compressor.as_mut().and_then(Compressor::take);
         let (Some(result), Some(slot)) = (next, self.slots.pop_front()) else { return Ok(()) };
@@ -564,7 +566,7 @@ impl<S: Sink> Writer<S> {
         self.placed(&slot.tensor, slot.component, stored)
     }
 
-    /// Notes that a component has all its bytes.
+    /// Finishes a component that has received all its bytes.
     fn complete(&mut self, current: Current) -> Result<()> {
         let Current { tensor, component, as_is, to, .. } = current;
         match to {
@@ -581,7 +583,7 @@ impl<S: Sink> Writer<S> {
                 self.drain(0)?;
                 self.encoder.state(&tensor, component, &bytes)
             }
-            // An empty component is one frame of nothing; others went out when they were full.
+            // An empty component is one empty frame. All others were compressed when their last frame was full.
             To::Frames { encoding, buffers, first: true, hasher, .. } => {
                 let last = Some(hasher.map(Hasher::finish));
                 self.compress(buffers, Slot { tensor, component, encoding, first: true, last })
@@ -590,8 +592,8 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Writes a whole tensor: `components` are the decoded bytes of each component with bytes of its
-    /// own, in order.
+    /// Writes a whole tensor. `components` has the decoded bytes of each component that does not share another's bytes,
+    /// in order.
     ///
     /// # Errors
     /// As [`Writer::tensor`] and [`Writer::write`].
@@ -601,17 +603,17 @@ impl<S: Sink> Writer<S> {
         self.check_complete()
     }
 
-    /// Writes a whole tensor from a reader that gives its components' bytes one after the other.
+    /// Writes a whole tensor from a reader that returns the bytes of its components one after the other.
     ///
     /// # Errors
-    /// As [`Writer::add`]; Io when the reader fails, Misuse when it ends early.
+    /// As [`Writer::add`]; Io if the reader fails, Misuse if it ends early.
     pub fn add_from(&mut self, tensor: TensorSpec, from: impl Read) -> Result<()> {
         self.tensor(tensor)?;
         self.write_from(from, usize::MAX)?;
         self.check_complete()
     }
 
-    /// Gives up to `components` components, the current one first, the bytes that `from` has.
+    /// Reads up to `components` components from `from`, starting with the current one.
     pub(crate) fn write_from(&mut self, mut from: impl Read, components: usize) -> Result<()> {
         let mut buffer = vec![0; 1 << 20];
         let mut done = 0;
@@ -647,7 +649,7 @@ impl<S: Sink> Writer<S> {
 
     #[cold]
     fn incomplete(&self, current: &Current) -> Error {
-        let e = WRITE_LEN.broken(format!("{} bytes were declared and not given", current.left));
+        let e = WRITE_LEN.broken(format!("{} of the declared bytes are missing", current.left));
         let e = e.in_tensor(current.tensor.name.as_str());
         match current.tensor.components.get(current.component) {
             Some(spec) => e.in_component(&spec.role),
@@ -655,12 +657,12 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Bytes of the file so far. Frames that are being compressed are not counted.
+    /// Returns the number of bytes written so far, without frames that are still being compressed.
     pub fn len(&self) -> u64 {
         self.sink.len()
     }
 
-    /// Whether giving so many bytes more begins to compress a frame, and so may wait for others.
+    /// Returns `true` if writing `more` bytes starts compressing a frame, and so may block.
     pub fn may_wait(&self, more: usize) -> bool {
         match &self.current {
             Some(Current { to: To::Frames { buffers, frame_len, .. }, .. }) => {
@@ -670,29 +672,29 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Whether nothing was written yet.
+    /// Returns `true` if nothing has been written yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes what is left and publishes the file.
+    /// Writes the rest of the file and publishes it.
     ///
     /// # Errors
-    /// Misuse when the last tensor lacks bytes, or something before could not be written; as [`Writer::close`]; Io.
+    /// Misuse if the last tensor lacks bytes or an earlier write failed; as [`Writer::close`]; Io.
     pub fn finish(self) -> Result<S::Done> {
         self.close()?.publish()
     }
 
-    /// Writes what is left, and compares what a reader finds in the file with what was written, where the file can be read
-    /// back. It is not published yet.
+    /// Writes the rest of the file without publishing it. If the sink can be read back, decodes the file and compares
+    /// the result with what was written.
     ///
     /// # Errors
-    /// As [`Writer::finish`]; `internal/ledger`.
+    /// As [`Writer::finish`]; `internal/ledger` if the file differs from what was written.
     pub fn close(self) -> Result<Finished<S>> {
         self.end(true)
     }
 
-    /// As [`Writer::close`], for bytes that are no file of a format by themselves, which are not read back.
+    /// Does what [`Writer::close`] does, without reading back, for output that is not a complete file of its format.
     ///
     /// # Errors
     /// As [`Writer::finish`].
@@ -707,7 +709,8 @@ impl<S: Sink> Writer<S> {
         Finished::new(sink, record, &*encoder, reads_back)
     }
 
-    /// Writes what is left but for the end of the file. Gives also what was written.
+    /// Writes everything except the end of the file, and returns the sink, the encoder and the record of what was
+    /// written.
     pub fn into_parts(mut self) -> Result<(S, Box<dyn Encode>, Record)> {
         self.check_complete()?;
         if !self.begun {
@@ -718,7 +721,8 @@ impl<S: Sink> Writer<S> {
         Ok((self.sink, self.encoder, self.record))
     }
 
-    /// A writer that continues a file whose start is there: `encoder` has begun, and has what is in `record`.
+    /// Creates a writer that continues a partly written file. `encoder` has begun, and `record` has what was given to
+    /// it.
     pub fn resumed(
         sink: S,
         encoder: Box<dyn Encode>,
@@ -731,7 +735,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// Appends bytes while another thread takes their digest.
+/// Appends bytes while another thread computes their digest.
 fn append_summed(sink: &mut impl Sink, hasher: &mut Hasher, bytes: &[u8]) -> Result<()> {
     let (summed, appended) = std::thread::scope(|scope| {
         let sum = || hasher.update(bytes);

@@ -1,4 +1,4 @@
-//! What is chosen about a file that is written.
+//! Options for writing a file.
 
 use crate::error::{EXTENSION, NOT_IN_FORMAT};
 use crate::sink::Durability;
@@ -8,32 +8,33 @@ use holdall_core::{Algorithm, Attributes, Encode, EncodeOptions, Encoding, Remed
 use holdall_formats::Format;
 use std::path::Path;
 
-/// What a caller chooses about a file to be written.
+/// Options for writing a file.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     pub(crate) format: Option<&'static Format>,
-    /// What the encoder is told.
+    /// Options for the format's encoder, such as version and alignment.
     pub encode: EncodeOptions,
     /// Attributes of the file.
     pub attributes: Attributes,
     pub(crate) encoding: Encoding,
     pub(crate) level: Option<i32>,
     pub(super) digest: Digesting,
-    /// Whether an existing file is replaced.
+    /// Whether an existing file is replaced. Default: `false`.
     pub overwrite: bool,
-    /// Threads for compression; cancels writing; who writes whole files tells it how far it is.
+    /// The number of compression threads, cancellation, and progress reports, which whole-file operations make.
     pub work: Work,
-    /// What a finished file survives.
+    /// Which failures a finished file survives.
     pub durability: Durability,
     wrapper: Option<EncoderWrapper>,
 }
 
-/// Makes another encoder of one.
+/// A function that wraps the format's encoder.
 pub(super) type EncoderWrapper = fn(Box<dyn Encode>) -> Box<dyn Encode>;
 
 impl WriteOptions {
-    /// The format of the target's extension in its newest version, raw, with CRC-32C digests where the
-    /// format has a place for them, or XXH3 where it has one for those, on the disk before it has its name, and no file replaced.
+    /// Returns the default options: the newest version of the format that the target's extension names; no compression;
+    /// CRC-32C digests if the format can hold them, else XXH3 digests if it can hold those; the bytes are flushed to
+    /// the disk before the file appears; an existing file is not replaced.
     pub fn new() -> WriteOptions {
         WriteOptions {
             format: None,
@@ -49,39 +50,40 @@ impl WriteOptions {
         }
     }
 
-    /// Writes this format.
+    /// Sets the format.
     pub fn with_format(mut self, format: &'static Format) -> WriteOptions {
         self.format = Some(format);
         self
     }
 
-    /// Writes this version and alignment.
+    /// Sets the format version and the alignment.
     pub fn with_encode(mut self, encode: EncodeOptions) -> WriteOptions {
         self.encode = encode;
         self
     }
 
-    /// Gives the file these attributes.
+    /// Sets the file's attributes.
     pub fn with_attributes(mut self, attributes: Attributes) -> WriteOptions {
         self.attributes = attributes;
         self
     }
 
-    /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
-    /// table when it has more than 4 MiB. A format that cannot compress is then refused.
+    /// Compresses every component with zstd at `level`. Components longer than 4 MiB are split into independent frames
+    /// of 1 MiB, with a seek table. Creating the writer fails if the format cannot compress.
     pub fn with_zstd(self, level: i32) -> WriteOptions {
         self.with_encoding(Encoding::ZSTD, Some(level))
     }
 
-    /// Stores every component in this encoding, at `level` or, if that is `None`, at the codec's own. Where the codec has
-    /// frames, components of more than 4 MiB are cut into independent ones of 1 MiB with a table; else each component is encoded
-    /// at once, in memory. A format without the encoding is then refused.
+    /// Sets the encoding of all components, at compression level `level`, or at the codec's default if that is `None`.
+    /// If the codec has seekable frames, components longer than 4 MiB are split into independent frames of 1 MiB, with
+    /// a seek table; otherwise each component is encoded at once, in memory. Creating the writer fails if the format
+    /// does not support the encoding.
     pub fn with_encoding(mut self, encoding: Encoding, level: Option<i32>) -> WriteOptions {
         (self.encoding, self.level) = (encoding, level);
         self
     }
 
-    /// The digest that was asked for; nothing where none was, or the usual one is taken.
+    /// Returns the digest algorithm that the caller chose. `None` if the default applies, or if digests are off.
     pub fn digest_asked_for(&self) -> Option<Algorithm> {
         match self.digest {
             Digesting::Asked(algorithm) => algorithm,
@@ -89,38 +91,41 @@ impl WriteOptions {
         }
     }
 
-    /// Returns whether the caller chose the digests, or that there are none.
+    /// Returns `true` if the caller chose a digest algorithm or turned digests off.
     pub fn is_digest_chosen(&self) -> bool {
         matches!(self.digest, Digesting::Asked(_))
     }
 
-    /// Gives every component a digest of this algorithm, or none. A format without a place for it is
-    /// then refused.
+    /// Sets the digest algorithm of all components; `None` turns digests off. Creating the writer fails if the format
+    /// cannot hold the digest.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
         self.digest = Digesting::Asked(digest);
         self
     }
 
-    /// Replaces a file that is there.
+    /// Sets whether an existing file is replaced.
     pub fn with_overwrite(mut self, overwrite: bool) -> WriteOptions {
         self.overwrite = overwrite;
         self
     }
 
-    /// What has happened to the bytes when the file appears.
+    /// Sets which failures a finished file survives.
     pub fn with_durability(mut self, durability: Durability) -> WriteOptions {
         self.durability = durability;
         self
     }
 
-    /// Writes with what `wrapper` makes of the format's encoder. For tests of what becomes of an encoder that drops something.
+    /// Wraps the format's encoder. For tests of encoders that lose data.
     #[doc(hidden)]
     pub fn with_encoder_wrapper(mut self, wrapper: EncoderWrapper) -> WriteOptions {
         self.wrapper = Some(wrapper);
         self
     }
 
-    /// The format to write to `path`.
+    /// Returns the chosen format, or else the format that the extension of `path` names.
+    ///
+    /// # Errors
+    /// Misuse: `write/extension` if no format is chosen and the extension is unknown.
     pub fn format_for(&self, path: &Path) -> Result<&'static Format> {
         let by_extension = || {
             let extension = path.extension()?.to_str()?;
@@ -128,20 +133,20 @@ impl WriteOptions {
         };
         self.format.or_else(by_extension).ok_or_else(|| {
             EXTENSION
-                .broken("the extension of the file name is not that of a known format")
+                .broken("the file name's extension does not belong to a known format")
                 .in_source(path.display())
         })
     }
 
-    /// The format to be written, if these options name one.
+    /// Returns the format to write, if these options name one.
     pub fn format(&self) -> Option<&'static Format> {
         self.format
     }
 
-    /// What writes that format as these options want it.
+    /// Creates the encoder of `format` with these options.
     ///
     /// # Errors
-    /// Misuse: `write/not-in-format`, and what the format refuses.
+    /// Misuse: `write/not-in-format` if the format lacks the chosen encoding or digest; errors of the format's encoder.
     pub fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
         let Some(encode) = format.encode else {
             return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
@@ -155,7 +160,7 @@ impl WriteOptions {
         if !encoder.can_encode(self.encoding) {
             let asked = self.encoding;
             let lacks = if encoder.can_compress() { "such encoding" } else { "compression" };
-            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was asked for"));
+            let e = NOT_IN_FORMAT.broken(format!("{name} has no {lacks}; {asked} was requested"));
             return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
         if let Digesting::Asked(Some(algorithm)) = self.digest
@@ -163,19 +168,19 @@ impl WriteOptions {
         {
             let asked = algorithm.as_str();
             let e = NOT_IN_FORMAT
-                .broken(format!("{name} has no place for a digest; {asked} was asked for"));
+                .broken(format!("{name} cannot hold such digests; {asked} was requested"));
             return Err(e.with_remedy(Remedy::DefaultDigest));
         }
         Ok(encoder)
     }
 }
 
-/// Which digest components get.
+/// The choice of the components' digest.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Digesting {
-    /// CRC-32C, where the format has a place for it, else XXH3 where it has one for that.
+    /// The default: CRC-32C if the format can hold it, else XXH3 if the format can hold that.
     Usual,
-    /// What was asked for.
+    /// The caller's choice; `None` turns digests off.
     Asked(Option<Algorithm>),
 }
 
