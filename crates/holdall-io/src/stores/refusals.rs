@@ -27,7 +27,7 @@ pub(super) fn refusal(
         "NoSuchBucket" | "ContainerNotFound" | "RevisionNotFound" | "RepoNotFound" => {
             // Without credentials, the hub does not reveal which repositories exist.
             if !is_signed && code == "RepoNotFound" {
-                let e = NO_BUCKET.broken(format!("{said}, and no credentials were found"));
+                let e = NO_BUCKET.broken(format!("{message}, and no credentials were found"));
                 return Some(e.with_hint(how).into());
             }
             &NO_BUCKET
@@ -40,7 +40,7 @@ pub(super) fn refusal(
         | "AuthenticationFailed"
         | "InvalidAuthenticationInfo" => &CREDENTIALS,
         "RequestTimeTooSkewed" => {
-            let e = CREDENTIALS.broken(said);
+            let e = CREDENTIALS.broken(message);
             return Some(e.with_hint("the clock of this machine is wrong").into());
         }
         "PermanentRedirect"
@@ -56,8 +56,8 @@ pub(super) fn refusal(
     let is_denied = rule.code == DENIED.code || rule.code == CREDENTIALS.code;
     if is_denied && !is_signed {
         return Some(
-            DENIED.broken(format!("{said}, and no credentials were found")).with_hint(how).into(),
+            DENIED.broken(format!("{message}, and no credentials were found")).with_hint(how).into(),
         );
     }
-    Some(rule.broken(said).into())
+    Some(rule.broken(message).into())
 }
