@@ -64,7 +64,7 @@ fn what_is_the_same_is_accounted_for() {
         specs.push(dense("z", DType::U8, &[1]));
         specs[0].attributes.set("more", Value::Null);
     };
-    // The tie goes by the bytes, which are at another place now.
+    // Ties are compared by byte ranges, which are different now.
     let lost = unaccounted(more);
     assert_eq!(lost, [Loss::new("b", LossKind::Tie("a".into()))]);
 }
@@ -112,7 +112,7 @@ fn what_was_asked_for_is_no_loss() {
     let ledger = close(&source, &record_of(&specs, None), &expected);
     assert_eq!((ledger.unaccounted, ledger.left_behind), (vec![], vec![]));
 
-    // A cast to another type than the one that was asked for is one.
+    // A cast to a type other than the requested one is a loss.
     specs[0].components[0].dtype = DType::I32;
     expected.tensor("a").element_type = Some((DType::F32, None));
     let ledger = close(&source, &record_of(&specs, None), &expected);
