@@ -121,7 +121,7 @@ fn messages_say_what_is_wrong_in_words() {
         let at = bytes.len() - 12;
         bytes[at..at + 2].copy_from_slice(&[7, 0]);
     });
-    assert_eq!(message, "entries in all: the end record says 7, the zip64 one 1");
+    assert_eq!(message, "entries in total: 7 in the end record, but 1 in the zip64 end record");
     let message = error_after(|bytes, directory| bytes[directory + 8] |= 1 << 5);
-    assert_eq!(message, "entry `a`: its bytes are a patch of others (bit 5 of its flags)");
+    assert_eq!(message, "entry `a`: the bytes are a patch of other bytes (bit 5 of the flags)");
 }
