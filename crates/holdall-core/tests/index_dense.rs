@@ -1,4 +1,4 @@
-//! A dense tensor that is added at once is what one is that is added step by step, whatever is odd about it.
+//! A dense tensor that is added with `dense` equals one that is added in separate steps, for all kinds of odd tensors.
 
 use holdall_core::{
     ByteOrder, Component, DType, Encoding, Extent, Index, IndexBuilder, Layout, Limits,
@@ -6,10 +6,10 @@ use holdall_core::{
 };
 use std::ops::Range;
 
-/// One tensor: name, shape, element type, and where its bytes are.
+/// One tensor: name, shape, element type, and the location of its bytes.
 type Given<'g> = (&'g str, &'g [u64], DType, Option<LogicalType>, Range<u64>);
 
-/// Tensors of sources of those numbers, of which there are two.
+/// Tensors in sources with these numbers, of which two exist.
 fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<Index, String> {
     let mut builder = IndexBuilder::new("test", "", 1000, 8..900, limits);
     builder.source(60, 4..60).unwrap();
@@ -35,7 +35,7 @@ fn added(all: &[(Given<'_>, u32)], is_at_once: bool, limits: &Limits) -> Result<
     all.and_then(|()| builder.finish()).map_err(|e| format!("{e:?}"))
 }
 
-/// All that an index says.
+/// Returns everything that an index contains.
 fn describe(index: Result<Index, String>) -> String {
     match index {
         Ok(index) => {
