@@ -20,13 +20,13 @@ Usage: bench [OPTIONS]
   --json FILE       write every number as JSON, too
 ";
 
-/// What was asked for.
+/// The parsed arguments.
 pub struct Args {
     pub command: Command,
     pub rows: Vec<String>,
     pub skip: Vec<String>,
     pub rounds: usize,
-    /// The folder given, with a subfolder for the size of the workload.
+    /// The given folder, with a subfolder for the size of the workload.
     pub dir: PathBuf,
     pub quick: bool,
     pub write: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub enum Command {
     List,
     Make,
     Measure,
-    /// One run of one contestant; started by the measuring process.
+    /// One run of one contestant, started by the measuring process.
     Worker(WorkerRun),
 }
 
@@ -57,7 +57,7 @@ impl Args {
         let (mut rounds, mut quick) = (None, false);
         let (mut dir, mut write, mut json) = (None, None, None);
         while let Some(word) = words.next() {
-            let mut value = || words.next().with_context(|| format!("{word} takes a value"));
+            let mut value = || words.next().with_context(|| format!("{word} requires a value"));
             match word.as_str() {
                 "--help" | "-h" => command = Command::Help,
                 "--list" => command = Command::List,
@@ -65,7 +65,7 @@ impl Args {
                 "--quick" => quick = true,
                 "--rows" => rows = value()?.split(',').map(str::to_owned).collect(),
                 "--skip" => skip.push(value()?),
-                "--rounds" => rounds = Some(value()?.parse().context("--rounds takes a number")?),
+                "--rounds" => rounds = Some(value()?.parse().context("--rounds requires a number")?),
                 "--dir" => dir = Some(PathBuf::from(value()?)),
                 "--write" => write = Some(PathBuf::from(value()?)),
                 "--json" => json = Some(PathBuf::from(value()?)),

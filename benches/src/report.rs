@@ -1,4 +1,4 @@
-//! The report: on the terminal, in Markdown and in JSON.
+//! The report: for the terminal, as Markdown and as JSON.
 
 use crate::args::Args;
 use crate::files::Workload;
@@ -15,7 +15,7 @@ pub struct Report<'a> {
     pub results: &'a [Results],
 }
 
-/// Names the comparisons, their contestants and their goals.
+/// Prints the comparisons, their contestants and their goals.
 pub fn list(comparisons: &[Comparison]) {
     for c in comparisons {
         println!("{}\n    {}", c.name, c.what);
@@ -29,7 +29,7 @@ pub fn list(comparisons: &[Comparison]) {
 }
 
 impl Report<'_> {
-    /// Columns for a terminal.
+    /// Returns the report in columns for a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for r in self.results {
@@ -47,7 +47,7 @@ impl Report<'_> {
         text
     }
 
-    /// The page of the documentation.
+    /// Returns the page of the documentation.
     pub fn markdown(&self) -> String {
         let mut page = String::from(
             "# Benchmarks\n\n\
@@ -114,11 +114,11 @@ impl Report<'_> {
             }
         }
         if !missed.is_empty() {
-            let _ = write!(page, "\nWhat stands in the way of those missed:\n\n{missed}");
+            let _ = write!(page, "\nWhy some goals are missed:\n\n{missed}");
         }
     }
 
-    /// Every number.
+    /// Returns all numbers as JSON.
     pub fn json(&self) -> Value {
         let comparisons = self.results.iter().map(|r| {
             let contestants = r.measured.iter().map(|m| {
@@ -259,7 +259,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Three digits and a unit.
+/// Formats a time with three digits and a unit.
 fn time(nanos: u64) -> String {
     let nanos = nanos as f64;
     let (value, unit) = match nanos {
@@ -275,7 +275,7 @@ fn memory(bytes: f64) -> String {
     if bytes < 1e9 { format!("{:.0} MB", bytes / 1e6) } else { format!("{:.2} GB", bytes / 1e9) }
 }
 
-/// Writes rows of cells, the first to the left and the others to the right.
+/// Writes rows of cells, the first aligned to the left and the others to the right.
 fn columns<const N: usize>(text: &mut String, rows: impl Iterator<Item = [String; N]>) {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |i: usize| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);

@@ -6,7 +6,6 @@
 //!
 //! Targets of views and of round trips do not take a file: they read a tensor from their bytes, as numbers and runs of
 //! bytes ([`Take`]). In each of these modules, `seeds` converts a file of the corpus to such bytes.
-//! becomes such bytes.
 
 mod frames;
 mod limits;
