@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-Measures Holdall side by side with other crates and with the barest code that moves the same bytes.
+Measures Holdall side by side with other crates and with the simplest code that moves the same bytes.
 
 Usage: bench [OPTIONS]
 
@@ -12,7 +12,7 @@ Usage: bench [OPTIONS]
   --skip TEXT       leave out contestants whose names contain this; may be repeated
   --rounds N        measured rounds per comparison (default 7; one more warms up)
   --dir DIR         where the workload files are made and kept, up to 12 GB
-                    (default: target/bench-data beside the benchmark's manifest)
+                    (default: target/bench-data next to the benchmark's manifest)
   --quick           small files and 2 rounds: shows that everything runs, its numbers mean nothing
   --make            make the files and stop
   --list            name the comparisons and their goals, and stop

@@ -52,11 +52,11 @@ impl Report<'_> {
         let mut page = String::from(
             "# Benchmarks\n\n\
              Written by `cargo xtask bench --write docs/benchmarks.md`; do not edit. `cargo xtask bench --list` \
-             names every comparison, `benches/` holds the code.\n\n\
-             Contestants of one comparison run one after the other, round after round, each run in a process of its \
-             own that times itself. Memory is taken and freed before each run, so that a virtual machine has it at \
-             hand. A *floor* is the barest code that moves the same bytes. Times are medians; a \
-             multiple (×) is the ratio of medians to the fastest floor, or to the fastest peer where there is no \
+             lists the comparisons; the code is in `benches/`.\n\n\
+             The contestants of a comparison run one after the other in rounds, each run in its \
+             own process, which times itself. Memory is allocated and freed before each run, so that a virtual machine \
+             provides it. A *floor* is the simplest code that moves the same bytes. Times are medians; a \
+             multiple (×) is the ratio of medians to the fastest floor, or to the fastest peer if there is no \
              floor. *Cores* is processor time over wall time, *memory* the peak of anonymous memory.\n\n",
         );
         if self.args.quick {

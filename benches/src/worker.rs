@@ -1,4 +1,4 @@
-//! One run of one contestant, in a process of its own.
+//! One run of one contestant, in its own process.
 
 use crate::args::{Args, WorkerRun};
 use crate::files::Workload;

@@ -20,7 +20,7 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "package-open",
         cache: Cache::Warm,
         rate: false,
-        what: "Open a package of 2 GB and 2,000 files, go over its files, read and check what describes \
+        what: "Open a package of 2 GB and 2,000 files, list its files, read and check the texts that describe \
                it; Python's zipfile and tomllib read the same and check nothing. Warm.",
         files: &[Package2G],
         contestants: OPEN,

@@ -90,8 +90,8 @@ const NEARBY_GOALS: &[Goal] = &[
 
 const STRIDE: &str = "The distance between records is a variable here, so each read multiplies and checks for overflow; the floor shifts.";
 
-const INSTRUCTIONS: &str = "The floor is one bound and one load. Where a member lies, what it is and whether it may be absent are \
-     numbers here, which are looked at each time; where records do not lie in the caches, that hides behind memory.";
+const INSTRUCTIONS: &str = "The floor is one bound and one load. The offset of a member, its type and whether it may be absent are \
+     variables here, which are read each time; if the records are not in the caches, memory takes longer than that.";
 
 const RANDOM: &[Contestant] = &[
     ours("holdall, Values::get", |c| records::member_values(c, Samples, Places::All)),

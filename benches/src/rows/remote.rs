@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Why goals are missed, according to samples of the processors. Samples of the kernel clearing fresh pages are not
 /// counted.
 const OPENED: &str = "Opening takes a seventh of the processor time, and the floor has no equivalent: the client receives a table of contents of 5 MB and decodes it while the server waits. The rest takes as long as one stream of quinn.";
-const COPIES: &str = "In ours, as in the floor, nine tenths of the time are spent in the kernel: copies from the file into the socket and out of it. In all ours takes 5 % more processor time than four bare connections.";
+const COPIES: &str = "In ours, as in the floor, nine tenths of the time are spent in the kernel: copies from the file into the socket and out of it. Overall, ours takes 5 % more processor time than four bare connections.";
 
 pub const COMPARISONS: &[Comparison] = &[
     Comparison {

@@ -51,10 +51,10 @@ pub const COMPARISONS: &[Comparison] = &[
         name: "strings",
         cache: Cache::Warm,
         rate: false,
-        what: "Read 1 million random texts of 40 bytes out of a million, and look at the length, the first and \
-               the last byte. Unless it says mapped, they were read from the file into memory before, and checked there, as \
-               Arrow's reader does, and `Texts` has made a table of 16 bytes for each; `Blob::str` and \
-               `Record::string` check each text again. A blob may pass 2 GB, as `LargeUtf8` may: its file is the one \
+        what: "Read 1 million random texts of 40 bytes out of a million, and examine the length, the first and \
+               the last byte. Except for mapped files, the texts were read from the file into memory and checked before, as \
+               Arrow's reader does, and `Texts` has built a table of 16 bytes for each; `Blob::str` and \
+               `Record::string` check each text again. A blob may exceed 2 GB, like `LargeUtf8`, so that is the file \
                whose size is compared.",
         files: &[Texts, TextRecords, TextsArrow, TextsArrowLarge],
         contestants: RANDOM,

@@ -201,7 +201,7 @@ impl EncodeOptions {
         }
     }
 
-    /// Refuses a version, for a format without versions. `what` starts the message, and says that the format has none.
+    /// Refuses a version, for a format without versions. `what` starts the message, and states that the format has none.
     ///
     /// # Errors
     /// Returns `format/unknown-version` if a version was requested.

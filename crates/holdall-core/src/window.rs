@@ -221,7 +221,7 @@ impl<T> From<Option<T>> for ParseAttempt<T> {
 mod tests {
     use super::*;
 
-    /// Bytes whose values are their offsets.
+    /// Returns bytes whose values are their offsets.
     fn part(range: Range<u64>) -> Bytes {
         range.map(|at| at as u8).collect()
     }

@@ -259,7 +259,7 @@ impl Task {
         Ok(Task { file, plan, places, upload, owners, tensors, model, options, ended })
     }
 
-    /// The tensors in the order in which they are loaded.
+    /// Returns the tensors in the order in which they are loaded.
     pub(crate) fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }

@@ -97,17 +97,17 @@ impl Tensor {
         &self.info
     }
 
-    /// The tensor's name.
+    /// Returns the tensor's name.
     pub fn name(&self) -> &str {
         self.info.name()
     }
 
-    /// The tensor's dimensions, in elements.
+    /// Returns the tensor's dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         self.info.shape()
     }
 
-    /// The tensor's components, in the file's order.
+    /// Returns the tensor's components, in the file's order.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
@@ -217,7 +217,7 @@ impl Model {
         View { model: self, path: path.to_owned() }
     }
 
-    /// The file's attributes.
+    /// Returns the file's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }

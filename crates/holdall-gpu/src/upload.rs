@@ -20,7 +20,7 @@ pub(crate) enum UploadMode {
 }
 
 impl UploadMode {
-    /// Bytes of a word, the unit of writing: writes start at multiples of it.
+    /// Returns the bytes of a word, the unit of writing: writes start at multiples of it.
     const fn word(self) -> u64 {
         match self {
             UploadMode::Staged => wgpu::COPY_BUFFER_ALIGNMENT,

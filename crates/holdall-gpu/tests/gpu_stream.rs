@@ -225,7 +225,7 @@ fn a_device_that_is_lost_ends_the_stream() {
 }
 
 #[test]
-fn a_stream_that_nobody_wants_any_more_ends() {
+fn a_dropped_stream_ends() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");

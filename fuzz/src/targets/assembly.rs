@@ -1,5 +1,5 @@
 //! Executing a plan with bytes in any order and in any pieces gives the same result as decoding each component in
-//! order, or fails where that fails.
+//! order, or the same failure.
 
 use crate::limits;
 use crate::walk::is_of_the_file;

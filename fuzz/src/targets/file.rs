@@ -71,7 +71,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
             Err(e) => assert!(of_stream(&e), "{range:?}: {e}"),
         }
     }
-    t.bytes_range(&c.role, 0..len + 1).expect_err("there are not so many");
+    t.bytes_range(&c.role, 0..len + 1).expect_err("the range is outside the component");
     let mut out = vec![0; whole.len()];
     match t.read_into(&c.role, &mut out) {
         Ok(()) => assert!(out == whole, "other bytes read into memory"),
@@ -84,7 +84,7 @@ fn load(file: &File, is_verified: bool) {
     match file.load(names, &LoadOptions::new().with_work(Work::new().with_threads(1))) {
         Ok(loaded) => {
             for t in file.tensors() {
-                let own = loaded.get(t.name()).expect("it was asked for");
+                let own = loaded.get(t.name()).expect("it was requested");
                 for c in t.components() {
                     let found = own.bytes(&c.role).expect("it was loaded");
                     // Large tensors may exceed a limit together and not individually; never the other way round.

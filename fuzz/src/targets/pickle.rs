@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
             is_same(&i.module, module) && is_same(&i.name, name)
         };
         let is_long = module.len().max(name.len()) > 256;
-        assert!(is_long || found.imports.iter().any(is_it), "`{module}.{name}` is not told");
+        assert!(is_long || found.imports.iter().any(is_it), "`{module}.{name}` is not reported");
     }
 }
 

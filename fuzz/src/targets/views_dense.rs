@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
         into_f32(dtype, logical.as_ref(), &bytes, &mut out).expect("they could be decoded");
         assert!(same(&out, f32s));
         into_f32(dtype, logical.as_ref(), &bytes, &mut vec![0.0; out.len() + 1])
-            .expect_err("there are not so many");
+            .expect_err("the range is outside the view");
     }
     each_type(&dense);
     let rows = row_range(&shape, dtype, logical.as_ref(), from..to);

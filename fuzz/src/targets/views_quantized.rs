@@ -56,7 +56,7 @@ pub fn run(data: &[u8]) {
         }
     }
     let past = view.count()..view.count() + 1;
-    view.dequantize_range(past, &mut [0.0]).expect_err("there are not so many");
+    view.dequantize_range(past, &mut [0.0]).expect_err("the range is outside the view");
 }
 
 /// Returns whether both have the same bits, or are both NaN.

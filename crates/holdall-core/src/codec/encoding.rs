@@ -74,7 +74,7 @@ impl Encoding {
         Encoding::all().filter(|encoding| encoding.is_writable())
     }
 
-    /// The encoding's name: `raw`, or the name of the codec in [`CODECS`].
+    /// Returns the encoding's name: `raw`, or the name of the codec in [`CODECS`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Raw => RAW,
@@ -82,7 +82,7 @@ impl Encoding {
         }
     }
 
-    /// The codec, or `None` for raw bytes.
+    /// Returns the codec, or `None` for raw bytes.
     pub const fn codec(self) -> Option<&'static dyn Codec> {
         match self {
             Encoding::Raw => None,

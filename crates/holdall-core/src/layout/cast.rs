@@ -46,7 +46,7 @@ impl FloatType {
         FloatType::F8E5M2FnUz,
     ];
 
-    /// The storage type of the elements.
+    /// Returns the storage type of the elements.
     pub const fn dtype(self) -> DType {
         match self {
             FloatType::F64 => DType::F64,
@@ -57,7 +57,7 @@ impl FloatType {
         }
     }
 
-    /// The meaning of the elements beyond their storage type.
+    /// Returns the meaning of the elements beyond their storage type.
     pub const fn logical_type(self) -> Option<LogicalType> {
         match self {
             FloatType::F8E4M3Fn => Some(LogicalType::F8E4M3Fn),
@@ -75,7 +75,7 @@ impl FloatType {
         FloatType::ALL.into_iter().find(same)
     }
 
-    /// The name that Holdall uses everywhere: `f32`, `bf16`, `f8_e4m3fn`.
+    /// Returns the name that Holdall uses everywhere: `f32`, `bf16`, `f8_e4m3fn`.
     pub const fn as_str(self) -> &'static str {
         match self {
             FloatType::F8E4M3Fn => "f8_e4m3fn",

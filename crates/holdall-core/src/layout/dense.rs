@@ -145,22 +145,22 @@ impl Dense {
         Dense { dtype, logical_type, shape: shape.into(), bytes: bytes.into() }
     }
 
-    /// The storage element type.
+    /// Returns the storage element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The meaning of the elements beyond their storage type.
+    /// Returns the meaning of the elements beyond their storage type.
     pub fn logical_type(&self) -> Option<&LogicalType> {
         self.logical_type.as_ref()
     }
 
-    /// The dimensions, in elements; empty for a scalar.
+    /// Returns the dimensions, in elements. A scalar has none.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The elements' bytes: little-endian, row-major.
+    /// Returns the elements' bytes: little-endian, row-major.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

@@ -89,7 +89,7 @@ impl Strided {
         }
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn width(&self) -> u64 {
         self.width
     }

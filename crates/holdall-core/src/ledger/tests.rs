@@ -9,7 +9,7 @@ fn dense(name: &str, dtype: DType, shape: &[u64]) -> TensorSpec {
     spec
 }
 
-/// A model with one of everything: attributes, two tied tensors, groups, a digest.
+/// Returns a model with attributes, two tied tensors, groups and a digest.
 fn tensors() -> Vec<TensorSpec> {
     let (mut b, mut q) = (dense("b", DType::F32, &[2, 3]), dense("q", DType::I32, &[8]));
     b.components[0].shares = Some(ComponentRef { tensor: "a".into(), role: Role::Data });

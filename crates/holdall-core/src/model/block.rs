@@ -68,7 +68,7 @@ impl BlockType {
         BLOCK_TYPES.iter().find(|t| t.layout == name || t.as_str() == name)
     }
 
-    /// The type's name: `q4_k`.
+    /// Returns the type's name: `q4_k`.
     pub fn as_str(&self) -> &'static str {
         self.layout.strip_prefix("gguf.").unwrap_or(self.layout)
     }

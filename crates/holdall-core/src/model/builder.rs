@@ -167,7 +167,7 @@ impl IndexBuilder {
         Ok(number)
     }
 
-    /// The limits for the file.
+    /// Returns the limits for the file.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -570,7 +570,7 @@ impl IndexBuilder {
         Ok(Index(Arc::new(self.inner)))
     }
 
-    /// The name of the tensor added last.
+    /// Returns the name of the tensor added last.
     fn last_name(&self) -> Option<&str> {
         self.inner.tensors.len().checked_sub(1).map(|last| self.inner.name(last))
     }

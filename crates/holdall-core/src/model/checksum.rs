@@ -26,7 +26,7 @@ impl Checksum {
         Checksum { name: name.into(), bytes }
     }
 
-    /// The extent that the checksum covers.
+    /// Returns the extent that the checksum covers.
     pub fn stored(&self) -> Extent {
         self.bytes.stored
     }

@@ -33,7 +33,7 @@ impl Algorithm {
         matches!(self, Algorithm::Sha256 | Algorithm::Sha256Decoded)
     }
 
-    /// The algorithm's name: `crc32c`, `sha256`, `crc32`, `xxh3` or `sha256-decoded`.
+    /// Returns the algorithm's name: `crc32c`, `sha256`, `crc32`, `xxh3` or `sha256-decoded`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
@@ -94,7 +94,7 @@ impl Digest {
         Some(Digest::Other(text.into()))
     }
 
-    /// The algorithm, if this build can compute it.
+    /// Returns the algorithm, if this build can compute it.
     pub fn algorithm(&self) -> Option<Algorithm> {
         match self {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),

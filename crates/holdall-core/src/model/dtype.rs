@@ -40,7 +40,7 @@ impl DType {
         DType::Bool,
     ];
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub const fn width(self) -> u64 {
         match self {
             DType::F64 | DType::I64 | DType::U64 => 8,
@@ -50,7 +50,7 @@ impl DType {
         }
     }
 
-    /// The name in zTensor 1.2, which Holdall uses everywhere: `f32`, `bf16`, `bool`.
+    /// Returns the name in zTensor 1.2, which Holdall uses everywhere: `f32`, `bf16`, `bool`.
     pub const fn as_str(self) -> &'static str {
         match self {
             DType::F64 => "f64",
@@ -130,7 +130,7 @@ impl LogicalType {
         LogicalType::Complex128,
     ];
 
-    /// The name in zTensor's `type` field and in all of Holdall's output.
+    /// Returns the name in zTensor's `type` field and in all of Holdall's output.
     pub fn as_str(&self) -> &str {
         match self {
             LogicalType::F8E4M3Fn => "f8_e4m3fn",
@@ -162,7 +162,7 @@ impl LogicalType {
         matches!(self, LogicalType::Other(name) if **name == *dtype.as_str())
     }
 
-    /// The storage dtype that this type is defined over; `None` for an unknown type.
+    /// Returns the storage dtype that this type is defined over, or `None` for an unknown type.
     pub fn storage(&self) -> Option<DType> {
         match self {
             LogicalType::Complex32 => Some(DType::F16),

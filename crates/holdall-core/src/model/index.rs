@@ -238,12 +238,12 @@ impl Index {
         self.0.sources.iter().map(|(len, data)| data.start..data.end.min(*len).max(data.start))
     }
 
-    /// The file's attributes.
+    /// Returns the file's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.0.attributes
     }
 
-    /// The warnings about the file.
+    /// Returns the warnings about the file.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
@@ -533,7 +533,7 @@ impl TensorInfo {
         self.at as usize
     }
 
-    /// Returns the tensor's dimensions, in elements; empty for a scalar.
+    /// Returns the tensor's dimensions, in elements. A scalar has none.
     pub fn shape(&self) -> &[u64] {
         self.index.0.dims(self.at as usize)
     }
@@ -566,7 +566,7 @@ impl TensorInfo {
         &self.index.0.layouts[self.row().layout as usize]
     }
 
-    /// The tensor's attributes.
+    /// Returns the tensor's attributes.
     pub fn attributes(&self) -> &Attributes {
         static NONE: Attributes = Attributes::new();
         match self.row().attributes.checked_sub(1) {

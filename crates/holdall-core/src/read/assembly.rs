@@ -119,7 +119,7 @@ impl Assembly {
         self.waiting.get(fetch).is_some_and(|held| !held.is_empty())
     }
 
-    /// The plan that is executed.
+    /// Returns the plan that is executed.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -12,7 +12,7 @@ pub(crate) fn cap() {
     }
 }
 
-/// The maximum address space so far, in KiB; `None` if the system does not report it.
+/// Returns the maximum address space so far, in KiB, or `None` if the system does not report it.
 pub(crate) fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmPeak:"))?;

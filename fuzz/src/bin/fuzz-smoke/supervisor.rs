@@ -125,7 +125,7 @@ fn keep(job: &Job, number: u64, input: &[u8]) -> Result<PathBuf, String> {
     written.map_err(|e| format!("{}: {e}", path.display())).map(|()| path)
 }
 
-/// Runs a job in a process of its own. Returns `None` if it finished all its inputs.
+/// Runs a job in a separate process. Returns `None` if it finished all its inputs.
 fn work(job: &Job, core: usize) -> Result<Option<Ended>, String> {
     let place = |what: &str| {
         let own = std::process::id();

@@ -109,7 +109,7 @@ impl Layouts {
 }
 
 impl Description {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> FloatType {
         self.dtype
     }

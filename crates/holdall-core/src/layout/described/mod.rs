@@ -151,17 +151,17 @@ impl Described {
         Ok(Described { description, shape, count, scope })
     }
 
-    /// The dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The number of elements: the product of the shape.
+    /// Returns the number of elements: the product of the shape.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> FloatType {
         self.description.dtype
     }

@@ -56,7 +56,7 @@ impl Grouping {
         self.bits
     }
 
-    /// Elements of a group; `None` for one group per row.
+    /// Returns the elements of a group, or `None` for one group per row.
     pub fn size(&self) -> Option<u64> {
         self.size
     }

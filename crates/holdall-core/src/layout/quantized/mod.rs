@@ -208,12 +208,12 @@ impl Quantized {
         Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros, floats })
     }
 
-    /// How elements are packed into words.
+    /// Returns how elements are packed into words.
     pub fn packing(&self) -> &Packing {
         self.packed.packing()
     }
 
-    /// The scale of each group.
+    /// Returns the scale of each group.
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
@@ -532,7 +532,7 @@ fn rows_of_groups(
     Ok(indices.range(0..rows).map(|group| group.saturating_mul(columns)).collect())
 }
 
-/// Returns `true` if the attribute `key` selects the direction down the rows of a matrix; `None` without the attribute.
+/// Returns `true` if the attribute `key` selects the direction down the rows of a matrix, or `None` without it.
 fn runs_down(shape: &[u64], attributes: &Attributes, key: &str) -> Result<Option<bool>> {
     let Some(axis) = integer(attributes, key)? else { return Ok(None) };
     let rank = shape.len() as i128;

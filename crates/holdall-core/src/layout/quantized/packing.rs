@@ -119,7 +119,7 @@ impl Packing {
         self.bits
     }
 
-    /// Elements in [`Packing::words`] words.
+    /// Returns the number of elements in [`Packing::words`] words.
     pub fn elements(&self) -> u64 {
         self.elements
     }
@@ -129,7 +129,7 @@ impl Packing {
         self.words
     }
 
-    /// The type of the words.
+    /// Returns the type of the words.
     pub fn word(&self) -> DType {
         self.word
     }

@@ -145,7 +145,7 @@ impl Coo {
         Ok(Coo { coords: Coords::of_places(dense.shape(), &places), values })
     }
 
-    /// The dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         self.coords.sizes()
     }

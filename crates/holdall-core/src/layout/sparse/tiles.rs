@@ -170,7 +170,7 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// The dimensions, in elements.
+    /// Returns the dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }

@@ -60,7 +60,7 @@ impl Method {
         }
     }
 
-    /// The method's number in zips.
+    /// Returns the method's number in zips.
     pub const fn number(self) -> u16 {
         match self {
             Method::Stored => 0,
@@ -78,7 +78,7 @@ impl Method {
         }
     }
 
-    /// The method's name: `stored`, `deflate` or `zstd`.
+    /// Returns the method's name: `stored`, `deflate` or `zstd`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Method::Stored => "stored",
@@ -342,7 +342,7 @@ impl<'a> Entry<'a> {
         self.row.is_executable
     }
 
-    /// How the entry's bytes are stored.
+    /// Returns how the entry's bytes are stored.
     pub fn method(self) -> Method {
         self.row.method
     }
